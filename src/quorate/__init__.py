@@ -1,0 +1,1 @@
+"""Kubernetes control planes that keep their quorum."""
