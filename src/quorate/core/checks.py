@@ -1,0 +1,168 @@
+"""Named checks: one question each, its answer, the evidence, and what would change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.ring import Ring
+
+
+class Outcome(Enum):
+    """A check's answer. UNKNOWN is as good as FAIL to every step that destroys."""
+
+    PASS = "pass"  # noqa: S105 (an answer, not a password)
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named question with its answer and the evidence for it, in words an operator can act on.
+
+    `remedy` says what somebody would have to do; it is empty where time alone, or a step already under way, changes the answer.
+    """
+
+    name: str
+    outcome: Outcome
+    evidence: str
+    remedy: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer is a plain yes."""
+        return self.outcome is Outcome.PASS
+
+
+def passed(name: str, evidence: str) -> Check:
+    """A yes."""
+    return Check(name, Outcome.PASS, evidence)
+
+
+def failed(name: str, evidence: str, remedy: str = "") -> Check:
+    """A no."""
+    return Check(name, Outcome.FAIL, evidence, remedy)
+
+
+def unknown(name: str, evidence: str, remedy: str = "") -> Check:
+    """Nobody could tell."""
+    return Check(name, Outcome.UNKNOWN, evidence, remedy)
+
+
+QUORUM_SURVIVES_REMOVAL = "quorum survives the removal"
+QUORUM_SURVIVES_ADDITION = "quorum survives an addition"
+COMPONENTS_HEALTHY = "control plane components are healthy"
+MEMBERS_HEALTHY = "etcd members are healthy"
+COMPONENTS_SURVIVE = "another control plane serves"
+CERTIFICATES = "certificates are available"
+NOBODY_LEAVES = "no replica is leaving"
+TOPOLOGY = "the topology's version has arrived"
+ROOM = "there is room for one more replica"
+HOOK_HELD = "the Machine will wait at our hook"
+TEMPLATE = "the infrastructure template exists"
+
+EXTERNAL = "etcd is external: its members are not ours to count"
+_RESTORE = "Restore the failed members (or restore etcd from a snapshot if the majority is lost), then this resolves by itself."
+
+
+def quorum_survives_removal(control_plane: ControlPlane, replica: Replica) -> Check:
+    """May this replica's member leave the ring for good? etcd must be able to commit the change, and keep quorum after it (S1)."""
+    if not control_plane.desired.etcd_managed:
+        return passed(QUORUM_SURVIVES_REMOVAL, EXTERNAL)
+    match dependable_ring(control_plane), replica.member:
+        case Unknown(reason), _:  # first: nothing is proven absent from a ring that nobody read
+            return unknown(QUORUM_SURVIVES_REMOVAL, f"the ring could not be read: {reason}")
+        case Ring(), Absent():
+            return passed(QUORUM_SURVIVES_REMOVAL, f"{replica.name} has no member in the ring")
+        case Ring(), Unknown(reason):
+            return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {reason}")
+        case Ring() as ring, int(member):
+            return removal_keeps_quorum(ring, member)
+    raise AssertionError(f"no such ring: {control_plane.ring!r}")
+
+
+def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
+    """The ring with the members of vanishing replicas counted as lost: healthy as they may look, nobody may lean on them any more.
+
+    Unknown where it was not read, where it came back empty (a running etcd always has a member), or where the member of a vanishing replica is not known.
+    """
+    ring = control_plane.ring
+    if isinstance(ring, Unknown):
+        return ring
+    if not ring.members:
+        return Unknown("etcd named no members at all")
+    for replica in control_plane.vanishing:
+        if isinstance(replica.member, Unknown):
+            return Unknown(f"{replica.name} is going, and which member is its own is not known: {replica.member.reason}")
+    return ring.losing({replica.member for replica in control_plane.vanishing if isinstance(replica.member, int)})
+
+
+def removal_keeps_quorum(ring: Ring, member_id: int) -> Check:
+    """The gate of every removal, asked again on a fresh linearizable read at the instant of acting (S1, S4, S10)."""
+    if not ring.members:
+        return unknown(QUORUM_SURVIVES_REMOVAL, "etcd named no members at all")
+    member = ring.member(member_id)
+    if member is None:
+        return passed(QUORUM_SURVIVES_REMOVAL, f"member {member_id:x} is no longer in the ring")
+    if not ring.now:
+        return failed(QUORUM_SURVIVES_REMOVAL, f"etcd cannot commit a change: {ring.now}", _RESTORE)
+    after = ring.after(removing={member_id})
+    evidence = f"without {member.label}: {after}"
+    return passed(QUORUM_SURVIVES_REMOVAL, evidence) if after else failed(QUORUM_SURVIVES_REMOVAL, evidence, _RESTORE)
+
+
+def quorum_survives_addition(ring: Ring | Unknown) -> Check:
+    """May a replica join? Nobody may while a learner or a member that never started is in the ring (S2), nor without quorum now and after (S1)."""
+    name = QUORUM_SURVIVES_ADDITION
+    if isinstance(ring, Unknown):
+        return unknown(name, f"the ring could not be read: {ring.reason}")
+    if ring.unsettled:
+        return failed(
+            name, f"etcd takes one joining member at a time, and {', '.join(m.label for m in ring.unsettled)} has not become a voter yet"
+        )
+    for verdict, when in (
+        (ring.now, "etcd cannot commit a change"),
+        (ring.after(adding=1), "with one more member that has yet to prove itself"),
+    ):
+        if not verdict:
+            return failed(name, f"{when}: {verdict}", _RESTORE)
+    return passed(name, f"with one more member: {ring.after(adding=1)}")
+
+
+def components_healthy(replicas: tuple[Replica, ...], *, etcd_managed: bool) -> tuple[Check, Check]:
+    """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)"""
+    ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
+    ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)] if etcd_managed else []
+    return _all_well(COMPONENTS_HEALTHY, ill, replicas), _all_well(MEMBERS_HEALTHY, ill_members, replicas)
+
+
+def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[str]:
+    if replica.node is None:
+        return [f"{replica.name} has no Node yet"]
+    if not findings:
+        return [f"{replica.name} has not been looked at yet"]
+    return [
+        f"{replica.name}: {name} {finding.message or finding.reason}" for name, finding in findings if finding.health is not Health.GOOD
+    ]
+
+
+def _all_well(name: str, ill: list[str], replicas: tuple[Replica, ...]) -> Check:
+    return failed(name, "; ".join(ill)) if ill else passed(name, f"of all {len(replicas)} replicas")
+
+
+def another_serves(control_plane: ControlPlane, leaving: Replica) -> Check:
+    """Is there another replica with every component well? kubeadm wires each API server to its local etcd, so half a replica serves nobody.
+
+    One that is leaving too serves until we let it go; one that is vanishing counts for nothing.
+    """
+    others = [replica for replica in (*control_plane.staying, *control_plane.leaving) if replica.name != leaving.name]
+    for replica in others:
+        if not _ills(replica, replica.component_findings):
+            return passed(COMPONENTS_SURVIVE, f"{replica.name} serves with every component healthy")
+    return failed(
+        COMPONENTS_SURVIVE,
+        f"without {leaving.name} no control plane with every component healthy is left",
+        "Bring another control plane node back to health; deleting the KubeadmControlPlane itself needs no such check.",
+    )

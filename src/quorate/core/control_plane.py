@@ -1,0 +1,137 @@
+"""What was observed of one control plane, frozen: the only thing that `decide` looks at.
+
+A replica is one control-plane node, whoever made it: a Machine or a host. Facts that could not be learned are `Unknown` with the reason; a fact proven not to
+be there is `Absent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.ring import Ring
+from quorate.core.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What the owner of the control plane asked for."""
+
+    replicas: int
+    version: Version
+    max_surge: int = 1
+    etcd_managed: bool = True
+    failure_domains: tuple[str, ...] = ()  # those that may hold control planes; empty: there are none to choose from
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One control-plane node and everything known of it."""
+
+    name: str
+    version: str
+    created: datetime
+    member: int | Absent | Unknown  # the id of its etcd member, matched by name, id or peer URL
+    node: str | None = None  # its Node's name, once there is one
+    failure_domain: str = ""
+    component_findings: tuple[tuple[str, Finding], ...] = ()  # by component: API server, controller manager, scheduler, etcd's Pod
+    member_findings: tuple[tuple[str, Finding], ...] = ()  # its etcd member as the ring tells it
+    outdated: tuple[str, ...] = ()  # in which ways it differs from what is desired; empty: up to date
+    deleting_since: datetime | None = None
+    holds_hook: bool = True  # its Machine cannot go before we let it
+    waits_at_hook: bool = False  # everything that comes before our hook is done: drained, volumes detached
+    other_hooks: tuple[str, ...] = ()  # of other controllers, which go before ours
+    delete_first: bool = False  # its owner asked for it to be chosen when one has to go
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The cluster's authorities, by purpose."""
+
+    missing: tuple[str, ...] = ()
+    generatable: bool = True  # False where the missing ones are for the user to supply
+    problem: str = ""  # why they could not be read; nothing is generated then
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """The admin kubeconfig."""
+
+    exists: bool
+    ours: bool = True  # one that a user supplied is never touched
+    rotates_at: datetime | None = None  # half of its life is over then
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A creation that was recorded as intended before anything was made."""
+
+    name: str
+    machine_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The control plane itself is being deleted; what else of the cluster is still there."""
+
+    since: datetime
+    workers: tuple[str, ...] = ()  # what must go first, as a reader knows it
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """One control plane at one moment."""
+
+    name: str
+    desired: Desired
+    replicas: tuple[Replica, ...]
+    ring: Ring | Unknown
+    initialized: bool
+    workload: Finding  # can the workload cluster be asked
+    has_finalizer: bool = True
+    paused: str = ""  # by what; empty: not paused
+    invalid: tuple[str, ...] = ()  # what is wrong with the object itself
+    unsupported: tuple[str, ...] = ()  # what is asked for that is not done yet
+    foreign: tuple[str, ...] = ()  # control-plane Machines of the cluster that somebody else, or nobody, owns
+    infrastructure_ready: bool = True
+    endpoint: str = ""  # host:port; empty: not known yet
+    certificates: Certificates = Certificates()
+    kubeconfig: Kubeconfig = Kubeconfig(exists=True)
+    template_problem: str = ""  # why the infrastructure template cannot be used
+    topology_pending: str = ""  # the version that a managed topology is about to set
+    creation: Creation | None = None
+    deletion: Deletion | None = None
+
+    def replica(self, name: str) -> Replica:
+        """The replica of this name, which exists."""
+        return next(replica for replica in self.replicas if replica.name == name)
+
+    @property
+    def leaving(self) -> tuple[Replica, ...]:
+        """Replicas being deleted that still hold their place in the control plane, longest first."""
+        waiting = [
+            (replica.deleting_since, replica.name, replica) for replica in self.replicas if replica.deleting_since and replica.holds_hook
+        ]
+        return tuple(replica for *_, replica in sorted(waiting, key=lambda item: item[:2]))
+
+    @property
+    def vanishing(self) -> tuple[Replica, ...]:
+        """Replicas being deleted without our hook, whoever took it away: their Machines may end at any moment."""
+        return tuple(replica for replica in self.replicas if replica.deleting_since and not replica.holds_hook)
+
+    @property
+    def holding(self) -> tuple[Replica, ...]:
+        """Replicas that hold their place in the control plane: they stay, or wait until we let them go."""
+        return tuple(replica for replica in self.replicas if replica.deleting_since is None or replica.holds_hook)
+
+    @property
+    def staying(self) -> tuple[Replica, ...]:
+        """Replicas that nobody is deleting."""
+        return tuple(replica for replica in self.replicas if replica.deleting_since is None)
+
+    @property
+    def outdated(self) -> tuple[Replica, ...]:
+        """Replicas that differ from what is desired and are not leaving already."""
+        return tuple(replica for replica in self.staying if replica.outdated)

@@ -1,0 +1,108 @@
+"""The etcd ring: who votes, who is well, and what it could still lose.
+
+Every judgement about membership is a question to one projection, `Ring.after`: the ring as it would be once members are removed or added, assuming the
+worst of whatever is not known yet. The answer is a `Verdict` that carries its numbers, so that whoever is told "no" can be told why.
+
+Source: etcd's quorum rule (voters // 2 + 1) and its default of one learner at a time; the worst case for a joining member is Cluster API's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from quorate.core.health import Health
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member as a linearizable member list and its own status tell it.
+
+    A member that never started has no name yet. Unless etcd itself calls it a learner it counts in the quorum all the same, and counts as failed.
+    """
+
+    id: int
+    name: str
+    health: Health
+    learner: bool = False
+    peer_urls: tuple[str, ...] = ()  # Cluster API's in-memory provider reports none
+    evidence: str = ""  # why its health is what it is, for a reader
+
+    @property
+    def label(self) -> str:
+        """How a reader finds it: its name, or its id in hexadecimal as etcdctl prints it."""
+        return self.name or f"{self.id:x} (never started)"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a ring has its quorum, and by how much."""
+
+    voters: int
+    good: int
+
+    @property
+    def quorum(self) -> int:
+        """How many voters must agree."""
+        return self.voters // 2 + 1
+
+    @property
+    def margin(self) -> int:
+        """How many more voters may fail; below zero, how many are missing."""
+        return self.good - self.quorum
+
+    def __bool__(self) -> bool:
+        return self.margin >= 0
+
+    def __str__(self) -> str:
+        reach = f"tolerates {self.margin} more" if self else f"{-self.margin} short of quorum"
+        return f"{self.good} of {self.voters} voters healthy, quorum {self.quorum}: {reach}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The members at one moment. Build it only from a linearizable read."""
+
+    members: tuple[Member, ...]
+    leader: int | None  # member id, if one was known to the member asked
+
+    @property
+    def now(self) -> Verdict:
+        """The verdict today: without it etcd cannot commit any change of membership."""
+        return self.after()
+
+    @property
+    def learners(self) -> tuple[Member, ...]:
+        """Members that do not vote yet."""
+        return tuple(member for member in self.members if member.learner)
+
+    @property
+    def unsettled(self) -> tuple[Member, ...]:
+        """Learners and members that never started: until they vote, or are gone, nobody may join."""
+        return tuple(member for member in self.members if member.learner or not member.name)
+
+    def member(self, member_id: int) -> Member | None:
+        """The member with this id."""
+        return next((member for member in self.members if member.id == member_id), None)
+
+    def after(self, *, removing: Collection[int] = (), adding: int = 0) -> Verdict:
+        """The verdict once the members `removing` (by id) are gone and `adding` voters have joined.
+
+        A joining voter counts as failed until it has proved itself, except in a ring of at most one member: it could otherwise never grow.
+        """
+        voters = [member for member in self.members if not member.learner and member.id not in removing]
+        good = sum(member.health is Health.GOOD and bool(member.name) for member in voters)
+        if len(self.members) <= 1:
+            good += adding
+        return Verdict(voters=len(voters) + adding, good=good)
+
+    def losing(self, member_ids: Collection[int]) -> Ring:
+        """The ring as it will be once these members have failed and are members still."""
+        members = tuple(replace(member, health=Health.BAD) if member.id in member_ids else member for member in self.members)
+        return Ring(members, self.leader)
+
+    def without(self, member_id: int) -> Verdict:
+        """The verdict while one member is down for a restart or an upgrade but stays a member."""
+        voters = [member for member in self.members if not member.learner]
+        good = sum(member.health is Health.GOOD and bool(member.name) and member.id != member_id for member in voters)
+        return Verdict(voters=len(voters), good=good)

@@ -1,0 +1,46 @@
+"""The cluster's authorities and the admin kubeconfig."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import CERTIFICATES, failed, passed, unknown
+from quorate.core.control_plane import ControlPlane
+from quorate.core.opinion import Opinion, barring, wanting
+from quorate.core.steps import GROWS, EnsureCertificates, WriteKubeconfig
+
+KUBECONFIG = "the kubeconfig is available"
+
+
+def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Missing authorities are generated before initialization and never after: a new one would not be trusted by what runs."""
+    certificates = control_plane.certificates
+    if certificates.problem:
+        return barring(GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, certificates.problem, "Correct or delete the Secret."))
+    if not certificates.missing:
+        return Opinion(checks=(passed(CERTIFICATES, "all of them"),))
+    missing = ", ".join(certificates.missing)
+    if control_plane.initialized:
+        return barring(
+            GROWS | {WriteKubeconfig},
+            failed(CERTIFICATES, f"missing after initialization: {missing}", "Restore the Secrets from a backup."),
+        )
+    if not certificates.generatable:
+        return barring(GROWS | {WriteKubeconfig}, failed(CERTIFICATES, f"not supplied yet: {missing}", "Create the Secrets."))
+    return wanting(EnsureCertificates(certificates.missing))
+
+
+def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinion:
+    """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched."""
+    kubeconfig = control_plane.kubeconfig
+    if kubeconfig.problem:
+        return Opinion(checks=(failed(KUBECONFIG, kubeconfig.problem, "Correct or delete the Secret."),))
+    if not kubeconfig.exists:
+        return wanting(WriteKubeconfig(rotate=False))
+    if not kubeconfig.ours or kubeconfig.rotates_at is None:
+        return Opinion(checks=(passed(KUBECONFIG, "supplied by the user"),))
+    if kubeconfig.rotates_at <= now:
+        return wanting(WriteKubeconfig(rotate=True))
+    return Opinion(
+        checks=(passed(KUBECONFIG, f"its certificate is renewed at {kubeconfig.rotates_at:%Y-%m-%d}"),), wake_at=kubeconfig.rotates_at
+    )

@@ -1,0 +1,71 @@
+"""What has to hold before anything is done at all."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import failed, passed, unknown
+from quorate.core.control_plane import ControlPlane
+from quorate.core.health import Health
+from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, WriteKubeconfig
+
+
+def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """A control plane that is to live carries our finalizer before anything is made, even while it is paused."""
+    if control_plane.has_finalizer or control_plane.deletion:
+        return NOTHING
+    return Opinion(AddFinalizer())
+
+
+def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Paused means paused, deletion included (S11)."""
+    if not control_plane.paused:
+        return NOTHING
+    return barring(EVERYTHING, failed("not paused", f"paused by {control_plane.paused}", "Remove the pause to go on."))
+
+
+def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """An object that admission would refuse, and what this release does not do yet, is answered with a condition and no action."""
+    checks = [failed("the specification is valid", text, "Correct the KubeadmControlPlane.") for text in control_plane.invalid]
+    checks += [failed("the specification is supported", text, "Change the specification.") for text in control_plane.unsupported]
+    return barring(EVERYTHING, *checks)
+
+
+def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Control-plane Machines of the cluster that are not ours make every count wrong: nothing is done beside them."""
+    if not control_plane.foreign:
+        return NOTHING
+    names = ", ".join(control_plane.foreign)
+    remedy = "Give these Machines the KubeadmControlPlane as controller owner, or delete them."
+    return barring(
+        EVERYTHING, failed("all control-plane Machines are ours", f"not controlled by this KubeadmControlPlane: {names}", remedy)
+    )
+
+
+def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Nothing is made before the cluster's infrastructure is provisioned."""
+    name = "the cluster's infrastructure is provisioned"
+    if control_plane.infrastructure_ready:
+        return Opinion(checks=(passed(name, "the Cluster says so"),))
+    return barring(EVERYTHING, failed(name, "waiting for Cluster status.initialization.infrastructureProvisioned"))
+
+
+def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Kubeconfigs and kubeadm need to know where the API server will be."""
+    name = "the control plane endpoint is known"
+    if control_plane.endpoint:
+        return Opinion(checks=(passed(name, control_plane.endpoint),))
+    return barring(GROWS | SHRINKS | {WriteKubeconfig}, failed(name, "waiting for Cluster spec.controlPlaneEndpoint"))
+
+
+def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Once there is a cluster, nothing is added to it or taken from it unseen."""
+    if not control_plane.initialized:
+        return NOTHING
+    name, finding = "the workload cluster answers", control_plane.workload
+    if finding.health is Health.GOOD:
+        return Opinion(checks=(passed(name, finding.message or finding.reason),))
+    answer = failed if finding.health is Health.BAD else unknown
+    remedy = "Restore access to the workload cluster's API server." if finding.health is Health.BAD else ""
+    return barring(GROWS | SHRINKS | {AbandonCreation}, answer(name, finding.message or finding.reason, remedy))

@@ -1,0 +1,23 @@
+"""The first replica: it founds the cluster, and nothing ever founds it twice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import failed, passed
+from quorate.core.control_plane import ControlPlane
+from quorate.core.opinion import NOTHING, Opinion, barring, wanting
+from quorate.core.rules.scale import next_failure_domain, template_exists
+from quorate.core.steps import GROWS, CreateReplica
+
+
+def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Create the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
+    if control_plane.replicas:
+        return NOTHING
+    name = "the cluster was never initialized"
+    if control_plane.initialized:
+        remedy = "Restore an etcd snapshot into a new cluster, or bring the lost Machines back; a new control plane would start empty."
+        return barring(GROWS, failed(name, "every control-plane Machine of an initialized cluster is gone", remedy))
+    step = CreateReplica(next_failure_domain(control_plane), initialize=True)
+    return wanting(step, passed(name, "no control plane has come up yet"), template_exists(control_plane))
