@@ -1,0 +1,187 @@
+"""The client of one etcd member over gRPC: grpclib on a connection that a dialer opened, and the translation of its answers and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TypeVar
+
+import grpclib.client
+from google.protobuf.message import Message
+from grpclib.client import UnaryUnaryMethod
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.protocol import H2Protocol
+
+from quorate.etcd import rpc_pb2 as rpc
+from quorate.etcd.client import CALL_TIMEOUT, DIAL_TIMEOUT, Alarm, Member, MemberList, Status
+from quorate.etcd.dialers import CLIENT_PORT, Connection, Dialer
+from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, Unreachable, from_status
+
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+
+_CLOSE_TIMEOUT = 1.0  # seconds that the TLS farewell may take before the connection is dropped
+
+
+class _Protocol(H2Protocol):
+    """grpclib's protocol, and the moment and cause of the end of its connection, which grpclib does not tell."""
+
+    def __init__(self, new: H2Protocol) -> None:
+        super().__init__(new.handler, new.config, new.h2_config)
+        self.ended = asyncio.Event()
+        self.cause: BaseException | None = None
+        self.transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.cause = exc
+        self.ended.set()
+        super().connection_lost(exc)
+
+
+class _Channel(grpclib.client.Channel):
+    """A grpclib channel whose connection comes from a dialer. Overrides private hooks of grpclib 0.4: tests/etcd/test_grpclib_contract.py watches them."""
+
+    def __init__(self, node: str, dialer: Dialer, context: ssl.SSLContext, dial_timeout: float) -> None:
+        super().__init__(f"etcd-{node}", CLIENT_PORT, ssl=context)
+        self._node = node
+        self._dialer = dialer
+        self._context = context
+        self._dial_timeout = dial_timeout
+        self._connection: Connection | None = None
+        self._latest: _Protocol | None = None
+
+    def _get_authority(self, host: str, port: int) -> str:  # noqa: ARG002 (grpclib's signature)
+        # Without the port: Cluster API's in-memory provider finds the member by the authority minus "etcd-".
+        return host
+
+    async def _create_connection(self) -> H2Protocol:
+        await self.aclose()  # what is left of the connection before this one
+        async with asyncio.timeout(self._dial_timeout):
+            self._connection = connection = await self._dialer.dial(self._node)
+            try:
+                self._latest = await self._handshake(connection)
+            except BaseException:
+                await connection.aclose()
+                raise
+        return self._latest
+
+    async def _handshake(self, connection: Connection) -> _Protocol:
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(
+            lambda: _Protocol(self._protocol_factory()), sock=connection.socket, ssl=self._context, server_hostname=self._host
+        )
+        return protocol
+
+    def cause_of_loss(self) -> str:
+        """What is known of why there is no connection (any more); empty where nothing is."""
+        if self._connection is not None and self._connection.failure:
+            return self._connection.failure
+        return str(self._latest.cause) if self._latest is not None and self._latest.cause is not None else ""
+
+    async def aclose(self) -> None:
+        """Say farewell, then release the connection whatever the other side does. Safe to cancel: what is not waited for is dropped."""
+        connection, latest = self._connection, self._latest
+        self._connection = self._latest = None
+        try:
+            if latest is not None:
+                await _close(latest)
+        finally:
+            if connection is not None:
+                await connection.aclose()
+
+
+async def _close(protocol: _Protocol) -> None:
+    protocol.processor.close()
+    try:
+        async with asyncio.timeout(_CLOSE_TIMEOUT):
+            await protocol.ended.wait()
+    except TimeoutError:
+        return  # no answer to the farewell: dropped below
+    finally:
+        if isinstance(protocol.transport, asyncio.WriteTransport):
+            protocol.transport.abort()
+
+
+class GrpcClient:
+    """The etcd member on one node: an EtcdClient. Connects at the first call, and again at the next call after a connection is lost.
+
+    `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum.
+    """
+
+    def __init__(
+        self, node: str, dialer: Dialer, context: ssl.SSLContext, *, dial_timeout: float = DIAL_TIMEOUT, call_timeout: float = CALL_TIMEOUT
+    ) -> None:
+        self._node = node
+        self._call_timeout = call_timeout
+        self._dial_timeout = dial_timeout
+        self._channel = _Channel(node, dialer, context, dial_timeout)
+
+    async def members(self) -> MemberList:
+        """The members, read linearizably."""
+        reply = await self._call("Cluster/MemberList", rpc.MemberListRequest(linearizable=True), rpc.MemberListResponse)
+        return MemberList(reply.header.cluster_id, tuple(_member(member) for member in reply.members))
+
+    async def status(self) -> Status:
+        """What this member says of itself."""
+        reply = await self._call("Maintenance/Status", rpc.StatusRequest(), rpc.StatusResponse)
+        return Status(
+            member_id=reply.header.member_id,
+            leader=reply.leader,
+            version=reply.version,
+            db_size=reply.dbSize,
+            raft_index=reply.raftIndex,
+            raft_applied_index=reply.raftAppliedIndex,
+            learner=reply.isLearner,
+            errors=tuple(reply.errors),
+        )
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        """The alarms of every member."""
+        reply = await self._call("Maintenance/Alarm", rpc.AlarmRequest(action=rpc.AlarmRequest.GET), rpc.AlarmResponse)
+        return tuple(Alarm(alarm.memberID, _alarm_kind(alarm.alarm)) for alarm in reply.alarms if alarm.alarm != rpc.NONE)
+
+    async def move_leader(self, target_id: int) -> None:
+        """Hand leadership to the member with this id."""
+        await self._call("Maintenance/MoveLeader", rpc.MoveLeaderRequest(targetID=target_id), rpc.MoveLeaderResponse)
+
+    async def remove_member(self, member_id: int) -> None:
+        """Remove a member."""
+        await self._call("Cluster/MemberRemove", rpc.MemberRemoveRequest(ID=member_id), rpc.MemberRemoveResponse)
+
+    async def close(self) -> None:
+        """Close the connection. Idempotent."""
+        self._channel.close()
+        await self._channel.aclose()
+
+    async def _call(self, method: str, request: _Request, reply_type: type[_Reply]) -> _Reply:
+        await self._connect()
+        call = UnaryUnaryMethod(self._channel, f"/etcdserverpb.{method}", type(request), reply_type)
+        try:
+            async with asyncio.timeout(self._call_timeout):
+                return await call(request, timeout=self._call_timeout)  # which tells etcd the deadline too
+        except GRPCError as error:
+            raise from_status(self._node, error.status.name, error.message or "") from error
+        except TimeoutError as error:
+            raise DeadlineExceeded(self._node, f"no answer to {method} within {self._call_timeout:g} s") from error
+        except (StreamTerminatedError, ProtocolError, OSError) as error:
+            raise ConnectionLost(self._node, f"connection lost during {method}: {self._channel.cause_of_loss() or error}") from error
+
+    async def _connect(self) -> None:
+        try:
+            await self._channel.__connect__()
+        except TimeoutError as error:
+            raise Unreachable(self._node, f"not connected within {self._dial_timeout:g} s") from error
+        except OSError as error:  # ssl.SSLError among them
+            raise Unreachable(self._node, self._channel.cause_of_loss() or str(error) or type(error).__name__) from error
+
+
+def _member(member: rpc.Member) -> Member:
+    return Member(member.ID, member.name, tuple(member.peerURLs), tuple(member.clientURLs), member.isLearner)
+
+
+def _alarm_kind(kind: int) -> str:
+    return rpc.AlarmType.Name(kind) if kind in rpc.AlarmType.values() else str(kind)
