@@ -1,0 +1,122 @@
+"""The right to enter a workload cluster: its admin kubeconfig, and the identity with which its etcd lets us in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+import yaml
+
+from quorate.etcd.dialers import OpenWebSocket, PortForwardDialer, UpgradeRefused
+from quorate.etcd.tls import Credentials
+from quorate.kubernetes.errors import ApiError, ConnectionFailed
+from quorate.pki.keys import KeyPair
+
+
+class AccessUnavailable(Exception):
+    """A Secret that is missing, or whose content cannot be used. The message names the Secret, the cause and the way out, never its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdSecrets:
+    """What the management cluster keeps about a cluster's etcd.
+
+    `authority` without a key is an external etcd's (or a user's own); `client` is then the pair of the API server, `<cluster>-apiserver-etcd-client`.
+    """
+
+    authority: KeyPair
+    client: KeyPair | None = None
+
+
+class Secrets(Protocol):
+    """Reads a cluster's Secrets from the management cluster, as they are now. Both raise AccessUnavailable, and end within a deadline of theirs."""
+
+    async def kubeconfig(self) -> bytes:
+        """The admin kubeconfig, from `<cluster>-kubeconfig`."""
+        ...
+
+    async def etcd(self) -> EtcdSecrets:
+        """etcd's authority, from `<cluster>-etcd`, and, where that has no key, the API server's client pair."""
+        ...
+
+
+_PROGRAMS = ("exec", "auth-provider")
+_FILES = ("tokenFile", "client-certificate", "client-key")
+
+
+def check_kubeconfig(kubeconfig: bytes) -> bytes:
+    """The kubeconfig itself, unless its users would have us run a program or read a file of this machine.
+
+    Whoever may write that Secret could otherwise run anything here, or have our own token sent to a server of theirs (`tokenFile`). Raises AccessUnavailable
+    naming the fields. (Cluster API's ClusterCache refuses the programs, not the files.)
+    """
+    try:
+        document = yaml.safe_load(kubeconfig)
+        users = [entry.get("user") or {} for entry in document.get("users") or []]
+        refused = [name for name in (*_PROGRAMS, *_FILES) if any(name in user for user in users)]
+    except (yaml.YAMLError, AttributeError, TypeError) as error:
+        raise AccessUnavailable("the kubeconfig is not one: write a kubeconfig to the key `value` of its Secret") from error
+    if refused:
+        raise AccessUnavailable(
+            f"the kubeconfig uses {' and '.join(refused)}, which is not allowed here: embed a client certificate or a token"
+        )
+    return kubeconfig
+
+
+Mint = Callable[[KeyPair], KeyPair]
+"""Makes a client certificate for etcd from its authority (common name cluster-api.x-k8s.io, 10 years). May take some 100 ms of CPU."""
+
+
+class EtcdIdentity:
+    """Who we are toward one cluster's etcd: a minted certificate, kept until the authority changes, or the pair that the user supplied."""
+
+    def __init__(self, mint: Mint) -> None:
+        self._mint = mint
+        self._lock = asyncio.Lock()
+        self._minted: tuple[KeyPair, KeyPair] | None = None
+
+    async def credentials(self, secrets: EtcdSecrets) -> Credentials:
+        """Authority, certificate and key. Raises AccessUnavailable where neither the authority's key nor a client pair is there."""
+        pair = await self._for_authority(secrets.authority) if secrets.authority.key else secrets.client
+        if pair is None or not pair.key:
+            raise AccessUnavailable(
+                "etcd's authority has no key, and there is no apiserver-etcd-client pair: supply that Secret with tls.crt and tls.key"
+            )
+        return Credentials(secrets.authority.certificate, pair.certificate, pair.key)
+
+    async def _for_authority(self, authority: KeyPair) -> KeyPair:
+        async with self._lock:  # one task mints, the others wait for its result
+            if self._minted is None or self._minted[0] != authority:
+                try:
+                    self._minted = authority, await asyncio.to_thread(self._mint, authority)
+                except ValueError as error:
+                    raise AccessUnavailable(f"no client certificate could be made from etcd's authority: {error}") from error
+            return self._minted[1]
+
+
+class WebSocketOpener(Protocol):
+    """What port-forwarding needs of a client of the workload cluster."""
+
+    async def connect_websocket(self, path: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket; raises ApiError or ConnectionFailed."""
+        ...
+
+
+def port_forward_dialer(client: WebSocketOpener) -> PortForwardDialer:
+    """A dialer through the workload cluster's API server."""
+    return PortForwardDialer(_translating(client))
+
+
+def _translating(client: WebSocketOpener) -> OpenWebSocket:
+    async def open_websocket(path: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        try:
+            return await client.connect_websocket(path, protocols)
+        except ApiError as error:
+            raise UpgradeRefused(error.code, str(error)) from error
+        except ConnectionFailed as error:
+            raise ConnectionError(str(error)) from error
+
+    return open_websocket

@@ -1,0 +1,95 @@
+"""Kubeconfigs that are refused, and who we are toward etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from quorate.etcd.dialers import UpgradeRefused
+from quorate.kubernetes.errors import ConnectionFailed, NotFound
+from quorate.pki.keys import KeyPair
+from quorate.workload.access import AccessUnavailable, EtcdIdentity, EtcdSecrets, check_kubeconfig, port_forward_dialer
+
+MINTED = KeyPair(b"minted", b"minted key")
+
+
+@pytest.mark.parametrize("field", ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"])
+def test_a_kubeconfig_that_runs_programs_or_reads_files_is_refused_by_name(field: str) -> None:
+    text = f"users:\n- name: a\n  user:\n    token: secret\n- name: b\n  user:\n    {field}: something\n"
+    with pytest.raises(AccessUnavailable, match=field) as caught:
+        check_kubeconfig(text.encode())
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", [b"users:\n- name: a\n  user:\n    token: t\n    client-key-data: eA==\n", b"users: []", b"users:\n- name: a\n"]
+)
+def test_any_other_kubeconfig_passes_unchanged(text: bytes) -> None:
+    assert check_kubeconfig(text) == text
+
+
+@pytest.mark.parametrize("text", [b"", b"- a list", b"{", b"users: 7", b"users: [1]", b"users: [{user: 7}]"])
+def test_what_is_no_kubeconfig_is_said_to_be_none(text: bytes) -> None:
+    with pytest.raises(AccessUnavailable, match="Secret"):
+        check_kubeconfig(text)
+
+
+async def test_a_certificate_is_minted_once_for_an_authority() -> None:
+    authorities: list[KeyPair] = []
+
+    def mint(authority: KeyPair) -> KeyPair:
+        authorities.append(authority)
+        return MINTED
+
+    identity = EtcdIdentity(mint)
+    first, second = KeyPair(b"ca", b"key"), KeyPair(b"other ca", b"other key")
+    results = await asyncio.gather(*(identity.credentials(EtcdSecrets(first)) for _ in range(5)))
+    assert {(result.authority, result.certificate, result.key) for result in results} == {(b"ca", b"minted", b"minted key")}
+    assert (await identity.credentials(EtcdSecrets(second))).authority == b"other ca"
+    assert authorities == [first, second]
+
+
+async def test_without_the_authoritys_key_the_users_pair_is_shown() -> None:
+    credentials = await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), KeyPair(b"theirs", b"their key")))
+    assert (credentials.authority, credentials.certificate, credentials.key) == (b"ca", b"theirs", b"their key")
+
+
+def _never(_: KeyPair) -> KeyPair:
+    raise AssertionError("nothing can be minted without a key")
+
+
+@pytest.mark.parametrize("pair", [None, KeyPair(b"theirs", b"")])
+async def test_without_either_the_missing_secret_is_named(pair: KeyPair | None) -> None:
+    with pytest.raises(AccessUnavailable, match="apiserver-etcd-client"):
+        await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), pair))
+
+
+async def test_an_authority_that_cannot_sign_is_said_to_be_one() -> None:
+    def mint(_: KeyPair) -> KeyPair:
+        raise ValueError("tls.key: not a key")
+
+    with pytest.raises(AccessUnavailable, match=r"tls\.key: not a key"):
+        await EtcdIdentity(mint).credentials(EtcdSecrets(KeyPair(b"ca", b"nonsense")))
+
+
+class _Refusing:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def connect_websocket(self, path: str, protocols: tuple[str, ...]) -> Any:
+        assert path.startswith("/api/v1/namespaces/kube-system/pods/etcd-cp-a/portforward")
+        assert protocols == ("v4.channel.k8s.io",)
+        raise self._error
+
+
+async def test_an_answer_of_the_api_ends_the_dial_with_its_words() -> None:
+    with pytest.raises(ConnectionRefusedError, match="HTTP 404: pods not found") as caught:
+        await port_forward_dialer(_Refusing(NotFound("pods not found", code=404))).dial("cp-a")
+    assert isinstance(caught.value.__cause__, UpgradeRefused)
+
+
+async def test_no_answer_of_the_api_ends_the_dial_too() -> None:
+    with pytest.raises(ConnectionError, match="refused"):
+        await port_forward_dialer(_Refusing(ConnectionFailed("refused"))).dial("cp-a")

@@ -1,0 +1,373 @@
+"""The life of a connection, in virtual time: connect, watch, probe, lose, connect again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.core.health import Absent, Unknown
+from quorate.etcd.dialers import DirectDialer
+from quorate.etcd.pool import Pool
+from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError, Unauthorized
+from quorate.pki.keys import KeyPair
+from quorate.workload import connection
+from quorate.workload.access import AccessUnavailable, EtcdSecrets
+from quorate.workload.connection import Phase, Setup, Workload
+from quorate.workload.static_pods import Component
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KUBECONFIG = b"users: [{name: a, user: {token: t}}]"
+DOWN = ConnectionFailed("connection refused")
+
+
+def now() -> datetime:
+    return START + timedelta(seconds=asyncio.get_running_loop().time())
+
+
+def loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass
+class FakeSecrets:
+    content: bytes = KUBECONFIG
+    problem: str = ""
+    etcd_secrets: EtcdSecrets | None = None
+
+    async def kubeconfig(self) -> bytes:
+        if self.problem:
+            raise AccessUnavailable(self.problem)
+        return self.content
+
+    async def etcd(self) -> EtcdSecrets:
+        if self.etcd_secrets is None:
+            raise AccessUnavailable("Secret blue-etcd does not exist")
+        return self.etcd_secrets
+
+
+@dataclass
+class Stage:
+    """A Workload that runs, and the times at which it told of a change."""
+
+    cluster: Any
+    secrets: FakeSecrets = field(default_factory=FakeSecrets)
+    changes: list[float] = field(default_factory=list)
+    workload: Workload[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        pool = Pool(loop_time)
+        setup: Setup[Any] = Setup(self.cluster.connect, lambda _: DirectDialer({}), lambda pair: pair, pool, now, Random(1))
+        self.workload = Workload("default/blue", self.secrets, setup, lambda: self.changes.append(loop_time()))
+
+    def phase(self) -> Phase:
+        return self.workload.connectivity.phase
+
+    @property
+    def attempts(self) -> int:
+        return len(self.cluster.kubeconfigs)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(self.workload.run())
+            await asyncio.sleep(0.01)
+            try:
+                yield
+            finally:
+                task.cancel()
+
+
+@pytest.fixture
+async def stage(cluster: Any) -> Stage:
+    return Stage(cluster)
+
+
+async def test_a_cluster_that_answers_is_connected_at_once_and_tells_it_once(stage: Stage) -> None:
+    assert stage.phase() is Phase.NEVER_CONNECTED
+    async with stage.running():
+        assert stage.phase() is Phase.CONNECTED
+        assert len(stage.changes) == 1
+        assert stage.workload.connectivity.last_success == stage.workload.connectivity.since
+
+
+async def test_only_control_plane_nodes_and_pods_are_known_even_if_the_server_ignores_selectors(stage: Stage) -> None:
+    async with stage.running():
+        nodes = stage.workload.nodes()
+        assert not isinstance(nodes, Unknown)
+        assert [node.metadata.name for node in nodes] == ["cp-a"]
+        assert not isinstance(stage.workload.pod(Component.API_SERVER, "cp-a"), Absent | Unknown)
+        assert stage.workload.pod(Component.SCHEDULER, "cp-a") == Absent()
+
+
+async def test_before_connecting_everything_is_unknown_with_the_reason(stage: Stage) -> None:
+    stage.cluster.trouble["probe"] = DOWN
+    async with stage.running():
+        workload = stage.workload
+        answers = [workload.client, workload.nodes(), await workload.node("cp-a"), workload.pod(Component.ETCD, "cp-a")]
+        answers += [await workload.kubeadm_config_exists(), await workload.read_ring(["cp-a"])]
+        assert answers == [Unknown("the workload cluster is not connected: connection refused")] * 6
+        with pytest.raises(AccessUnavailable, match="connection refused"):
+            async with workload.etcd("cp-a"):
+                pass
+
+
+async def test_a_node_without_the_label_is_found_by_asking(stage: Stage) -> None:
+    async with stage.running():
+        found = await stage.workload.node("worker")
+        assert not isinstance(found, Absent | Unknown)
+        assert await stage.workload.node("nobody") == Absent()
+        stage.cluster.trouble["get"] = ServerError("get nodes: boom", code=500)
+        assert await stage.workload.node("nobody") == Unknown("get nodes: boom")
+
+
+async def test_the_kubeadm_config_is_there_or_not_or_unknown(stage: Stage, kubeadm_config: Any) -> None:
+    async with stage.running():
+        assert await stage.workload.kubeadm_config_exists() is False
+        stage.cluster.objects["configmaps"].append(kubeadm_config)
+        assert await stage.workload.kubeadm_config_exists() is True
+        stage.cluster.hang.add("get")
+        assert await stage.workload.kubeadm_config_exists() == Unknown("no answer in time")
+
+
+async def test_a_change_of_a_node_is_told_and_a_mere_new_version_is_not(stage: Stage, node_of: Callable[..., Any]) -> None:
+    async with stage.running():
+        before = len(stage.changes)
+        stage.cluster.send("nodes", "MODIFIED", node_of("cp-a", version="11", provider_id="x://a"))
+        await asyncio.sleep(0.01)
+        assert len(stage.changes) == before
+        stage.cluster.send("nodes", "MODIFIED", node_of("cp-a", version="12", provider_id="x://b"))
+        await asyncio.sleep(0.01)
+        assert len(stage.changes) == before + 1
+
+
+async def test_pods_that_come_change_and_go_are_told(stage: Stage, pod_of: Callable[..., Any]) -> None:
+    async with stage.running():
+        before = len(stage.changes)
+        stage.cluster.send("pods", "ADDED", pod_of("etcd-cp-a", version="11", phase="Pending"))
+        stage.cluster.send("pods", "MODIFIED", pod_of("etcd-cp-a", version="12"))
+        stage.cluster.send("pods", "DELETED", pod_of("etcd-cp-a", version="13"))
+        stage.cluster.send("pods", "ADDED", pod_of("coredns-2", version="14", tier=""))
+        await asyncio.sleep(0.01)
+        assert len(stage.changes) == before + 3
+
+
+async def attempts_within(stage: Stage, seconds: float) -> list[float]:
+    """The times between attempts."""
+    await asyncio.sleep(seconds)
+    probes: list[float] = stage.cluster.probes
+    return [later - earlier for earlier, later in pairwise(probes)]
+
+
+async def test_while_a_control_plane_is_expected_the_attempts_are_at_most_a_second_apart(stage: Stage) -> None:
+    stage.cluster.trouble["probe"] = DOWN
+    stage.workload.expect_soon(expected=True)
+    async with stage.running():
+        gaps = await attempts_within(stage, 60)
+        assert gaps[1] < 0.5
+        assert max(gaps) <= 1.0
+        assert len(gaps) > 55
+
+
+async def test_otherwise_the_attempts_spread_to_half_a_minute(stage: Stage) -> None:
+    stage.cluster.trouble["probe"] = DOWN
+    async with stage.running():
+        gaps = await attempts_within(stage, 300)
+        assert gaps[0] <= 0.2
+        assert 20 < max(gaps) <= 30
+        assert stage.workload.connectivity.consecutive_failures == stage.attempts
+
+
+async def test_expecting_it_soon_cuts_a_long_pause_short(stage: Stage) -> None:
+    stage.cluster.trouble["probe"] = DOWN
+    async with stage.running():
+        await asyncio.sleep(300)
+        before = stage.attempts
+        stage.workload.expect_soon(expected=True)
+        await asyncio.sleep(0.01)
+        assert stage.attempts == before + 1
+        stage.workload.expect_soon(expected=True)
+        await asyncio.sleep(0.01)
+        assert stage.attempts == before + 1
+
+
+async def test_a_cluster_that_hangs_fails_the_attempt_in_five_seconds(stage: Stage) -> None:
+    stage.cluster.hang.add("probe")
+    async with stage.running():
+        await asyncio.sleep(5.1)
+        assert stage.workload.connectivity.reason == "no answer in time"
+        assert stage.cluster.clients[0].closed == 1
+
+
+async def test_a_list_that_is_forbidden_is_the_reason(stage: Stage) -> None:
+    stage.cluster.trouble["list"] = Forbidden("list nodes: forbidden", code=403)
+    async with stage.running():
+        await asyncio.sleep(10.5)
+        assert stage.phase() is Phase.NEVER_CONNECTED
+        assert "list nodes: forbidden" in stage.workload.connectivity.reason
+
+
+@contextmanager
+def refusing(cluster: Any, error: Exception) -> Iterator[None]:
+    cluster.connect, connect = _raiser(error), cluster.connect
+    yield
+    cluster.connect = connect
+
+
+def _raiser(error: Exception) -> Callable[[bytes], Any]:
+    def connect(_: bytes) -> Any:
+        raise error
+
+    return connect
+
+
+async def test_a_missing_or_dangerous_or_malformed_kubeconfig_is_the_reason(cluster: Any) -> None:
+    missing = Stage(cluster, FakeSecrets(problem="Secret blue-kubeconfig does not exist"))
+    async with missing.running():
+        assert missing.workload.connectivity.reason == "Secret blue-kubeconfig does not exist"
+    dangerous = Stage(cluster, FakeSecrets(b"users: [{name: a, user: {exec: {command: sh}}}]"))
+    async with dangerous.running():
+        assert "exec" in dangerous.workload.connectivity.reason
+    assert cluster.kubeconfigs == []
+    with refusing(cluster, ConfigError("no current-context")):
+        malformed = Stage(cluster)
+    async with malformed.running():
+        assert malformed.workload.connectivity.reason == "no current-context"
+
+
+async def test_a_silent_connection_is_probed_every_ten_seconds(stage: Stage) -> None:
+    async with stage.running():
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.CONNECTED
+        assert len(stage.cluster.probes) in (6, 7)  # the attempt's own, then one every 10 s
+        assert stage.workload.connectivity.last_success is not None
+        assert now() - stage.workload.connectivity.last_success <= timedelta(seconds=10.1)
+
+
+async def test_what_the_watches_tell_makes_probes_needless(stage: Stage, node_of: Callable[..., Any]) -> None:
+    async with stage.running():
+        for version in range(11, 23):
+            await asyncio.sleep(5)
+            stage.cluster.send("nodes", "MODIFIED", node_of("cp-a", version=str(version), provider_id="x://a"))
+        assert len(stage.cluster.probes) == 1
+
+
+async def test_five_probes_that_fail_lose_the_connection(stage: Stage) -> None:
+    async with stage.running():
+        stage.cluster.trouble["probe"] = DOWN
+        await asyncio.sleep(49)
+        assert stage.phase() is Phase.CONNECTED
+        assert stage.workload.connectivity.consecutive_failures == 4
+        assert stage.workload.connectivity.reason == "connection refused"
+        await asyncio.sleep(2)
+        assert stage.phase() is Phase.LOST
+        assert stage.changes[-1] == pytest.approx(50, abs=0.1)
+        assert stage.workload.connectivity.last_success == START + timedelta(seconds=0)
+        assert isinstance(stage.workload.nodes(), Unknown)
+        assert stage.cluster.clients[0].closed == 1
+
+
+async def test_a_cluster_that_hangs_is_lost_within_seventy_five_seconds(stage: Stage) -> None:
+    async with stage.running():
+        stage.cluster.hang.add("probe")
+        await asyncio.sleep(76)
+        assert stage.phase() is Phase.LOST
+        assert stage.changes[-1] <= 75.1
+
+
+async def test_one_probe_that_succeeds_forgets_the_failures(stage: Stage) -> None:
+    async with stage.running():
+        stage.cluster.trouble["probe"] = DOWN
+        await asyncio.sleep(35)
+        assert stage.workload.connectivity.consecutive_failures == 3
+        del stage.cluster.trouble["probe"]
+        await asyncio.sleep(10)
+        assert stage.workload.connectivity.consecutive_failures == 0
+        assert stage.workload.connectivity.reason == ""
+
+
+async def test_what_was_lost_is_connected_again_with_another_client(stage: Stage) -> None:
+    async with stage.running():
+        stage.cluster.trouble["probe"] = DOWN
+        await asyncio.sleep(51)
+        lost = stage.workload.connectivity
+        del stage.cluster.trouble["probe"]
+        await asyncio.sleep(5)
+        assert lost.phase is Phase.LOST
+        assert stage.phase() is Phase.CONNECTED
+        assert stage.cluster.clients[-1] is not stage.cluster.clients[0]
+        assert not isinstance(stage.workload.nodes(), Unknown)
+
+
+@pytest.mark.parametrize("where", ["probe", "watch"])
+async def test_credentials_that_are_refused_are_read_again_at_once(stage: Stage, where: str) -> None:
+    async with stage.running():
+        stage.secrets.content = KUBECONFIG + b"\n# rotated"
+        refusal = Unauthorized("unauthorized", code=401)
+        if where == "probe":
+            stage.cluster.trouble["probe"] = refusal
+            await asyncio.sleep(10)
+            del stage.cluster.trouble["probe"]
+        else:
+            stage.cluster.break_watch("pods", refusal)
+        await asyncio.sleep(0.05 if where == "watch" else 1)
+        assert stage.phase() is Phase.CONNECTED
+        assert stage.cluster.kubeconfigs[-1].endswith(b"# rotated")
+
+
+async def test_credentials_refused_for_good_are_not_tried_without_pause(stage: Stage) -> None:
+    async with stage.running():
+        stage.cluster.trouble["probe"] = stage.cluster.trouble["list"] = Unauthorized("unauthorized", code=401)
+        stage.cluster.break_watch("nodes", Unauthorized("unauthorized", code=401))
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.LOST
+        assert stage.attempts < 15
+
+
+async def test_a_missing_etcd_secret_takes_nothing_else_away(stage: Stage) -> None:
+    async with stage.running():
+        assert await stage.workload.read_ring(["cp-a"]) == Unknown("Secret blue-etcd does not exist")
+        assert not isinstance(stage.workload.nodes(), Unknown)
+
+
+async def test_the_ring_is_read_through_the_pool(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def read_ring(lend: Any, nodes: tuple[str, ...], _: Any) -> Unknown:
+        asked.append(nodes)
+        with pytest.raises(ValueError, match="authority"):
+            async with lend(nodes[0]):
+                pass
+        return Unknown("as asked")
+
+    monkeypatch.setattr(connection, "read_ring", read_ring)
+    stage.secrets.etcd_secrets = EtcdSecrets(KeyPair(b"no PEM", b""), KeyPair(b"certificate", b"key"))
+    async with stage.running():
+        assert await stage.workload.read_ring(["cp-a", "cp-b"]) == Unknown("as asked")
+    assert asked == [("cp-a", "cp-b")]
+
+
+async def test_the_members_connections_go_with_the_session(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[tuple[str, int]] = []
+
+    async def forget(_: Pool, cluster: str) -> None:
+        forgotten.append((cluster, stage.cluster.clients[-1].closed))
+
+    monkeypatch.setattr(Pool, "forget", forget)
+    async with stage.running():
+        assert forgotten == []
+    assert forgotten == [("default/blue", 0)]
+
+
+async def test_the_end_closes_the_client(stage: Stage) -> None:
+    async with stage.running():
+        pass
+    assert [client.closed for client in stage.cluster.clients] == [1]

@@ -1,0 +1,247 @@
+"""Reading the ring, with members that answer what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pytest
+
+from quorate.core.health import Health, Unknown
+from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
+from quorate.etcd.errors import ConnectionLost, EtcdError, NoLeader, Unreachable
+from quorate.workload import membership
+from quorate.workload.membership import RingReading, read_ring
+
+T = TypeVar("T")
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NODES = ("cp-a", "cp-b", "cp-c")
+IDS = {"cp-a": 0xA, "cp-b": 0xB, "cp-c": 0xC}
+
+
+@dataclass
+class FakeMember:
+    """One member: values it answers with, errors it raises, in order; the last one for ever."""
+
+    statuses: list[Status | EtcdError]
+    listing: MemberList | EtcdError
+    alarm_list: tuple[Alarm, ...] | EtcdError = ()
+    before_answer: Callable[[], Any] | None = None
+    listed: int = 0
+
+    async def status(self) -> Status:
+        if self.before_answer:
+            await self.before_answer()
+        answer = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        return _answered(answer)
+
+    async def members(self) -> MemberList:
+        self.listed += 1
+        return _answered(self.listing)
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        return _answered(self.alarm_list)
+
+
+def _answered(answer: T | EtcdError) -> T:
+    if isinstance(answer, EtcdError):
+        raise answer
+    return answer
+
+
+@dataclass
+class FakeRing:
+    members: dict[str, FakeMember]
+    failed: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def lend(self, node: str) -> AsyncIterator[EtcdClient]:
+        client: Any = self.members[node]
+        try:
+            yield client
+        except EtcdError:
+            self.failed.append(node)
+            raise
+
+    async def read(self, *nodes: str) -> RingReading | Unknown:
+        return await read_ring(self.lend, nodes or tuple(self.members), lambda: NOON)
+
+    async def reading(self, *nodes: str) -> RingReading:
+        reading = await self.read(*nodes)
+        assert isinstance(reading, RingReading), reading
+        return reading
+
+
+LISTING = MemberList(0xC1, tuple(Member(IDS[node], node, (f"https://{node}:2380",), (f"https://{node}:2379",)) for node in NODES))
+
+
+def healthy(*, leader: int = 0xA, listing: MemberList = LISTING) -> FakeRing:
+    return FakeRing({node: FakeMember([Status(IDS[node], leader)], listing) for node in NODES})
+
+
+def health_of(reading: RingReading) -> dict[str, Health]:
+    return {member.name: member.health for member in reading.ring.members}
+
+
+def evidence_of(reading: RingReading, name: str) -> str:
+    return next(member.evidence for member in reading.ring.members if member.name == name)
+
+
+async def test_a_ring_in_which_all_answer_is_good() -> None:
+    reading = await healthy().reading()
+    assert set(health_of(reading).values()) == {Health.GOOD}
+    assert reading.ring.leader == 0xA
+    assert reading.cluster_id == 0xC1
+    assert reading.member_ids == IDS
+    assert reading.read_at == NOON
+    assert str(reading.ring.now) == "3 of 3 voters healthy, quorum 2: tolerates 1 more"
+
+
+async def test_only_one_member_is_asked_for_the_list() -> None:
+    ring = healthy()
+    await ring.reading()
+    assert sum(member.listed for member in ring.members.values()) == 1
+
+
+async def test_a_member_that_does_not_answer_while_others_do_is_bad_with_the_reason() -> None:
+    ring = healthy()
+    ring.members["cp-b"].statuses = [Unreachable("cp-b", "connection refused")]
+    reading = await ring.reading()
+    assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.BAD, "cp-c": Health.GOOD}
+    assert evidence_of(reading, "cp-b") == "does not answer while others do: connection refused"
+
+
+async def test_a_member_without_a_node_to_ask_on_is_unknown() -> None:
+    reading = await healthy().reading("cp-a", "cp-c")
+    assert health_of(reading)["cp-b"] is Health.UNKNOWN
+
+
+async def test_a_kept_connection_that_died_is_tried_once_more() -> None:
+    ring = healthy()
+    ring.members["cp-b"].statuses = [ConnectionLost("cp-b", "connection lost"), Status(0xB, 0xA)]
+    assert health_of(await ring.reading())["cp-b"] is Health.GOOD
+
+
+async def test_a_connection_that_dies_twice_is_bad() -> None:
+    ring = healthy()
+    ring.members["cp-b"].statuses = [ConnectionLost("cp-b", "connection lost")]
+    assert health_of(await ring.reading())["cp-b"] is Health.BAD
+
+
+async def test_a_member_that_follows_nobody_is_bad_and_does_not_list() -> None:
+    ring = healthy()
+    ring.members["cp-a"].statuses = [Status(0xA, 0)]
+    reading = await ring.reading()
+    assert health_of(reading)["cp-a"] is Health.BAD
+    assert ring.members["cp-a"].listed == 0
+
+
+async def test_the_next_lists_when_the_first_cannot() -> None:
+    ring = healthy()
+    ring.members["cp-a"].listing = NoLeader("cp-a", "request timed out")
+    gate = asyncio.Event()
+    ring.members["cp-b"].before_answer = ring.members["cp-c"].before_answer = gate.wait
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(ring.reading())
+        while not ring.failed:  # noqa: ASYNC110 (bounded: the member fails in its first step)
+            await asyncio.sleep(0)
+        gate.set()
+    assert task.result().read_through in ("cp-b", "cp-c")
+
+
+async def test_without_a_majority_the_ring_is_unknown_with_every_reason() -> None:
+    ring = healthy()
+    for node, member in ring.members.items():
+        member.listing = NoLeader(node, "request timed out")
+    ring.members["cp-c"].statuses = [Status(0xC, 0)]
+    answer = await ring.read()
+    assert isinstance(answer, Unknown)
+    assert sorted(answer.reason.split("; ")) == ["cp-a: request timed out", "cp-b: request timed out", "cp-c: knows no leader"]
+
+
+async def test_alarms_that_cannot_be_read_make_the_ring_unknown() -> None:
+    ring = healthy()
+    for node, member in ring.members.items():
+        member.alarm_list = NoLeader(node, "no leader")
+    assert isinstance(await ring.read(), Unknown)
+
+
+async def test_without_nodes_the_ring_is_unknown() -> None:
+    assert await read_ring(healthy().lend, (), lambda: NOON) == Unknown("no node to ask")
+
+
+async def test_an_alarm_makes_its_member_bad_and_only_that() -> None:
+    ring = healthy()
+    for member in ring.members.values():
+        member.alarm_list = (Alarm(0xC, "NOSPACE"),)
+    reading = await ring.reading()
+    assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.GOOD, "cp-c": Health.BAD}
+    assert evidence_of(reading, "cp-c") == "raised the alarm NOSPACE"
+    assert reading.alarms == (Alarm(0xC, "NOSPACE"),)
+
+
+async def test_a_member_that_never_started_is_bad() -> None:
+    listing = MemberList(0xC1, (*LISTING.members, Member(0xD, "", ("https://cp-d:2380",))))
+    reading = await healthy(listing=listing).reading()
+    assert health_of(reading)[""] is Health.BAD
+    assert reading.ring.unsettled[0].peer_urls == ("https://cp-d:2380",)
+
+
+async def test_a_learner_is_asked_but_never_lists() -> None:
+    listing = MemberList(0xC1, (*LISTING.members, Member(0xD, "cp-d", learner=True)))
+    ring = healthy(listing=listing)
+    ring.members["cp-d"] = FakeMember([Status(0xD, 0xA, learner=True)], listing)
+    reading = await ring.reading()
+    assert health_of(reading)["cp-d"] is Health.GOOD
+    assert [member.name for member in reading.ring.learners] == ["cp-d"]
+    assert ring.members["cp-d"].listed == 0
+
+
+async def test_only_a_learner_to_ask_is_unknown() -> None:
+    ring = FakeRing({"cp-d": FakeMember([Status(0xD, 0xA, learner=True)], LISTING)})
+    assert await ring.read() == Unknown("cp-d: is a learner, which may not list members")
+
+
+async def test_a_leader_outside_the_ring_makes_it_unknown() -> None:
+    answer = await healthy(leader=0xF).read()
+    assert isinstance(answer, Unknown)
+    assert "leader f is not among the members" in answer.reason
+
+
+async def test_a_member_is_found_by_what_it_says_it_is_before_its_name() -> None:
+    listing = MemberList(0xC1, tuple(Member(IDS[node], f"etcd-of-{node}") for node in NODES))
+    reading = await healthy(listing=listing).reading()
+    assert set(health_of(reading).values()) == {Health.GOOD}
+    assert reading.member_ids == IDS
+
+
+async def test_a_removed_member_that_still_answers_vouches_for_nobody() -> None:
+    ring = healthy()
+    ring.members["cp-b"].statuses = [Status(0xDEAD, 0xA)]
+    reading = await ring.reading()
+    assert health_of(reading)["cp-b"] is Health.UNKNOWN
+    assert "cp-b" not in reading.member_ids
+
+
+async def test_the_in_memory_provider_is_matched_by_name_alone() -> None:
+    listing = MemberList(0, tuple(Member(IDS[node], node) for node in NODES))
+    ring = FakeRing({node: FakeMember([Status(0, 0xA)], listing) for node in NODES})
+    reading = await ring.reading()
+    assert set(health_of(reading).values()) == {Health.GOOD}
+    assert reading.member_ids == {}
+    assert reading.cluster_id == 0
+
+
+async def test_a_member_that_hangs_is_given_up_and_its_connection_not_lent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "STATUS_PATIENCE", 0.05)
+    ring = healthy()
+    ring.members["cp-b"].before_answer = asyncio.Event().wait
+    reading = await ring.reading()
+    assert health_of(reading)["cp-b"] is Health.BAD
+    assert ring.failed == ["cp-b"]
+    assert evidence_of(reading, "cp-b").endswith("did not answer within 0.05 s")
