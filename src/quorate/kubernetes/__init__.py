@@ -1,0 +1,1 @@
+"""A small asynchronous Kubernetes client and controller runtime, with controller-runtime's nouns."""

@@ -1,0 +1,41 @@
+"""How an API server is reached and as whom: what a kubeconfig, or a Pod's service account, comes down to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class ConfigError(Exception):
+    """A kubeconfig, or what it refers to, cannot be used. The message names the file and the way out."""
+
+
+class Credentials(Protocol):
+    """Where bearer tokens, or client certificates that expire, come from."""
+
+    async def token(self) -> str:
+        """A token that is good now; "" where a certificate is used instead. Raises ConfigError."""
+        ...
+
+    async def certificate(self) -> tuple[bytes, bytes] | None:
+        """A client certificate and key (PEM) that are good now, or None."""
+        ...
+
+    def reject(self) -> None:
+        """The server refused what was given last: get new ones."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RestConfig:
+    """One API server and one identity."""
+
+    server: str  # https://host:port, perhaps with a path
+    authority: bytes = b""  # PEM; empty: the system's authorities
+    certificate: bytes = b""  # PEM
+    key: bytes = field(default=b"", repr=False)  # PEM
+    credentials: Credentials | None = field(default=None, repr=False)
+    proxy_url: str = ""
+    tls_server_name: str = ""
+    insecure: bool = False
+    namespace: str = "default"  # of the context: what a command works on unless told otherwise

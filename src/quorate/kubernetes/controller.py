@@ -1,0 +1,171 @@
+"""The controller: workers that take keys from a queue and reconcile them, one key at a time each, never one key twice at once.
+
+The rules are controller-runtime's (pkg/internal/controller): an error is retried with backoff, a terminal error is counted and not retried, a wish to be
+called again later starts the backoff over, and a shutdown lets running reconciles end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from quorate.kubernetes.metrics import Metrics
+from quorate.kubernetes.queue import QueueShutDown, WorkQueue
+from quorate.kubernetes.tasks import run_unless
+
+reconcile_id: ContextVar[str] = ContextVar("reconcile_id", default="")  # of the reconcile that runs in this task; "" outside one
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Request:
+    """The object to reconcile, by name: what has become of it is for the reconcile to find out."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a reconcile ended well. `requeue_after` is in how many seconds it wants to be called again at the latest; None: not before something changes."""
+
+    requeue_after: float | None = None
+
+
+class TerminalError(Exception):
+    """A failure that no retry mends: the object must change first. Counted, logged, not retried."""
+
+
+class Cache(Protocol):
+    """Something that must have filled its store before work starts: a Reflector."""
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set once the first list is in the store."""
+
+
+Reconcile = Callable[[Request], Awaitable[Result]]
+
+
+class Controller:
+    """Runs `reconcile` for every key of `queue`.
+
+    `concurrency` is the number of workers, `timeout` (seconds) what one reconcile may take before it is cancelled and counts as failed. `caches` must all be
+    synced before the first reconcile. `pending` tells whether the caches are still behind this process's own writes to that object (see Expectations); such
+    a key is dropped here, and whoever said so adds it again once they have caught up.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        queue: WorkQueue[Request],
+        random: Random,
+        *,
+        concurrency: int = 100,
+        timeout: float = 180.0,
+        caches: Sequence[Cache] = (),
+        pending: Callable[[Request], bool] = lambda _: False,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._random = random
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._caches = tuple(caches)
+        self._pending = pending
+        self._metrics = (metrics or Metrics(CollectorRegistry())).controller(name, concurrency)
+
+    async def run(self, stopping: asyncio.Event, *, grace: float = 30.0) -> None:
+        """Reconcile until `stopping` is set, then start nothing new, give running reconciles `grace` seconds to end, and cancel the rest.
+
+        Cancelling this coroutine cancels every reconcile at once. Not to be run twice: the queue is shut down at the end.
+        """
+        if not await run_unless(stopping, self._caches_synced()):
+            return
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._concurrency)]
+            await stopping.wait()
+            self.queue.shut_down()
+            _, late = await asyncio.wait(workers, timeout=grace)
+            for worker in late:
+                worker.cancel()
+
+    async def _caches_synced(self) -> None:
+        for cache in self._caches:
+            await cache.synced.wait()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                request = await self.queue.get()
+            except QueueShutDown:
+                return
+            try:
+                await self._handle(request)
+            finally:
+                self.queue.done(request)
+
+    async def _handle(self, request: Request) -> None:
+        if self._pending(request):
+            self._metrics.stale_cache_skips.inc()
+            return
+        token = reconcile_id.set(f"{self._random.getrandbits(64):016x}")
+        started = asyncio.get_running_loop().time()
+        self._metrics.active_workers.inc()
+        try:
+            with structlog.contextvars.bound_contextvars(
+                controller=self.name, namespace=request.namespace, name=request.name, reconcileID=reconcile_id.get()
+            ):
+                await self._attempt(request)
+        finally:
+            self._metrics.active_workers.dec()
+            self._metrics.seconds.observe(asyncio.get_running_loop().time() - started)
+            reconcile_id.reset(token)
+
+    async def _attempt(self, request: Request) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                result = await self._reconcile(request)
+        except Exception as error:  # noqa: BLE001 - whatever a reconcile raises is its own: one object's trouble must not stop the others
+            self._failed(request, error)
+        else:
+            self._succeeded(request, result)
+
+    def _failed(self, request: Request, error: Exception) -> None:
+        self._metrics.error.inc()
+        self._metrics.errors.inc()
+        if is_terminal(error):
+            self._metrics.terminal_errors.inc()
+            _log.error("reconcile failed, and is not retried until the object changes", exc_info=error)
+            return
+        delay = self.queue.add_rate_limited(request)
+        _log.error("reconcile failed", retry_in_seconds=round(delay, 3), exc_info=error)
+
+    def _succeeded(self, request: Request, result: Result) -> None:
+        self.queue.forget(request)
+        if result.requeue_after is None:
+            self._metrics.success.inc()
+            return
+        self._metrics.requeue_after.inc()
+        self.queue.add_after(request, result.requeue_after)
+
+
+def is_terminal(error: BaseException) -> bool:
+    """Whether `error` is a TerminalError, or a group of nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_terminal(inner) for inner in error.exceptions)
+    return isinstance(error, TerminalError)

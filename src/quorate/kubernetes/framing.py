@@ -1,0 +1,59 @@
+"""Cutting a watch's stream into its JSON values.
+
+An API server sends one event a line. Others (Cluster API's in-memory provider) print each over several lines with nothing in between: client-go's decoder
+takes that too, so such servers exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterable
+
+_MARKS = re.compile(rb'["\\{}]')
+
+
+async def values(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """The JSON objects in a stream of bytes, each as soon as it is complete; of any length. What is left incomplete at the end is dropped."""
+    rest, compact = b"", None
+    scanner = _Scanner()
+    async for chunk in chunks:
+        compact = chunk.lstrip()[:2] == b'{"' if compact is None else compact
+        if compact:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if line:
+                    yield line
+        else:
+            for value in scanner.feed(chunk):
+                yield value
+
+
+class _Scanner:
+    """Follows braces and strings through a stream."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._depth = 0
+        self._in_string = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The values that this chunk completes."""
+        self._buffer += chunk
+        complete: list[bytes] = []
+        while (mark := _MARKS.search(self._buffer, self._scanned)) is not None:
+            self._scanned = mark.end()
+            self._take(mark.group())
+            if mark.group() == b"}" and not self._depth and not self._in_string:
+                complete.append(bytes(self._buffer[: self._scanned]))
+                del self._buffer[: self._scanned]
+                self._scanned = 0
+        return complete
+
+    def _take(self, mark: bytes) -> None:
+        if mark == b"\\":
+            self._scanned += 1  # whatever is escaped means nothing here; it may be the first byte of the next chunk
+        elif mark == b'"':
+            self._in_string = not self._in_string
+        elif not self._in_string:
+            self._depth += 1 if mark == b"{" else -1

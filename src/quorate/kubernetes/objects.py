@@ -1,0 +1,246 @@
+"""The built-in kinds that are read, as far as they are read. Typed, frozen, and never written back whole: a Struct forgets the fields it does not know."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, dataclass_transform
+
+from msgspec import UNSET, Struct, StructMeta, UnsetType, field
+
+
+class _Meta(StructMeta):
+    """Gives every Struct here the same settings, which msgspec does not inherit in full.
+
+    gc=False: they are trees, and the cyclic collector would walk them for nothing (a list of 5,000 decodes in a fifth of the time).
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **given: Any) -> Any:
+        settings: dict[str, Any] = {"kw_only": True, "frozen": True, "gc": False, "omit_defaults": True, "rename": "camel"}
+        return super().__new__(cls, name, bases, namespace, **(settings | given))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Object(Struct, frozen=True, metaclass=_Meta):
+    """Base of what is decoded from the API: keyword-only, frozen, JSON names in camelCase."""
+
+
+class OwnerReference(Object):
+    """An owner of an object, in the same namespace."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Object):
+    """Metadata without managedFields, which are half of an object's size and of no use to a reader."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    finalizers: list[str] = field(default_factory=list)
+    owner_references: list[OwnerReference] = field(default_factory=list)
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class Condition(Object):
+    """What is true of an object, and why."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class Secret(Object):
+    """A Secret; `data` is decoded from base64. Its repr shows the keys alone."""
+
+    metadata: ObjectMeta
+    type: str = ""
+    data: dict[str, bytes] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Secret({self.metadata.namespace}/{self.metadata.name}, keys={sorted(self.data)})"
+
+
+class ConfigMap(Object):
+    """A ConfigMap."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] = field(default_factory=dict)
+
+
+class Taint(Object):
+    """A taint of a Node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Object):
+    """What is desired of a Node."""
+
+    provider_id: str = field(default="", name="providerID")
+    taints: list[Taint] = field(default_factory=list)
+
+
+class NodeInfo(Object):
+    """What the kubelet says of itself."""
+
+    kubelet_version: str = ""
+
+
+class NodeAddress(Object):
+    """One address of a Node: InternalIP, Hostname and the like."""
+
+    type: str
+    address: str
+
+
+class NodeStatus(Object):
+    """What was seen of a Node."""
+
+    conditions: list[Condition] = field(default_factory=list)
+    addresses: list[NodeAddress] = field(default_factory=list)
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(Object):
+    """A Node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ContainerStateWaiting(Object):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateTerminated(Object):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Object):
+    """One of waiting, terminated, or (neither) running."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Object):
+    """What was seen of a container."""
+
+    name: str = ""
+    ready: bool = False
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Object):
+    """What was seen of a Pod."""
+
+    phase: str = ""
+    conditions: list[Condition] = field(default_factory=list)
+    container_statuses: list[ContainerStatus] = field(default_factory=list)
+    init_container_statuses: list[ContainerStatus] = field(default_factory=list)
+
+
+class Pod(Object):
+    """A Pod, without its specification."""
+
+    metadata: ObjectMeta
+    status: PodStatus = PodStatus()
+
+
+class LeaseSpec(Object):
+    """Who holds a Lease, since when and for how long."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None  # RFC 3339 with microseconds; never compared with a clock of ours
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object):
+    """A Lease."""
+
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+class CustomResourceDefinitionNames(Object):
+    """How a custom resource is called."""
+
+    kind: str = ""
+    plural: str = ""
+
+
+class CustomResourceDefinitionVersion(Object):
+    """One version of a custom resource."""
+
+    name: str
+    served: bool = True
+    storage: bool = False
+
+
+class CustomResourceDefinitionSpec(Object):
+    """As much of a CustomResourceDefinition as tells where its objects are."""
+
+    group: str = ""
+    names: CustomResourceDefinitionNames = CustomResourceDefinitionNames()
+    versions: list[CustomResourceDefinitionVersion] = field(default_factory=list)
+
+
+class CustomResourceDefinition(Object):
+    """A CustomResourceDefinition; Cluster API's contract labels are on its metadata."""
+
+    metadata: ObjectMeta
+    spec: CustomResourceDefinitionSpec = CustomResourceDefinitionSpec()
+
+
+class StatusDetails(Object):
+    """What a Status says beyond its reason."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    retry_after_seconds: int = 0
+    causes: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Status(Object):
+    """The API's answer to what failed, or to a deletion that is done."""
+
+    kind: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ListMeta(Object):
+    """Metadata of a list."""
+
+    resource_version: str = ""
+    continue_: str | UnsetType = field(default=UNSET, name="continue")

@@ -1,0 +1,200 @@
+"""The reflector: keeps a store equal to what the API server has, by one list and then one watch after another, and tells handlers what changed.
+
+The rules are client-go's (tools/cache/reflector.go). The list is a consistent read, never one at resourceVersion "0": a process that comes back must not see
+an older world than the one it acted in; API servers since 1.31 answer it from their watch cache all the same (KEP-2340).
+
+Some servers are less than a whole API server: Cluster API's in-memory workload API ignores selectors for live watch events, sends no periodic bookmarks and
+closes a watch after 120 s. For those there are `client_side_selector` and a longer `inactivity`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from quorate.kubernetes.client import Listing, WatchEvent
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, Gone
+from quorate.kubernetes.handlers import Handler
+from quorate.kubernetes.metadata import metadata_of
+from quorate.kubernetes.queue import Backoff
+from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.store import Change, Store
+
+T = TypeVar("T")
+
+# What a server, the network or an object of a shape we do not know can do to a list or a watch. Anything else is a fault of ours and ends the process.
+TROUBLE = (ApiError, ConnectionFailed, OSError, TimeoutError, msgspec.MsgspecError)
+
+_WATCH_SECONDS = (
+    300.0,
+    600.0,
+)  # spread, so that the watches of many kinds and replicas do not all come back at once; client-go's minimum is 300
+_INACTIVITY = 70.0  # API servers send a bookmark a minute; silence for longer is a dead connection that TCP has not noticed
+_PROVEN = 10.0  # seconds after which a watch has shown that the server serves it, even if nothing happened
+
+_log = structlog.get_logger(__name__)
+
+
+class ListWatch(Protocol):
+    """What a reflector needs of a client."""
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+    ) -> Listing[T]:
+        """All objects of a kind, page by page."""
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+        bookmarks: bool = True,
+        inactivity: float = _INACTIVITY,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """What happens to them from a resourceVersion on. Errors inside the stream are raised, 410 as Gone."""
+
+
+class Reflector(Generic[T]):
+    """Keeps `store` equal to the objects of `resource` in `namespace` ("" for all) that match the selectors, while `run` runs.
+
+    `handlers` are told of each change after the store has it. `client_side_selector` filters again here, for servers that do not; an object that stops
+    matching is a delete. `inactivity` (seconds) is how long a watch may be silent. `on_error` hears of every failure; each is retried after 0.2 s to 30 s.
+
+    `healthy` is False from a failure until the server has answered again, and before the first list; `last_event_at` is the loop time of the last answer.
+    """
+
+    def __init__(
+        self,
+        client: ListWatch,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        random: Random,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        handlers: Sequence[Handler[T]] = (),
+        client_side_selector: Callable[[T], bool] = lambda _: True,
+        inactivity: float = _INACTIVITY,
+        on_error: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.synced = asyncio.Event()
+        self.healthy = False
+        self.last_event_at: float | None = None
+        self.last_error: Exception | None = None
+        self._client = client
+        self._random = random
+        self._backoff = Backoff(0.2, 30.0, random, jitter=0.5)
+        self._failures = 0
+        self._namespace, self._label_selector, self._field_selector = namespace, label_selector, field_selector
+        self._handlers = tuple(handlers)
+        self._matches = client_side_selector
+        self._inactivity = inactivity
+        self._on_error = on_error
+        self._must_list = True
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Trouble with the server is retried for ever; an exception from a handler or an index is raised."""
+        while True:
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._watch()
+            except TROUBLE as error:
+                self._must_list = self._must_list or isinstance(error, Gone)
+                await self._failed(error)
+
+    async def _list(self) -> None:
+        listing = await self._client.list(
+            self.resource, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+        )
+        changes = self.store.replace(filter(self._matches, listing.items), listing.resource_version)
+        self._must_list = False
+        self._heard()
+        for change in changes:
+            self._tell(change, final_state_unknown=True)
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        started, seen = self._now(), False
+        events = self._client.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self.store.last_resource_version,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_seconds=round(self._random.uniform(*_WATCH_SECONDS)),
+            inactivity=self._inactivity,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    seen = True
+                    self._proven()
+                    self._apply(event)
+        finally:
+            if self._now() - started >= _PROVEN:
+                self._proven()
+        if not seen and self._now() - started < 1:
+            raise ConnectionFailed(f"the server closed the watch of {self.resource.plural} at once")
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        if event.type == "BOOKMARK":
+            self.store.observe(metadata_of(event.object).resource_version)
+        elif event.type != "DELETED" and self._matches(event.object):
+            self._put(event.object)
+        else:
+            self._tell(self.store.remove(event.object))
+
+    def _put(self, item: T) -> None:
+        meta = metadata_of(item)
+        known = self.store.get(meta.namespace, meta.name)
+        if known is not None and metadata_of(known).uid != meta.uid:  # its deletion got lost, and the two must not pass for one object
+            self._tell(self.store.remove(known), final_state_unknown=True)
+        elif known is not None and metadata_of(known).resource_version == meta.resource_version:
+            return  # some servers begin each watch with everything there is
+        self._tell(self.store.put(item))
+
+    def _tell(self, change: Change[T], *, final_state_unknown: bool = False) -> None:
+        old, new = change.old, change.new
+        for handler in self._handlers:
+            if new is not None and old is not None:
+                handler.on_update(old, new)
+            elif new is not None:
+                handler.on_add(new, initial=not self.synced.is_set())
+            elif old is not None:
+                handler.on_delete(old, final_state_unknown=final_state_unknown)
+
+    def _heard(self) -> None:
+        self.healthy = True
+        self.last_error = None
+        self.last_event_at = self._now()
+
+    def _proven(self) -> None:
+        self._failures = 0
+        self._heard()
+
+    async def _failed(self, error: Exception) -> None:
+        self.healthy = False
+        self.last_error = error
+        self._on_error(error)
+        delay = self._backoff.delay(self._failures)
+        self._failures += 1
+        _log.debug("list or watch failed", resource=self.resource.plural, error=str(error), retry_in_seconds=round(delay, 3))
+        await asyncio.sleep(delay)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
