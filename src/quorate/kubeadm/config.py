@@ -1,0 +1,64 @@
+"""The KubeadmConfigSpec of one machine, made from the one of its control plane.
+
+Specs are the v1beta2 KubeadmConfigSpec as plain dicts, exactly as the API server stores them. Source: Cluster API's
+controlplane/kubeadm/pkg/desiredstate/desired_state.go; for the versions of kubeadm's own API, bootstrap/kubeadm/types.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from quorate.core.versions import Version
+
+Spec = Mapping[str, Any]
+
+KUBELET_LOCAL_MODE = "ControlPlaneKubeletLocalMode"
+# A kubelet of 1.31 needs an API server of at least 1.31, so that it must not talk to an older one behind the load balancer; in 1.36 kubeadm drops the gate.
+KUBELET_LOCAL_MODE_FROM, KUBELET_LOCAL_MODE_UNTIL = (1, 31, 0), (1, 36, 0)
+
+
+def api_version(kubernetes_version: Version) -> str:
+    """The kubeadm API that configures this Kubernetes version, pre-releases counting as their release; raises ValueError below 1.22."""
+    minor = kubernetes_version.release[:2]
+    if minor < (1, 22):
+        raise ValueError(f"Kubernetes {kubernetes_version} is older than v1.22, the first whose kubeadm is supported")
+    return "kubeadm.k8s.io/v1beta3" if minor < (1, 31) else "kubeadm.k8s.io/v1beta4"
+
+
+def machine_config(spec: Spec, *, version: Version, init: bool) -> dict[str, Any]:
+    """The KubeadmConfig spec of a machine that initializes the cluster, or of one that joins it. `spec`, the control plane's, is not touched.
+
+    A joining machine keeps `clusterConfiguration`, from which the bootstrap provider learns what etcd it is, and always has
+    `joinConfiguration.controlPlane`, the mark of a join.
+    """
+    config = copy.deepcopy(dict(spec))
+    if init:
+        config.pop("joinConfiguration", None)
+    else:
+        config.pop("initConfiguration", None)
+        join = _member(config, "joinConfiguration")
+        _member(join, "controlPlane")
+    if KUBELET_LOCAL_MODE_FROM <= version.release < KUBELET_LOCAL_MODE_UNTIL:
+        _member(_member(config, "clusterConfiguration"), "featureGates").setdefault(KUBELET_LOCAL_MODE, True)
+    return config
+
+
+def is_join(spec: Spec) -> bool:
+    """Whether a machine's spec is that of a joining control plane: `joinConfiguration.controlPlane` is there, be it empty."""
+    return (spec.get("joinConfiguration") or {}).get("controlPlane") is not None
+
+
+def etcd_is_managed(spec: Spec) -> bool:
+    """Whether etcd runs on the control plane's own machines: no field of `clusterConfiguration.etcd.external` is set."""
+    etcd = (spec.get("clusterConfiguration") or {}).get("etcd") or {}
+    return not any((etcd.get("external") or {}).values())
+
+
+def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object under `name`, created empty where it is absent or null."""
+    if parent.get(name) is None:
+        parent[name] = {}
+    member: dict[str, Any] = parent[name]
+    return member
