@@ -1,0 +1,165 @@
+"""The objects that make one control-plane Machine, as they should be: the Machine, its KubeadmConfig and its infrastructure. Pure.
+
+The Machine is applied whole under one field manager, now and whenever what may change in place has changed. KubeadmConfig and infrastructure are applied in two
+parts: specification and owner under that manager, labels and annotations under another, so that the latter can change later without claiming the former.
+Source: cluster-api, controlplane/kubeadm/pkg/desiredstate, and controllers/external for the shape of a clone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from quorate.clusterapi.foreign import ForeignObject
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import (
+    ETCD_READINESS_GATES,
+    KUBEADM_CONTROL_PLANE_KIND,
+    MANDATORY_READINESS_GATES,
+    Annotation,
+    Hook,
+    Label,
+)
+from quorate.clusterapi.types.references import ObjectReference
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.core.versions import Version
+from quorate.kubeadm.config import etcd_is_managed, machine_config
+from quorate.kubeadm.names import label_value
+
+Object = dict[str, Any]
+
+
+def owner_reference(kcp: KubeadmControlPlane, *, controller: bool) -> Object:
+    """A reference to the control plane as owner."""
+    reference = {
+        "apiVersion": KUBEADM_CONTROL_PLANES.api_version,
+        "kind": KUBEADM_CONTROL_PLANE_KIND,
+        "name": kcp.metadata.name,
+        "uid": kcp.metadata.uid,
+    }
+    return reference | {"controller": True, "blockOwnerDeletion": True} if controller else reference
+
+
+def machine_labels(kcp: KubeadmControlPlane, cluster: str) -> dict[str, str]:
+    """The labels of everything made for a Machine: the template's, and ours above them."""
+    return {
+        **kcp.spec.machine_template.metadata.labels,
+        Label.CLUSTER_NAME: cluster,
+        Label.CONTROL_PLANE: "",
+        Label.CONTROL_PLANE_NAME: label_value(kcp.metadata.name),
+    }
+
+
+def machine_annotations(kcp: KubeadmControlPlane) -> dict[str, str]:
+    """The annotations of everything made for a Machine."""
+    return dict(kcp.spec.machine_template.metadata.annotations)
+
+
+def new_machine(
+    kcp: KubeadmControlPlane, cluster: str, name: str, *, failure_domain: str, config: ObjectReference, infrastructure: ObjectReference
+) -> Object:
+    """A Machine to create at the control plane's version."""
+    kept = _remediation(kcp.metadata.annotations.get(Annotation.REMEDIATION_IN_PROGRESS))
+    return _machine(kcp, cluster, name, kcp.spec.version, failure_domain, config, infrastructure, kept)
+
+
+def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) -> Object:
+    """An existing Machine with everything that may change in place as it should be; its version and failure domain stay.
+
+    It carries the uid, so that applying it can never create a Machine that has gone meanwhile.
+    """
+    spec = machine.spec
+    if spec.bootstrap.config_ref is None or spec.infrastructure_ref is None:
+        raise ValueError(f"Machine {machine.metadata.namespace}/{machine.metadata.name} lacks a bootstrap or infrastructure reference")
+    kept = _remediation(machine.metadata.annotations.get(Annotation.REMEDIATION_FOR))
+    desired = _machine(
+        kcp, cluster, machine.metadata.name, spec.version, spec.failure_domain, spec.bootstrap.config_ref, spec.infrastructure_ref, kept
+    )
+    desired["metadata"]["uid"] = machine.metadata.uid
+    return desired
+
+
+def config(kcp: KubeadmControlPlane, name: str, *, initialize: bool) -> Object:
+    """The KubeadmConfig of a new Machine, without labels and annotations."""
+    metadata = {"name": name, "namespace": kcp.metadata.namespace, "ownerReferences": [owner_reference(kcp, controller=False)]}
+    spec = machine_config(kcp.spec.kubeadm_config_spec, version=Version.parse(kcp.spec.version), init=initialize)
+    return {"apiVersion": KUBEADM_CONFIGS.api_version, "kind": KUBEADM_CONFIGS.kind, "metadata": metadata, "spec": spec}
+
+
+def infrastructure(kcp: KubeadmControlPlane, template: ForeignObject, name: str) -> Object:
+    """The infrastructure machine that the template describes, without the labels and annotations of the control plane.
+
+    Labels and annotations of the template itself and where it was cloned from stay with the specification: they never change.
+    """
+    reference = kcp.spec.machine_template.spec.infrastructure_ref
+    clone = copy.deepcopy(template.spec.get("template") or {})
+    metadata = clone.get("metadata") or {}
+    cloned_from = {Annotation.CLONED_FROM_NAME: reference.name, Annotation.CLONED_FROM_GROUP_KIND: reference.group_kind}
+    clone["metadata"] = {
+        "name": name,
+        "namespace": kcp.metadata.namespace,
+        "annotations": {**metadata.get("annotations", {}), **cloned_from},
+        "ownerReferences": [owner_reference(kcp, controller=False)],
+    } | ({"labels": metadata["labels"]} if metadata.get("labels") else {})
+    return {"apiVersion": template.api_version, "kind": template.kind.removesuffix("Template"), **clone}
+
+
+def companion_metadata(kcp: KubeadmControlPlane, cluster: str, companion: Mapping[str, Any], uid: str) -> Object:
+    """The labels and annotations of a KubeadmConfig or infrastructure machine that exists, to be applied under their own field manager."""
+    identity = {"name": companion["metadata"]["name"], "namespace": kcp.metadata.namespace, "uid": uid}
+    given = machine_annotations(kcp)
+    wanted = {"labels": machine_labels(kcp, cluster)} | ({"annotations": given} if given else {})
+    return {"apiVersion": companion["apiVersion"], "kind": companion["kind"], "metadata": identity | wanted}
+
+
+def _machine(
+    kcp: KubeadmControlPlane,
+    cluster: str,
+    name: str,
+    version: str,
+    failure_domain: str,
+    config: ObjectReference,
+    infrastructure: ObjectReference,
+    kept_annotations: dict[str, str],
+) -> Object:
+    template = kcp.spec.machine_template.spec
+    spec: Object = {
+        "clusterName": cluster,
+        "version": version,
+        "bootstrap": {"configRef": msgspec.to_builtins(config)},
+        "infrastructureRef": msgspec.to_builtins(infrastructure),
+        "readinessGates": _readiness_gates(kcp),
+    }
+    optional = {
+        "failureDomain": failure_domain,
+        "deletion": msgspec.to_builtins(template.deletion),
+        "taints": msgspec.to_builtins(template.taints),
+    }
+    spec |= {key: value for key, value in optional.items() if value}
+    metadata = {
+        "name": name,
+        "namespace": kcp.metadata.namespace,
+        "labels": machine_labels(kcp, cluster),
+        "annotations": {**machine_annotations(kcp), **kept_annotations, Hook.PRE_TERMINATE: ""},
+        "ownerReferences": [owner_reference(kcp, controller=True)],
+    }
+    return {"apiVersion": MACHINES.api_version, "kind": MACHINES.kind, "metadata": metadata, "spec": spec}
+
+
+def _remediation(data: str | None) -> dict[str, str]:
+    """The history of replacements follows from one Machine to the next in its place."""
+    return {} if data is None else {Annotation.REMEDIATION_FOR: data}
+
+
+def _readiness_gates(kcp: KubeadmControlPlane) -> list[Object]:
+    ours = MANDATORY_READINESS_GATES + (ETCD_READINESS_GATES if etcd_is_managed(kcp.spec.kubeadm_config_spec) else ())
+    gates: list[Object] = [{"conditionType": str(gate)} for gate in ours]
+    gates += msgspec.to_builtins(kcp.spec.machine_template.spec.readiness_gates)
+    first: dict[str, Object] = {}
+    for gate in gates:
+        first.setdefault(gate["conditionType"], gate)
+    return list(first.values())

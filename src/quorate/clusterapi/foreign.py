@@ -1,0 +1,114 @@
+"""Kinds whose shape is somebody else's: infrastructure machines and their templates, found by the contract labels of their definitions, watched when needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from msgspec import field
+
+from quorate.clusterapi.types.names import Label
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.handlers import Handler
+from quorate.kubernetes.objects import Object, ObjectMeta
+from quorate.kubernetes.reflector import Reflector
+from quorate.kubernetes.resource import CRDS, Resource
+from quorate.kubernetes.store import Store
+
+SYNC_TIMEOUT = 30.0  # seconds for the first list of a kind
+
+
+class ForeignObject(Object):
+    """An object of such a kind: its specification as its provider shapes it."""
+
+    metadata: ObjectMeta
+    api_version: str = ""
+    kind: str = ""
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def provider_id(self) -> str:
+        """An infrastructure machine's providerID; "" until it has one."""
+        return str(self.spec.get("providerID") or "")
+
+
+class ContractMissing(Exception):
+    """A kind has no definition, or one that does not say which of its versions fulfil Cluster API's contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    resource: Resource[ForeignObject]
+    reflector: Reflector[ForeignObject]
+
+
+class ForeignKinds:
+    """Caches of foreign kinds, each started when it is first asked for. `handler` is told of every change in any of them."""
+
+    def __init__(self, client: Client, random: Random, handler: Callable[[str], Handler[ForeignObject]], *, namespace: str = "") -> None:
+        self._client = client
+        self._random = random
+        self._handler = handler
+        self._namespace = namespace
+        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._to_start: asyncio.Queue[_Watched] = asyncio.Queue()
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Keep the watches until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                watched = await self._to_start.get()
+                tasks.create_task(watched.reflector.run())
+
+    async def resource(self, group: str, kind: str) -> Resource[ForeignObject]:
+        """Where the kind lives, in the newest version of our contract. Raises ContractMissing."""
+        return (await self._watch(group, kind)).resource
+
+    async def store(self, group: str, kind: str) -> Store[ForeignObject]:
+        """The cache of the kind, filled. Raises ContractMissing, and TimeoutError with what the API server said where it cannot be filled in time."""
+        reflector = (await self._watch(group, kind)).reflector
+        try:
+            async with asyncio.timeout(SYNC_TIMEOUT):
+                await reflector.synced.wait()
+        except TimeoutError:
+            raise TimeoutError(f"{kind}.{group} could not be listed: {reflector.last_error or 'no answer'}") from None
+        return reflector.store
+
+    async def _watch(self, group: str, kind: str) -> _Watched:
+        async with self._lock:
+            if (group, kind) not in self._watched:
+                resource = await self._find(group, kind)
+                reflector = Reflector(
+                    self._client, resource, Store(), random=self._random, namespace=self._namespace, handlers=(self._handler(kind),)
+                )
+                watched = self._watched[group, kind] = _Watched(resource, reflector)
+                self._to_start.put_nowait(watched)
+            return self._watched[group, kind]
+
+    async def _find(self, group: str, kind: str) -> Resource[ForeignObject]:
+        plural = pluralize(kind)
+        try:
+            definition = await self._client.get(CRDS, f"{plural}.{group}")
+        except NotFound:
+            raise ContractMissing(
+                f"there is no CustomResourceDefinition {plural}.{group}: is the infrastructure provider installed?"
+            ) from None
+        fulfilling = definition.metadata.labels.get(Label.CONTRACT, "").split("_")
+        if not fulfilling[-1]:
+            raise ContractMissing(
+                f"CustomResourceDefinition {plural}.{group} has no label {Label.CONTRACT}: its provider does not fulfil the contract"
+            )
+        return Resource(group, fulfilling[-1], plural, kind, ForeignObject)
+
+
+def pluralize(kind: str) -> str:
+    """The plural in a definition's name, as Cluster API demands of every provider's kinds."""
+    word = kind.lower()
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word + "es"
+    return word[:-1] + "ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else word + "s"

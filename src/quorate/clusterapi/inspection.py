@@ -1,0 +1,119 @@
+"""The eyes without the hands: the same observation and the same judgement as the manager's, for a person to look at. Writes nothing anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import SystemRandom
+from typing import Any
+
+from quorate.clusterapi.caches import Caches
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.workloads import EtcdDialer, Workloads
+from quorate.core.decide import Decision, decide
+from quorate.kubernetes.client import Client, connect
+from quorate.kubernetes.config import RestConfig
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.expectations import Expectations
+
+SYNC_TIMEOUT = 20.0
+"""Seconds until the management cluster must have answered; a person is waiting."""
+
+
+class NotAnswering(Exception):
+    """The management cluster could not be read in time; the message says what it answered last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One control plane as it is, and what would be done next; no decision while it has no Cluster."""
+
+    observation: Observation
+    decision: Decision | None
+
+
+class Inspector:
+    """Looks at control planes. `changed` gets the key of every control plane that something has changed of; each look may be repeated at will."""
+
+    def __init__(self, observer: Observer, caches: Caches, changed: asyncio.Queue[Request]) -> None:
+        self._observer, self._caches = observer, caches
+        self.changed = changed
+
+    def control_planes(self, namespace: str = "") -> list[Request]:
+        """All control planes of a namespace ("" for all), by name."""
+        found = [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self._caches.kcps.items()]
+        return sorted(request for request in found if not namespace or request.namespace == namespace)
+
+    async def look(self, request: Request) -> Finding | None:
+        """One look, or None where there is no such control plane. The first look at a cluster may come before it is connected: look again on `changed`."""
+        observation = await self._observer.observe(request)
+        if observation is None:
+            return None
+        return Finding(observation, decide(observation.view, _now()) if observation.view else None)
+
+
+class _Changes:
+    """A work queue's face for a reader: every key is passed on."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Request] = asyncio.Queue()
+
+    def add(self, key: Request, *, priority: int = 0) -> None:  # noqa: ARG002 (the queue's signature)
+        self.queue.put_nowait(key)
+
+
+@asynccontextmanager
+async def inspecting(config: RestConfig, *, namespace: str = "", etcd_dialer: EtcdDialer) -> AsyncIterator[Inspector]:
+    """Connect, fill the caches, and lend an Inspector. Raises NotAnswering, and ValueError where the kubeconfig's certificates are malformed."""
+    client = connect(config)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            inspector, background = _wire(client, namespace, etcd_dialer)
+            running = [tasks.create_task(part) for part in background.coroutines()]
+            try:
+                await background.synced()
+                yield inspector
+            finally:
+                for task in running:
+                    task.cancel()
+    finally:
+        await client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Background:
+    caches: Caches
+    workloads: Workloads
+
+    def coroutines(self) -> list[Coroutine[Any, Any, None]]:
+        parts = [reflector.run() for reflector in self.caches.reflectors]
+        return [*parts, self.caches.foreign.run(), self.workloads.run()]
+
+    async def synced(self) -> None:
+        try:
+            async with asyncio.timeout(SYNC_TIMEOUT):
+                for reflector in self.caches.reflectors:
+                    await reflector.synced.wait()
+        except TimeoutError:
+            errors = {str(reflector.last_error) for reflector in self.caches.reflectors if reflector.last_error}
+            raise NotAnswering(
+                f"the management cluster did not answer within {SYNC_TIMEOUT:g} s: {'; '.join(sorted(errors)) or 'no answer'}"
+            ) from None
+
+
+def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Inspector, _Background]:
+    random, changes = SystemRandom(), _Changes()
+    caches = Caches(client, changes, random, namespace=namespace)
+    clock = asyncio.get_running_loop().time
+    workloads = Workloads(caches, client, dialer=etcd_dialer, now=_now, random=random, clock=clock)
+    clients = Clients(client, caches, workloads, Expectations(changes.add))
+    return Inspector(Observer(clients, _now, changes.add), caches, changes.queue), _Background(caches, workloads)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,169 @@
+"""What is seen of the control-plane Machines: each with its companions, its Node and the health of what runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from quorate.clusterapi.foreign import ForeignObject
+from quorate.clusterapi.observation import Outdated
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, MachineDeletingReason
+from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.versions import parse_or_none
+from quorate.kubeadm.compare import differences
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.objects import Node
+from quorate.workload.connection import Workload
+from quorate.workload.nodes import find_node, labels_and_taints, taint_expected
+from quorate.workload.static_pods import Component, component_health, node_missing, not_inspected, waiting_for_node
+
+COMPONENTS = {
+    MachineCondition.API_SERVER_POD_HEALTHY: Component.API_SERVER,
+    MachineCondition.CONTROLLER_MANAGER_POD_HEALTHY: Component.CONTROLLER_MANAGER,
+    MachineCondition.SCHEDULER_POD_HEALTHY: Component.SCHEDULER,
+    MachineCondition.ETCD_POD_HEALTHY: Component.ETCD,
+}
+
+
+def components(*, etcd_managed: bool) -> Mapping[MachineCondition, Component]:
+    """The static Pods that are looked at, by the condition that reports each."""
+    return COMPONENTS if etcd_managed else {kind: component for kind, component in COMPONENTS.items() if component is not Component.ETCD}
+
+
+async def find(workload: Workload[Client], machine: Machine, infrastructure: ForeignObject | None) -> Node | Absent | Unknown:
+    """The Machine's Node: by name where the Machine knows it, otherwise by providerID as soon as the Node exists."""
+    if machine.status.node_ref and machine.status.node_ref.name:
+        return await workload.node(machine.status.node_ref.name)
+    nodes = workload.nodes()
+    if isinstance(nodes, Unknown):
+        return nodes
+    return find_node(nodes, provider_id=provider_id(machine, infrastructure)) or Absent()
+
+
+def provider_id(machine: Machine, infrastructure: ForeignObject | None) -> str:
+    """The Machine's providerID, from its infrastructure as soon as that has one."""
+    return machine.spec.provider_id or (infrastructure.provider_id if infrastructure else "")
+
+
+def findings(
+    workload: Workload[Client],
+    machine: Machine,
+    config: KubeadmConfig | None,
+    infrastructure: ForeignObject | None,
+    node: Node | Absent | Unknown,
+    *,
+    etcd_managed: bool,
+) -> dict[str, Finding]:
+    """The health of the Machine's components and the marks on its Node, by condition type."""
+    looked_at = components(etcd_managed=etcd_managed)
+    if isinstance(node, Node):
+        expected = taint_expected(msgspec.to_builtins(machine.spec.taints), _node_registration(config))
+        found = {str(kind): component_health(what, node, workload.pod(what, node.metadata.name)) for kind, what in looked_at.items()}
+        return found | {MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET: labels_and_taints(node, taint_expected=expected)}
+    kinds = (*looked_at, MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET)
+    return {str(kind): _without_node(machine, infrastructure, node) for kind in kinds}
+
+
+def _without_node(machine: Machine, infrastructure: ForeignObject | None, node: Absent | Unknown) -> Finding:
+    if isinstance(node, Unknown):
+        return not_inspected(node.reason)
+    if machine.status.node_ref and machine.status.node_ref.name:
+        return node_missing(machine.status.node_ref.name)
+    kind = machine.spec.infrastructure_ref.kind if machine.spec.infrastructure_ref else "the infrastructure machine"
+    return waiting_for_node(provider_id(machine, infrastructure), kind)
+
+
+def _node_registration(config: KubeadmConfig | None) -> Mapping[str, Any] | None:
+    """That section of the KubeadmConfig which the machine was made with; None where there is no KubeadmConfig."""
+    if config is None:
+        return None
+    joins = "joinConfiguration" in config.spec and "controlPlane" in config.spec["joinConfiguration"]
+    section: Mapping[str, Any] = config.spec.get("joinConfiguration" if joins else "initConfiguration") or {}
+    return section.get("nodeRegistration") or {}
+
+
+def outdated(
+    kcp: KubeadmControlPlane, machine: Machine, config: KubeadmConfig | None, infrastructure: ForeignObject | None, now: datetime
+) -> tuple[Outdated, ...]:
+    """In which ways the Machine differs from what is desired. What cannot be read counts as equal: API trouble must not roll machines."""
+    ways = (
+        _expiring(kcp, machine, now),
+        _rolled_after(kcp, machine, now),
+        _version(kcp, machine),
+        _configuration(kcp, config),
+        _infrastructure(kcp, infrastructure),
+    )
+    return tuple(way for way in ways if way is not None)
+
+
+def _expiring(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
+    days, expiry = kcp.spec.rollout.before.certificates_expiry_days, machine.status.certificates_expiry_date
+    if not days or expiry is None or now + timedelta(days=days) <= expiry:
+        return None
+    return Outdated(
+        "Certificates will expire soon", (f"API server certificate expires {expiry:%Y-%m-%dT%H:%M:%SZ}, rollout.before is {days} days",)
+    )
+
+
+def _rolled_after(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
+    after, created = kcp.spec.rollout.after, machine.metadata.creation_timestamp
+    if after is None or created is None or not created < after < now:
+        return None
+    return Outdated("KubeadmControlPlane spec.rollout.after expired", (f"created {created:%Y-%m-%dT%H:%M:%SZ}",))
+
+
+def _version(kcp: KubeadmControlPlane, machine: Machine) -> Outdated | None:
+    if machine.spec.version == kcp.spec.version:
+        return None
+    return Outdated(f"Version {machine.spec.version}, {kcp.spec.version} required")
+
+
+def _configuration(kcp: KubeadmControlPlane, config: KubeadmConfig | None) -> Outdated | None:
+    version = parse_or_none(kcp.spec.version)
+    if config is None or version is None:
+        return None
+    found = differences(kcp.spec.kubeadm_config_spec, config.spec, version)
+    return Outdated("KubeadmConfig is not up-to-date", tuple(map(str, found))) if found else None
+
+
+def _infrastructure(kcp: KubeadmControlPlane, infrastructure: ForeignObject | None) -> Outdated | None:
+    if infrastructure is None:
+        return None
+    wanted = kcp.spec.machine_template.spec.infrastructure_ref
+    annotations = infrastructure.metadata.annotations
+    name, group_kind = annotations.get(Annotation.CLONED_FROM_NAME), annotations.get(Annotation.CLONED_FROM_GROUP_KIND)
+    if name is None or group_kind is None or (name, group_kind) == (wanted.name, wanted.group_kind):
+        return None
+    return Outdated(f"{infrastructure.kind} is not up-to-date", (f"cloned from {name}, now {wanted.name}",))
+
+
+def holds_hook(machine: Machine) -> bool:
+    """Whether our pre-terminate hook is still on the Machine."""
+    return Hook.PRE_TERMINATE in machine.metadata.annotations
+
+
+def other_hooks(machine: Machine) -> tuple[str, ...]:
+    """The pre-terminate hooks of others."""
+    prefix = f"{Hook.PRE_TERMINATE_PREFIX}/"
+    return tuple(sorted(key for key in machine.metadata.annotations if key.startswith(prefix) and key != Hook.PRE_TERMINATE))
+
+
+def waits_at_hook(machine: Machine) -> bool:
+    """Whether the Machine controller has drained the Node and waits for pre-terminate hooks."""
+    return any(
+        condition.type == MachineCondition.DELETING
+        and condition.status == "True"
+        and condition.reason == MachineDeletingReason.WAITING_FOR_PRE_TERMINATE_HOOK
+        for condition in machine.status.conditions
+    )
+
+
+def oldest_first(machines: Iterable[Machine]) -> Sequence[Machine]:
+    """By creation, then by name."""
+    return sorted(machines, key=lambda machine: (str(machine.metadata.creation_timestamp), machine.metadata.name))

@@ -1,0 +1,123 @@
+"""Write a report: the status of the control plane and the conditions of its Machines, each only where it differs from what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from quorate.clusterapi.caches import Caches
+from quorate.clusterapi.report import MachineConditions, Report, merge_conditions
+from quorate.clusterapi.report.conditions import LEGACY_ORDER, as_dict, legacy_as_dict
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import FieldManager
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import Conflict, NotFound
+from quorate.kubernetes.resource import Resource
+
+T = TypeVar("T")
+
+_TRIES = 5  # writers of the same status are few: the Machine controller, the health check, and us
+
+
+class Newest:
+    """The newest state of what this process wrote itself, until the caches have it: a status is then never compared with one from before our own write."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, Any] = {}
+
+    def remember(self, item: Any) -> None:
+        """The API answered a write with `item`."""
+        self._written[item.metadata.uid] = item
+
+    def of(self, cached: T) -> T:
+        """The newer of what the cache has and what was written."""
+        metadata = cached.metadata  # type: ignore[attr-defined]
+        written = self._written.get(metadata.uid)
+        if written is None:
+            return cached
+        if int(written.metadata.resource_version) > int(metadata.resource_version):
+            return written  # type: ignore[no-any-return]
+        del self._written[metadata.uid]
+        return cached
+
+
+class Publisher:
+    """Writes reports through merge patches that fail when the object has changed since it was read, and are then made anew from its newest state."""
+
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self._client, self._caches = client, caches
+        self.newest = Newest()
+
+    async def publish(self, kcp: KubeadmControlPlane, report: Report) -> None:
+        """Make what is stored equal to the report; what equals it already is not written."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, conditions in report.machine_conditions.items():
+                tasks.create_task(self._publish_machine(kcp.metadata.namespace, name, conditions))
+            tasks.create_task(self._publish_control_plane(kcp, report))
+
+    async def _publish_control_plane(self, kcp: KubeadmControlPlane, report: Report) -> None:
+        def patch(current: KubeadmControlPlane) -> dict[str, Any]:
+            return _difference(_status_of(current), report.status)
+
+        cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
+        if cached is not None and cached.metadata.uid == kcp.metadata.uid:
+            await self._write(KUBEADM_CONTROL_PLANES, self.newest.of(cached), patch)
+
+    async def _publish_machine(self, namespace: str, name: str, conditions: MachineConditions) -> None:
+        cached = self._caches.machines.get(namespace, name)
+        if cached is not None:
+            await self._write(MACHINES, self.newest.of(cached), lambda machine: _machine_patch(machine, conditions))
+
+    async def _write(self, resource: Resource[T], current: T, patch: Callable[[T], dict[str, Any]]) -> None:
+        for attempt in range(_TRIES):
+            metadata = current.metadata  # type: ignore[attr-defined]
+            changes = patch(current)
+            if not changes:
+                return
+            body = {"metadata": {"resourceVersion": metadata.resource_version, "uid": metadata.uid}, "status": changes}
+            try:
+                written = await self._client.merge_patch(
+                    resource, metadata.name, body, metadata.namespace, subresource="status", field_manager=FieldManager.DEFAULT
+                )
+            except NotFound:
+                return  # it went while we looked at it: nobody will read its status
+            except Conflict:
+                if attempt == _TRIES - 1:
+                    raise
+                current = await self._client.get(resource, metadata.name, metadata.namespace)
+            else:
+                self.newest.remember(written)
+                return
+
+
+def _machine_patch(machine: Machine, conditions: MachineConditions) -> dict[str, Any]:
+    current = [as_dict(condition) for condition in machine.status.conditions]
+    legacy = [legacy_as_dict(condition) for condition in machine.status.deprecated.v1beta1.conditions]
+    wanted = merge_conditions(current, conditions.conditions)
+    wanted_legacy = merge_conditions(legacy, conditions.legacy, LEGACY_ORDER)
+    changes: dict[str, Any] = {}
+    if wanted != current:
+        changes["conditions"] = wanted
+    if wanted_legacy != legacy:
+        changes["deprecated"] = {"v1beta1": {"conditions": wanted_legacy}}
+    return changes
+
+
+def _status_of(kcp: KubeadmControlPlane) -> dict[str, Any]:
+    """The stored status in the shape of a report."""
+    status: dict[str, Any] = msgspec.to_builtins(kcp.status)
+    status["conditions"] = [as_dict(condition) for condition in kcp.status.conditions]
+    legacy = [legacy_as_dict(condition) for condition in kcp.status.deprecated.v1beta1.conditions]
+    status["deprecated"] = {"v1beta1": {**status.get("deprecated", {}).get("v1beta1", {}), "conditions": legacy}}
+    return status
+
+
+def _difference(current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch from one to the other at the first level: fields are replaced whole, and what is not reported any more is cleared."""
+    changed = {name: value for name, value in wanted.items() if current.get(name) != value}
+    return changed | {name: None for name in current if name not in wanted}

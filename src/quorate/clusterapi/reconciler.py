@@ -1,0 +1,169 @@
+"""The loop of the first door: observe, decide, act, report; for one control plane at a time, whenever something that concerns it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from random import Random
+
+import msgspec
+import structlog
+
+from quorate.clusterapi.act import Actor, Refused
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.publish import Publisher
+from quorate.clusterapi.report import report
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
+from quorate.clusterapi.upkeep import maintain
+from quorate.core.decide import Decision, decide
+from quorate.core.health import Health, Unknown
+from quorate.core.steps import RemoveFinalizer
+from quorate.kubernetes.controller import Request, Result
+from quorate.kubernetes.errors import Conflict, NotFound
+from quorate.kubernetes.events import EventRecorder, ObjectReference
+from quorate.kubernetes.tasks import sole
+
+_log = structlog.get_logger(__name__)
+
+PACE = 0.3
+"""Seconds between two reports of one control plane: a machine that comes up changes a dozen facts within a second, and each report is several writes."""
+
+MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine are three
+
+# Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
+INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK's next join waits for our word about it
+RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
+RING_ILL = 5.0  # a member does not answer; its Pod may look well all the same
+RING_AT_REST = 60.0  # nothing is expected: a rare look, spread by a fifth
+
+
+class Pace:
+    """Spreads the reports of each control plane. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last: dict[Request, float] = {}
+
+    def too_early(self, request: Request) -> float:
+        """How long the next report must wait; 0 means that it is made now."""
+        now = self._clock()
+        wait = self._last.get(request, -PACE) + PACE - now
+        if wait > 0:
+            return wait
+        self._last[request] = now
+        return 0.0
+
+    def forget(self, request: Request) -> None:
+        """The control plane is gone."""
+        self._last.pop(request, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """Reconciles KubeadmControlPlanes. Everything it knows between two passes is in caches and connections; what must survive is in the objects."""
+
+    clients: Clients
+    observer: Observer
+    actor: Actor
+    publisher: Publisher
+    recorder: EventRecorder
+    clock: Callable[[], datetime]
+    random: Random
+    grace: timedelta
+    pace: Pace
+
+    async def reconcile(self, request: Request) -> Result:
+        """Take every step that may be taken now, then report. Raises what a step failed with, after reporting that too."""
+        for _ in range(MOST_STEPS):
+            observation = await self.observer.observe(request)
+            if observation is None or observation.view is None:
+                if observation is None:
+                    self.clients.expectations.forget(request)
+                    self.pace.forget(request)
+                return Result()
+            decision = decide(observation.view, self.clock())
+            if decision.step is None:
+                early = self.pace.too_early(request)
+                return Result(requeue_after=early) if early else await self._report(observation, decision)
+            _log.info("step", rule=decision.rule, step=str(decision.step))
+            try:
+                await self._perform(decision, observation)
+            except Conflict as conflict:
+                _log.info("the control plane has changed meanwhile", error=str(conflict))
+                return Result(requeue_after=0.05)
+            except Exception as error:
+                await self._report(observation, decision, error=_text(error))
+                if isinstance(error, Refused):
+                    return Result(requeue_after=RING_IN_MOTION)
+                raise
+            if isinstance(decision.step, RemoveFinalizer):
+                return Result()
+            if self.clients.expectations.pending(request):
+                return Result()  # the caches bring it back as soon as they have seen what was written
+        return Result(requeue_after=1.0)
+
+    async def _perform(self, decision: Decision, observation: Observation) -> None:
+        if decision.step is None:
+            return
+        try:
+            await self.actor.perform(decision.step, observation)
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from None
+
+    async def _report(self, observation: Observation, decision: Decision, *, error: str = "") -> Result:
+        machines = tuple(replace(observed, machine=self.publisher.newest.of(observed.machine)) for observed in observation.machines)
+        newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
+        now = self.clock()
+        result = report(newest, decision, error=error, now=now, grace=self.grace)
+        for event in result.events:
+            self.recorder.warning(_reference(observation), event.reason, event.message)
+        try:
+            await self.publisher.publish(observation.kcp, result)
+            if not error and not (observation.view and observation.view.paused):
+                await maintain(self.clients, observation)
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from None
+        except (Conflict, NotFound) as lost:
+            _log.info("the report is made anew", error=str(lost))
+            return Result(requeue_after=0.2)
+        moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
+        waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
+        return Result(requeue_after=min(waits, default=None))
+
+    def _with_newest_status(self, kcp: KubeadmControlPlane) -> KubeadmControlPlane:
+        return msgspec.structs.replace(kcp, status=self.publisher.newest.of(kcp).status)
+
+    def _looks_again(self, observation: Observation) -> list[float]:
+        """When to look again at what cannot be watched."""
+        view = observation.view
+        if view is None or view.paused or view.deletion or observation.connection.health is not Health.GOOD:
+            return []
+        if not observation.initialized:
+            return [INITIALIZING] if view.replicas else []
+        if not view.desired.etcd_managed or not any(replica.node for replica in view.replicas):
+            return []
+        if isinstance(view.ring, Unknown) or view.ring.unsettled or any(not isinstance(r.member, int) and r.node for r in view.replicas):
+            return [RING_IN_MOTION]
+        if any(member.health is not Health.GOOD for member in view.ring.members):
+            return [RING_ILL]
+        return [RING_AT_REST * self.random.uniform(0.8, 1.2)]
+
+
+def _reference(observation: Observation) -> ObjectReference:
+    metadata = observation.kcp.metadata
+    return ObjectReference(
+        api_version=KUBEADM_CONTROL_PLANES.api_version,
+        kind=KUBEADM_CONTROL_PLANE_KIND,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+    )
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,60 @@
+"""Where the control plane stands in its life: Initialized, CertificatesAvailable, Paused, and Stalled where somebody has to act.
+
+Stalled is not one of Cluster API's conditions but of kstatus (kubernetes-sigs/cli-utils): tools that wait for an object stop waiting when it is True.
+"""
+
+from __future__ import annotations
+
+import re
+
+from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
+from quorate.clusterapi.report.facts import Facts
+from quorate.clusterapi.types.names import CertificatesAvailableReason, ControlPlaneCondition, InitializedReason, PausedReason
+from quorate.core.checks import Check
+
+STALLED = "Stalled"
+RECONCILE_ERROR = "ReconcileError"
+
+
+def initialized(facts: Facts) -> Condition:
+    """Initialized: never taken back, because what was observed includes what the status said already."""
+    if facts.observation.initialized:
+        return facts.ledger.make(ControlPlaneCondition.INITIALIZED, TRUE, InitializedReason.INITIALIZED)
+    return facts.ledger.make(ControlPlaneCondition.INITIALIZED, FALSE, InitializedReason.NOT_INITIALIZED)
+
+
+def certificates_available(facts: Facts) -> Condition:
+    """CertificatesAvailable."""
+    type_, certificates = ControlPlaneCondition.CERTIFICATES_AVAILABLE, facts.view.certificates
+    if certificates.problem:
+        return facts.ledger.make(type_, UNKNOWN, CertificatesAvailableReason.INTERNAL_ERROR, certificates.problem)
+    if certificates.missing:
+        message = f"Missing: {', '.join(sorted(certificates.missing))}"
+        return facts.ledger.make(type_, FALSE, CertificatesAvailableReason.NOT_AVAILABLE, message)
+    return facts.ledger.make(type_, TRUE, CertificatesAvailableReason.AVAILABLE)
+
+
+def paused(facts: Facts) -> Condition:
+    """Paused, and by what."""
+    if facts.view.paused:
+        return facts.ledger.make(ControlPlaneCondition.PAUSED, TRUE, PausedReason.PAUSED, f"Paused by {facts.view.paused}")
+    return facts.ledger.make(ControlPlaneCondition.PAUSED, FALSE, PausedReason.NOT_PAUSED)
+
+
+def stalled(facts: Facts) -> Condition | None:
+    """Stalled, while this pass failed or nothing can happen until somebody acts; otherwise there is no such condition."""
+    needing = _needing_somebody(facts)
+    lines = [*([facts.error] if facts.error else []), *(f"{check.evidence}. {check.remedy}" for check in needing)]
+    if not lines:
+        return None
+    reason = RECONCILE_ERROR if facts.error else _camel_case(needing[0].name)
+    return facts.ledger.make(STALLED, TRUE, reason, "\n".join(dict.fromkeys(lines)))
+
+
+def _needing_somebody(facts: Facts) -> list[Check]:
+    return [check for check in facts.decision.refusals if check.remedy] if facts.decision.step is None else []
+
+
+def _camel_case(name: str) -> str:
+    """`the topology's version has arrived` as a reason: TheTopologysVersionHasArrived."""
+    return "".join(word[0].upper() + word[1:] for word in re.findall(r"[A-Za-z0-9]+", name.replace("'", "")))

@@ -1,0 +1,82 @@
+"""Which etcd member is a Machine's, and what is left over: matched by id, peer URL or name; proven absent; or unknown with the reason. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from quorate.clusterapi.types.names import EtcdMemberReason
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.kubernetes.objects import Node
+from quorate.workload.membership import RingReading
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The members by the name of their Machine, and those of nobody."""
+
+    of: Mapping[str, int | Absent | Unknown]
+    strays: tuple[Member, ...]
+
+
+def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -> Membership:
+    """Match members with Machines; each Machine comes with its Node, or None where it has none (yet).
+
+    A member goes to the Machine on whose Node it answered, or whose address its peer URL has, or whose Node has its name. A Machine without a Node may
+    still have started a member: it is proven absent only when every member is somebody else's.
+    """
+    if isinstance(reading, Unknown):
+        return Membership(dict.fromkeys(machines, reading), ())
+    owners = {member.id: name for member in reading.ring.members for name in [_owner(member, reading, machines)] if name}
+    strays = tuple(member for member in reading.ring.members if member.id not in owners)
+    found = {name: member_id for member_id, name in owners.items()}
+    return Membership({name: found.get(name, _missing(node, strays)) for name, node in machines.items()}, strays)
+
+
+def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
+    hosts = {urlsplit(url).hostname for url in member.peer_urls}
+    for name, node in machines.items():
+        if node is None:
+            continue
+        addresses = {address.address for address in node.status.addresses}
+        if reading.member_ids.get(node.metadata.name) == member.id or hosts & addresses or member.name == node.metadata.name:
+            return name
+    return member.name if member.name in machines and machines[member.name] is None else None
+
+
+def _missing(node: Node | None, strays: Sequence[Member]) -> Absent | Unknown:
+    unstarted = [member for member in strays if not member.name]
+    candidates = unstarted if node is not None else list(strays)
+    if candidates:
+        return Unknown(f"member {candidates[0].label} is nobody's yet and may be its own")
+    return Absent()
+
+
+def finding(member: int | Absent | Unknown, reading: RingReading | Unknown) -> Finding:
+    """A member's health as its Machine's condition tells it."""
+    if isinstance(member, Unknown):
+        return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, member.reason)
+    if isinstance(member, Absent) or isinstance(reading, Unknown):
+        return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, "its Node has no member in the etcd ring")
+    found = reading.ring.member(member)
+    if found is None:
+        raise ValueError(f"member {member:x} was matched and is not in the ring")
+    return _judged(found)
+
+
+def _judged(member: Member) -> Finding:
+    if member.learner:
+        return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, "the member is a learner and has yet to become a voter")
+    match member.health:
+        case Health.GOOD:
+            return Finding(Health.GOOD, EtcdMemberReason.HEALTHY)
+        case Health.BAD:
+            return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, f"the member {member.evidence}")
+    return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, f"the member could not be asked: {member.evidence}")
+
+
+def ring_of(reading: RingReading | Unknown) -> Ring | Unknown:
+    """The ring alone."""
+    return reading if isinstance(reading, Unknown) else reading.ring

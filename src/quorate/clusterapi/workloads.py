@@ -1,0 +1,163 @@
+"""The connections to all workload clusters: one for each Cluster that has a control plane of ours, kept for as long as it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from random import Random
+from urllib.parse import urlsplit
+
+from quorate.clusterapi.caches import Caches
+from quorate.clusterapi.types.names import Secret as SecretSuffix
+from quorate.etcd.dialers import Dialer, InMemoryDialer
+from quorate.etcd.pool import Pool
+from quorate.kubernetes import kubeconfig
+from quorate.kubernetes.client import USER_AGENT, Client, connect
+from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.objects import Secret
+from quorate.kubernetes.resource import SECRETS
+from quorate.pki import KeyAlgorithm, KeyPair, PkiError, issue_etcd_client
+from quorate.workload.access import AccessUnavailable, EtcdSecrets, port_forward_dialer
+from quorate.workload.connection import Setup, Workload
+
+
+class EtcdDialer(StrEnum):
+    """The way to etcd: through the API server to the static Pod, or to the in-memory provider's one endpoint."""
+
+    PORT_FORWARD = "port-forward"
+    IN_MEMORY = "in-memory"
+
+
+class ClusterSecrets:
+    """A cluster's Secrets from the cache; one that the cache does not select, because a user made it without our label, is read live."""
+
+    def __init__(self, caches: Caches, client: Client, namespace: str, cluster: str) -> None:
+        self._caches, self._client, self._namespace, self._cluster = caches, client, namespace, cluster
+
+    async def find(self, suffix: str) -> Secret | None:
+        """The Secret of this purpose, or None where there is none."""
+        name = f"{self._cluster}-{suffix}"
+        cached = self._caches.secrets.get(self._namespace, name)
+        if cached is not None:
+            return cached
+        try:
+            return await self._client.get(SECRETS, name, self._namespace)
+        except NotFound:
+            return None
+
+    async def kubeconfig(self) -> bytes:
+        """The admin kubeconfig. Raises AccessUnavailable."""
+        secret = await self._required(SecretSuffix.KUBECONFIG)
+        if "value" not in secret.data:
+            raise AccessUnavailable(f"Secret {self._namespace}/{secret.metadata.name} has no key `value`: write the kubeconfig there")
+        return secret.data["value"]
+
+    async def etcd(self) -> EtcdSecrets:
+        """etcd's authority and, where that has no key, the API server's client pair. Raises AccessUnavailable."""
+        authority = self._pair(await self._required(SecretSuffix.ETCD_CA))
+        if authority.key:
+            return EtcdSecrets(authority)
+        return EtcdSecrets(authority, self._pair(await self._required(SecretSuffix.API_SERVER_ETCD_CLIENT)))
+
+    async def _required(self, suffix: str) -> Secret:
+        secret = await self.find(suffix)
+        if secret is None:
+            raise AccessUnavailable(f"there is no Secret {self._namespace}/{self._cluster}-{suffix}")
+        return secret
+
+    def _pair(self, secret: Secret) -> KeyPair:
+        try:
+            return KeyPair.from_secret_data(secret.data)
+        except PkiError as error:
+            raise AccessUnavailable(f"Secret {self._namespace}/{secret.metadata.name}: {error}") from error
+
+
+class Workloads:
+    """Workload connections by Cluster, started when first asked for and ended by `forget`."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        client: Client,
+        *,
+        dialer: EtcdDialer,
+        now: Callable[[], datetime],
+        random: Random,
+        clock: Callable[[], float],
+        qps: float = 20.0,
+        burst: int = 30,
+    ) -> None:
+        self._caches, self._client, self._now = caches, client, now
+        self._pool = Pool(clock)
+        self._setup = Setup(
+            connect=partial(_connect, qps=qps, burst=burst),
+            dialer=port_forward_dialer if dialer is EtcdDialer.PORT_FORWARD else _in_memory_dialer,
+            mint=partial(_mint, algorithm="RSA-2048", now=now),
+            pool=self._pool,
+            now=now,
+            random=random,
+            inactivity=70.0
+            if dialer is EtcdDialer.PORT_FORWARD
+            else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
+        )
+        self._workloads: dict[str, Workload[Client]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._to_start: asyncio.Queue[str] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Keep the connections until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pool.run())
+                while True:
+                    cluster = await self._to_start.get()
+                    if cluster in self._workloads:
+                        self._tasks[cluster] = tasks.create_task(self._workloads[cluster].run(), name=f"workload {cluster}")
+        finally:
+            await self._pool.aclose()
+
+    def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
+        """The connection to a cluster; `algorithm` is that of the keys it is given, `on_change` is told of every change in it."""
+        key = f"{namespace}/{cluster}"
+        if key not in self._workloads:
+            setup = replace(self._setup, mint=partial(_mint, algorithm=algorithm, now=self._now)) if algorithm else self._setup
+            secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
+            self._workloads[key] = Workload(key, secrets, setup, on_change)
+            self._to_start.put_nowait(key)
+        return self._workloads[key]
+
+    def existing(self, namespace: str, cluster: str) -> Workload[Client]:
+        """The connection that `of` has given before. Raises KeyError where it has not, or where it was ended."""
+        return self._workloads[f"{namespace}/{cluster}"]
+
+    def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
+        """The cluster's Secrets."""
+        return ClusterSecrets(self._caches, self._client, namespace, cluster)
+
+    def forget(self, namespace: str, cluster: str) -> None:
+        """End the connection to a cluster that is gone. Idempotent."""
+        key = f"{namespace}/{cluster}"
+        self._workloads.pop(key, None)
+        if task := self._tasks.pop(key, None):
+            task.cancel()
+
+
+def _mint(authority: KeyPair, *, algorithm: str, now: Callable[[], datetime]) -> KeyPair:
+    return issue_etcd_client(authority, KeyAlgorithm.parse(algorithm), now=now())
+
+
+def _connect(data: bytes, *, qps: float, burst: int) -> Client:
+    try:
+        return connect(kubeconfig.parse(data), user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def _in_memory_dialer(client: Client) -> Dialer:
+    server = urlsplit(client.config.server)
+    return InMemoryDialer(server.hostname or "", server.port or 443)
