@@ -161,6 +161,11 @@ DIFFERENT: dict[str, tuple[Spec, Spec, str]] = {
         joined(),
         "clusterConfiguration.featureGates.A",
     ),
+    "a taint added at another time": (
+        join(nodeRegistration={"taints": [{"key": "k", "timeAdded": "2026-01-01T00:00:01Z"}]}),
+        joined(nodeRegistration={"taints": [{"key": "k", "timeAdded": "2026-01-01T00:00:00Z"}]}),
+        "joinConfiguration.nodeRegistration.taints[0].timeAdded",
+    ),
     "another format": ({"format": "ignition"}, joined(), "format"),
     "another pull policy": (
         join(nodeRegistration={"imagePullPolicy": "Always"}),

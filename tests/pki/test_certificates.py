@@ -43,6 +43,14 @@ def test_a_broken_certificate_of_a_bundle_is_counted(authority: KeyPair) -> None
         read_certificates(BLOCK.format("%%%%").encode())
 
 
+def test_a_negative_serial_number_is_refused_as_go_refuses_it(authority: KeyPair) -> None:
+    der = bytearray(read_certificates(authority.certificate)[0].der)
+    length = der.index(b"\x02", 13) + 1  # behind both sequences' headers and the version
+    der[length + 1] |= 0x80
+    with pytest.raises(PkiError, match=r"^tls\.crt: certificate 1 of 1: not an X\.509 certificate: its serial number is negative"):
+        read_certificates(BLOCK.format(base64.b64encode(der).decode()).encode())
+
+
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_reader_stumble(garbage: bytes) -> None:
     with pytest.raises(PkiError):

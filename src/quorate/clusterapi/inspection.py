@@ -14,6 +14,7 @@ from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.workloads import EtcdDialer, Workloads
 from quorate.core.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
@@ -112,7 +113,7 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Insp
     clock = asyncio.get_running_loop().time
     workloads = Workloads(caches, client, dialer=etcd_dialer, now=_now, random=random, clock=clock)
     clients = Clients(client, caches, workloads, Expectations(changes.add))
-    return Inspector(Observer(clients, _now, changes.add), caches, changes.queue), _Background(caches, workloads)
+    return Inspector(Observer(clients, _now, changes.add, Rings(clock)), caches, changes.queue), _Background(caches, workloads)
 
 
 def _now() -> datetime:

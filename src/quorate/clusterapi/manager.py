@@ -17,6 +17,7 @@ from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import Pace, Reconciler
+from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE, RECORDER_NAME
 from quorate.clusterapi.workloads import EtcdDialer, Workloads
 from quorate.kubernetes import kubeconfig
@@ -83,7 +84,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     recorder = EventRecorder(client, RECORDER_NAME, instance=_identity(), now=_now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, _now, queue.add),
+        observer=Observer(clients, _now, queue.add, Rings(loop.time)),
         actor=Actor(clients, random, _now),
         publisher=Publisher(client, caches),
         recorder=recorder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.ring import Membership, finding, match, ring_of
+from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -44,7 +44,7 @@ class Observer:
     clients: Clients
     clock: Callable[[], datetime]
     wake: Callable[[Request], None]
-    ring_limit: float = 20.0  # seconds that a whole reading of the ring may take
+    rings: Rings
 
     async def observe(self, request: Request) -> Observation | None:
         """The control plane as it is now, or None where there is none of this name."""
@@ -65,7 +65,7 @@ class _Pass:
     def __init__(self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request) -> None:
         self.clients, self.kcp, self.cluster = observer.clients, kcp, cluster
         self.now = observer.clock()
-        self.ring_limit = observer.ring_limit
+        self.rings = observer.rings
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
@@ -108,7 +108,7 @@ class _Pass:
                 workload=Finding(connection.health, "Connection", connection.message),
                 has_finalizer=Finalizer.KUBEADM_CONTROL_PLANE in self.kcp.metadata.finalizers,
                 paused=self._paused(),
-                invalid=_problems(msgspec.json.encode(self.kcp)),
+                invalid=_problems(msgspec.json.encode({"metadata": {"name": self.kcp.metadata.name}, "spec": self.kcp.spec})),
                 unsupported=self._unsupported(observed),
                 foreign=foreign,
                 infrastructure_ready=bool(self.cluster.status.initialization.infrastructure_provisioned),
@@ -159,11 +159,7 @@ class _Pass:
         if not self.etcd_managed:
             return Unknown("etcd is external")
         names = [node.metadata.name for node in nodes.values() if isinstance(node, Node)]
-        try:
-            async with asyncio.timeout(self.ring_limit):
-                return await self.workload.read_ring(names)
-        except TimeoutError:
-            return Unknown(f"the ring could not be read within {self.ring_limit:g} s")
+        return await self.rings.read(self.workload, names)
 
     def _machine(
         self,

@@ -53,6 +53,19 @@ class Publisher:
         self._client, self._caches = client, caches
         self.newest = Newest()
 
+    def is_news(self, kcp: KubeadmControlPlane, report: Report) -> bool:
+        """Whether the report changes more than the wording of conditions: a status, a reason, a count."""
+        cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
+        if cached is None:
+            return False
+        if _without_wording(_status_of(self.newest.of(cached))) != _without_wording(report.status):
+            return True
+        for name, conditions in report.machine_conditions.items():
+            machine = self._caches.machines.get(kcp.metadata.namespace, name)
+            if machine is not None and _changes_more_than_wording(self.newest.of(machine), conditions):
+                return True
+        return False
+
     async def publish(self, kcp: KubeadmControlPlane, report: Report) -> None:
         """Make what is stored equal to the report; what equals it already is not written."""
         async with asyncio.TaskGroup() as tasks:
@@ -121,3 +134,15 @@ def _difference(current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, An
     """The merge patch from one to the other at the first level: fields are replaced whole, and what is not reported any more is cleared."""
     changed = {name: value for name, value in wanted.items() if current.get(name) != value}
     return changed | {name: None for name in current if name not in wanted}
+
+
+def _without_wording(status: dict[str, Any]) -> dict[str, Any]:
+    """A status with what its conditions say in words, and the deprecated generation that repeats them, left out."""
+    conditions = [{key: value for key, value in condition.items() if key != "message"} for condition in status.get("conditions", [])]
+    return {**{key: value for key, value in status.items() if key != "deprecated"}, "conditions": conditions}
+
+
+def _changes_more_than_wording(machine: Machine, conditions: MachineConditions) -> bool:
+    before = [as_dict(condition) for condition in machine.status.conditions]
+    after = merge_conditions(before, conditions.conditions)
+    return _without_wording({"conditions": before}) != _without_wording({"conditions": after})

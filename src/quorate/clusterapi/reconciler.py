@@ -30,8 +30,11 @@ from quorate.kubernetes.tasks import sole
 
 _log = structlog.get_logger(__name__)
 
-PACE = 0.3
-"""Seconds between two reports of one control plane: a machine that comes up changes a dozen facts within a second, and each report is several writes."""
+GATHER, PACE, WORDING = 0.15, 0.4, 5.0
+"""Seconds from a change to the report of it, between two reports of one control plane, and between two that change only the wording of conditions.
+
+A machine that comes up changes a dozen facts within a second, each report is several writes, and other controllers write to the same Machines at the same time.
+"""
 
 MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine are three
 
@@ -43,23 +46,33 @@ RING_AT_REST = 60.0  # nothing is expected: a rare look, spread by a fifth
 
 
 class Pace:
-    """Spreads the reports of each control plane. `clock` is monotonic, in seconds."""
+    """Gathers changes into reports and spreads these, for each control plane. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._due: dict[Request, float] = {}
         self._last: dict[Request, float] = {}
 
     def too_early(self, request: Request) -> float:
         """How long the next report must wait; 0 means that it is made now."""
         now = self._clock()
-        wait = self._last.get(request, -PACE) + PACE - now
-        if wait > 0:
-            return wait
-        self._last[request] = now
+        due = self._due.setdefault(request, max(now + GATHER, self._last.get(request, -PACE) + PACE))
+        if due > now:
+            return due - now
+        del self._due[request]
         return 0.0
+
+    def too_early_for_wording(self, request: Request) -> float:
+        """How long a report that has no news but another wording must wait; 0 means that it is made now."""
+        return max(0.0, self._last.get(request, -WORDING) + WORDING - self._clock())
+
+    def made(self, request: Request) -> None:
+        """A report was made."""
+        self._last[request] = self._clock()
 
     def forget(self, request: Request) -> None:
         """The control plane is gone."""
+        self._due.pop(request, None)
         self._last.pop(request, None)
 
 
@@ -89,7 +102,7 @@ class Reconciler:
             decision = decide(observation.view, self.clock())
             if decision.step is None:
                 early = self.pace.too_early(request)
-                return Result(requeue_after=early) if early else await self._report(observation, decision)
+                return Result(requeue_after=early) if early else await self._report(request, observation, decision)
             _log.info("step", rule=decision.rule, step=str(decision.step))
             try:
                 await self._perform(decision, observation)
@@ -97,7 +110,7 @@ class Reconciler:
                 _log.info("the control plane has changed meanwhile", error=str(conflict))
                 return Result(requeue_after=0.05)
             except Exception as error:
-                await self._report(observation, decision, error=_text(error))
+                await self._report(request, observation, decision, error=_text(error))
                 if isinstance(error, Refused):
                     return Result(requeue_after=RING_IN_MOTION)
                 raise
@@ -114,12 +127,18 @@ class Reconciler:
             await self.actor.perform(decision.step, observation)
         except BaseExceptionGroup as errors:
             raise sole(errors) from None
+        finally:
+            if observation.cluster is not None:
+                self.observer.rings.forget(f"{observation.cluster.metadata.namespace}/{observation.cluster.metadata.name}")
 
-    async def _report(self, observation: Observation, decision: Decision, *, error: str = "") -> Result:
+    async def _report(self, request: Request, observation: Observation, decision: Decision, *, error: str = "") -> Result:
         machines = tuple(replace(observed, machine=self.publisher.newest.of(observed.machine)) for observed in observation.machines)
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
         now = self.clock()
         result = report(newest, decision, error=error, now=now, grace=self.grace)
+        if not error and not self.publisher.is_news(observation.kcp, result) and (wait := self.pace.too_early_for_wording(request)):
+            return Result(requeue_after=min([wait, *self._looks_again(observation)]))
+        self.pace.made(request)
         for event in result.events:
             self.recorder.warning(_reference(observation), event.reason, event.message)
         try:

@@ -14,7 +14,7 @@ from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import Rule
 from quorate.core.rules import certificates, delete, guard, initialize, remove, rollout, scale
-from quorate.core.steps import Step
+from quorate.core.steps import EVERYTHING, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,6 @@ def decide(control_plane: ControlPlane, now: datetime) -> Decision:
         if opinion.step is not None and type(opinion.step) not in barred:
             return Decision(name, opinion.step, checks, min(wake, default=None))
         barred |= opinion.bars
+        if barred >= EVERYTHING:  # nothing later could win, and its refusals would only hide this one
+            return Decision(name, None, checks, min(wake, default=None))
     return Decision("nothing to do", None, checks, min(wake, default=None))

@@ -142,7 +142,10 @@ def _means_absent(value: object, name: str, *, argument: bool) -> bool:
 
 
 def _time(text: str) -> datetime | str:
-    """The instant: users write any zone and fraction, upstream writes UTC and whole seconds. What is no RFC 3339 time is compared as it stands."""
+    """The instant in whole seconds, as upstream writes it into the machine's spec; comparing a user's fraction with that, as upstream does, never ends.
+
+    What is no RFC 3339 time is compared as it stands.
+    """
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:

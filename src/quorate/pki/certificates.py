@@ -119,16 +119,19 @@ def _extension(certificate: x509.Certificate, kind: type[ExtensionT]) -> Extensi
 
 
 def _with_positive_serial(der: bytes) -> bytes:
-    """The same certificate with serial number 1 where it is 0.
+    """The same certificate with serial number 1 where it is 0; raises ValueError where it is negative, as Kubernetes' own programs refuse it.
 
     Upstream gives its authorities serial 0, which RFC 5280 disallows and the parser warns of today and refuses tomorrow. Nothing here looks at the serial.
     """
     serial = _content(der, _content(der, 0))  # Certificate, then TBSCertificate
     if der[serial : serial + 1] == b"\xa0":  # the explicit version, absent in version 1
         serial = _content(der, serial) + 3  # INTEGER, one byte long
-    if der[serial : serial + 3] != b"\x02\x01\x00":
+    value = _content(der, serial)
+    if der[value : value + 1] >= b"\x80":
+        raise ValueError("its serial number is negative")
+    if der[serial : value + 1] != b"\x02\x01\x00":
         return der
-    return der[: serial + 2] + b"\x01" + der[serial + 3 :]
+    return der[:value] + b"\x01" + der[value + 1 :]
 
 
 def _content(der: bytes, start: int) -> int:

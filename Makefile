@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer and make; installs everything else into this folder.
+PYTHON ?= python3
+UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
+RUN := $(UV) run --locked --quiet
+
+.PHONY: help run test programs manifests rules bench lint format clean
+.DEFAULT_GOAL := help
+
+help: ## What can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+
+run: programs ## A real control plane on this machine: three nodes, shown live until Ctrl-C
+	@$(RUN) quorate run
+
+test: lint programs ## Everything that CI runs
+	$(RUN) pytest -n 2 -m "not integration" tests
+	$(RUN) pytest -m integration tests
+
+programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
+	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"
+
+manifests: .venv/ready ## config/ from the types
+	$(RUN) python -m quorate.clusterapi.crd config/crd
+	$(RUN) python -m quorate.clusterapi.rbac config/rbac
+
+rules: .venv/ready ## docs/rules.md from the code
+	$(RUN) python -m quorate.core > docs/rules.md
+
+bench: programs ## Upstream's provider and quorate, step by step (about an hour)
+	$(RUN) python tests/bench
+
+lint: .venv/ready ## Formatting, lint, types and the contracts between rooms
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+	$(RUN) lint-imports
+
+format: .venv/ready ## Format and mend what can be mended
+	$(RUN) ruff format .
+	$(RUN) ruff check --fix .
+
+clean: ## Everything that was made, programs included
+	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/ready: pyproject.toml uv.lock | $(UV)
+	$(UV) sync --locked --quiet
+	@touch $@
+
+.cache/uv/bin/uv:
+	@echo "installing uv"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .cache/uv uv

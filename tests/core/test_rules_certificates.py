@@ -1,0 +1,78 @@
+"""Authorities and the kubeconfig (rows 14 and 16)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quorate.core.checks import Outcome
+from quorate.core.control_plane import Certificates, Kubeconfig
+from quorate.core.opinion import Opinion
+from quorate.core.rules.certificates import provide_certificates, provide_the_kubeconfig
+from quorate.core.steps import CreateReplica, EnsureCertificates, WriteKubeconfig
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Build
+
+BARRED = frozenset({CreateReplica, WriteKubeconfig})
+
+
+def test_missing_authorities_are_generated_before_initialization(build: Build) -> None:
+    control_plane = build.control_plane(initialized=False, certificates=Certificates(missing=("ca", "etcd")))
+    assert provide_certificates(control_plane, build.noon) == Opinion(EnsureCertificates(("ca", "etcd")))
+
+
+def test_after_initialization_nothing_is_generated_and_nothing_signed(build: Build) -> None:
+    opinion = provide_certificates(build.three(certificates=Certificates(missing=("ca",))), build.noon)
+    assert (opinion.step, opinion.bars) == (None, BARRED)
+    assert opinion.checks[0].evidence == "missing after initialization: ca"
+    assert opinion.checks[0].remedy
+
+
+def test_what_the_user_is_to_supply_is_waited_for(build: Build) -> None:
+    opinion = provide_certificates(
+        build.control_plane(initialized=False, certificates=Certificates(missing=("ca",), generatable=False)), build.noon
+    )
+    assert (opinion.step, opinion.bars) == (None, BARRED)
+    assert opinion.checks[0].evidence == "not supplied yet: ca"
+
+
+def test_row_14_unreadable_authorities_are_never_replaced(build: Build) -> None:
+    broken = Certificates(missing=("ca",), problem="Secret demo-ca holds no certificate")
+    opinion = provide_certificates(build.control_plane(initialized=False, certificates=broken), build.noon)
+    assert (opinion.step, opinion.bars) == (None, BARRED)
+    assert opinion.checks[0].outcome is Outcome.UNKNOWN
+
+
+def test_complete_authorities_bar_nothing(build: Build) -> None:
+    opinion = provide_certificates(build.three(), build.noon)
+    assert (opinion.step, opinion.bars, opinion.checks[0].passed) == (None, frozenset(), True)
+
+
+def test_row_16_the_first_kubeconfig_is_written(build: Build) -> None:
+    assert provide_the_kubeconfig(build.three(kubeconfig=Kubeconfig(exists=False)), build.noon).step == WriteKubeconfig(rotate=False)
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_it_rotates_at_the_moment_and_after(build: Build, seconds: int) -> None:
+    due = Kubeconfig(exists=True, rotates_at=build.noon - timedelta(seconds=seconds))
+    assert provide_the_kubeconfig(build.three(kubeconfig=due), build.noon).step == WriteKubeconfig(rotate=True)
+
+
+def test_before_that_it_wakes_exactly_then(build: Build) -> None:
+    later = build.noon + timedelta(seconds=1)
+    opinion = provide_the_kubeconfig(build.three(kubeconfig=Kubeconfig(exists=True, rotates_at=later)), build.noon)
+    assert (opinion.step, opinion.wake_at, opinion.checks[0].passed) == (None, later, True)
+
+
+def test_a_users_own_is_never_touched(build: Build) -> None:
+    own = Kubeconfig(exists=True, ours=False, rotates_at=build.noon - timedelta(days=1))
+    opinion = provide_the_kubeconfig(build.three(kubeconfig=own), build.noon)
+    assert (opinion.step, opinion.wake_at, opinion.checks[0].evidence) == (None, None, "supplied by the user")
+
+
+def test_a_broken_one_is_told_and_left(build: Build) -> None:
+    opinion = provide_the_kubeconfig(build.three(kubeconfig=Kubeconfig(exists=False, problem="not YAML")), build.noon)
+    assert (opinion.step, opinion.bars, opinion.checks[0].outcome) == (None, frozenset(), Outcome.FAIL)

@@ -1,0 +1,191 @@
+"""Members leave at our hook (rows 21 to 29), two and more deletions at once, and the last holder of data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quorate.core import checks
+from quorate.core.checks import Outcome
+from quorate.core.control_plane import ControlPlane
+from quorate.core.decide import decide
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.rules.remove import AT_HOOK, release_the_leaving
+from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember
+from quorate.core.versions import Version
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Build
+
+BARRED = frozenset({CreateReplica, DeleteReplica})
+
+
+def refusals(opinion: Opinion) -> list[str]:
+    """The evidence of every check that did not pass, of an opinion that holds everything else back."""
+    assert opinion.step is None
+    assert opinion.bars == BARRED
+    return [check.evidence for check in opinion.checks if not check.passed]
+
+
+def test_nobody_leaves_and_nothing_is_said(build: Build) -> None:
+    assert release_the_leaving(build.three(), build.noon) == NOTHING
+
+
+def test_row_21_one_without_our_hook_is_no_longer_ours_to_release(build: Build) -> None:
+    gone = build.control_plane(build.replica(1), build.replica(2), build.vanishing(3, member=Absent()))
+    assert release_the_leaving(gone, build.noon) == NOTHING
+
+
+def test_row_21_one_whose_hook_was_taken_by_hand_is_waited_for_where_its_member_is_needed(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1), build.replica(2), build.vanishing(3))
+    assert refusals(release_the_leaving(control_plane, build.noon)) == ["without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"]
+
+
+def test_row_22_one_that_is_still_drained_is_waited_for(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1, waits_at_hook=False), build.replica(2), build.replica(3))
+    opinion = release_the_leaving(control_plane, build.noon)
+    assert [check.name for check in opinion.checks] == [AT_HOOK]
+    assert refusals(opinion) == ["cp-1 is being drained, or waits for volumes or other hooks"]
+
+
+@pytest.mark.parametrize(("version", "waits"), [("v1.30.9", False), ("v1.31.0-alpha.1", True), ("v1.31.0", True), ("v1.34.4", True)])
+def test_row_22_other_hooks_go_first_from_1_31(build: Build, version: str, waits: bool) -> None:
+    desired = build.desired(3, version=Version.parse(version))
+    control_plane = build.control_plane(build.leaving(1, other_hooks=("backup",)), build.replica(2), build.replica(3), desired=desired)
+    opinion = release_the_leaving(control_plane, build.noon)
+    if waits:
+        assert refusals(opinion) == ["cp-1 waits for other hooks first: backup"]
+    else:
+        assert opinion.step == RemoveMember("cp-1", 1)
+
+
+def test_row_23_the_only_machine_is_held_with_a_condition_where_upstream_lets_it_go(build: Build) -> None:
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=1), build.noon)
+    assert refusals(opinion) == ["cp-1 is the only control plane left: its etcd data would be lost"]
+    assert opinion.checks[-1].remedy
+
+
+def test_row_23_one_that_is_gone_in_all_but_name_is_no_second_machine(build: Build) -> None:
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.vanishing(2, member=Absent())), build.noon)
+    assert refusals(opinion) == ["cp-1 is the only control plane left: its etcd data would be lost"]
+
+
+@pytest.mark.parametrize("member", [1, Absent(), Unknown("never dialled")])
+def test_before_initialization_a_failed_first_machine_goes_by_a_named_exemption(build: Build, member: int | Absent | Unknown) -> None:
+    control_plane = build.control_plane(build.leaving(1, member=member), initialized=False, ring=Unknown("no cluster yet"))
+    opinion = release_the_leaving(control_plane, build.noon)
+    assert opinion.step == ReleaseHook("cp-1")
+    assert "exempt before initialization" in [check.name for check in opinion.checks]
+
+
+def test_row_24_no_member_goes_while_no_other_control_plane_serves(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1), build.ill(2), build.ill(3, Health.UNKNOWN))
+    assert refusals(release_the_leaving(control_plane, build.noon)) == [
+        "without cp-1 no control plane with every component healthy is left"
+    ]
+
+
+def test_row_25_with_external_etcd_the_hook_alone_is_dropped(build: Build) -> None:
+    control_plane = build.control_plane(
+        build.leaving(1), build.replica(2), desired=build.desired(3, etcd_managed=False), ring=Unknown("external")
+    )
+    opinion = release_the_leaving(control_plane, build.noon)
+    assert opinion.step == ReleaseHook("cp-1")
+    assert checks.EXTERNAL in [check.evidence for check in opinion.checks]
+
+
+@pytest.mark.parametrize("member", [1, Absent(), Unknown("no Node")])
+def test_row_26_a_ring_that_cannot_be_read_lets_nobody_go(build: Build, member: int | Absent | Unknown) -> None:
+    control_plane = build.control_plane(build.leaving(1, member=member), build.replica(2), ring=Unknown("dial timeout"))
+    assert refusals(release_the_leaving(control_plane, build.noon)) == ["the ring could not be read: dial timeout"]
+
+
+def test_row_26_an_empty_member_list_lets_nobody_go(build: Build) -> None:
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), ring=""), build.noon)
+    assert refusals(opinion) == ["the ring could not be read: etcd named no members at all"]
+
+
+def test_row_27_an_unmatched_member_is_waited_for_where_upstream_drops_the_hook(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1, member=Unknown("no Node")), build.replica(2), ring="gg")
+    opinion = release_the_leaving(control_plane, build.noon)
+    assert refusals(opinion) == ["cannot tell which member is cp-1's: no Node"]
+    assert opinion.checks[-1].outcome is Outcome.UNKNOWN
+
+
+def test_row_27_one_proven_without_a_member_is_released_even_where_nobody_else_serves(build: Build) -> None:
+    control_plane = build.control_plane(build.joining(3, deleting_since=build.noon, waits_at_hook=True), build.ill(1), build.ill(2))
+    assert release_the_leaving(control_plane, build.noon).step == ReleaseHook("cp-3")
+
+
+def test_one_whose_node_alone_is_gone_may_still_be_the_only_one_that_serves(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1, node=None), build.ill(2), build.ill(3))
+    assert refusals(release_the_leaving(control_plane, build.noon)) == [
+        "without cp-1 no control plane with every component healthy is left"
+    ]
+
+
+def test_row_28_a_removal_that_breaks_quorum_waits_and_says_so(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1), build.replica(2), build.replica(3), ring="ggb")
+    assert refusals(release_the_leaving(control_plane, build.noon)) == ["without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"]
+
+
+def test_row_29_a_safe_one_gives_up_its_member(build: Build) -> None:
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), build.replica(3)), build.noon)
+    assert opinion.step == RemoveMember("cp-1", 1)
+    assert all(check.passed for check in opinion.checks)
+
+
+def test_after_a_crash_between_member_and_hook_the_hook_is_what_is_left_to_do(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1, member=Absent()), build.replica(2), build.replica(3))
+    assert release_the_leaving(control_plane, build.noon).step == ReleaseHook("cp-1")
+
+
+def test_of_several_the_longest_waiting_goes_first_and_names_break_ties(build: Build) -> None:
+    two = build.control_plane(build.leaving(1, minutes=1), build.leaving(2, minutes=9), build.replica(3))
+    tie = build.control_plane(build.leaving(2), build.leaving(1), build.replica(3))
+    assert release_the_leaving(two, build.noon).step == RemoveMember("cp-2", 2)
+    assert release_the_leaving(tie, build.noon).step == RemoveMember("cp-1", 1)
+
+
+def test_a_dead_one_goes_before_a_good_one_that_waited_longer(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1, minutes=9), build.leaving(2, minutes=1), build.replica(3), ring="gbg")
+    assert release_the_leaving(control_plane, build.noon).step == RemoveMember("cp-2", 2)
+
+
+def test_one_stuck_in_its_drain_holds_no_other_up(build: Build) -> None:
+    stuck = build.leaving(1, minutes=90, waits_at_hook=False)
+    control_plane = build.control_plane(stuck, build.leaving(2, minutes=1), build.replica(3))
+    assert release_the_leaving(control_plane, build.noon).step == RemoveMember("cp-2", 2)
+
+
+def removed(control_plane: ControlPlane, build: Build) -> list[str]:
+    """Who leaves, in order, when every removal succeeds and takes its Machine with it."""
+    order: list[str] = []
+    while isinstance(step := release_the_leaving(control_plane, build.noon).step, RemoveMember):
+        order.append(step.replica)
+        left = [replica for replica in control_plane.replicas if replica.name != step.replica]
+        control_plane = build.control_plane(*left)
+    return order
+
+
+def test_two_of_three_deleted_at_once_both_go_where_upstream_deadlocks(build: Build) -> None:
+    assert removed(build.control_plane(build.leaving(1), build.leaving(2), build.replica(3)), build) == ["cp-1", "cp-2"]
+
+
+def test_three_of_five_deleted_at_once_all_go_where_upstream_deadlocks(build: Build) -> None:
+    five = [*(build.leaving(number) for number in (1, 2, 3)), build.replica(4), build.replica(5)]
+    assert removed(build.control_plane(*five), build) == ["cp-1", "cp-2", "cp-3"]
+
+
+def test_of_all_deleted_at_once_the_last_one_is_kept(build: Build) -> None:
+    assert removed(build.control_plane(*(build.leaving(number) for number in (1, 2, 3))), build) == ["cp-1", "cp-2"]
+
+
+def test_nothing_joins_and_nothing_else_goes_while_one_cannot_leave(build: Build) -> None:
+    for desired in (1, 5):
+        control_plane = build.control_plane(build.leaving(1, waits_at_hook=False), *map(build.replica, (2, 3)), desired=desired)
+        decision = decide(control_plane, build.noon)
+        assert decision.step is None
+        assert AT_HOOK in [check.name for check in decision.refusals]
