@@ -220,6 +220,10 @@ def test_the_victim_is(build: Build, rows: list[dict[str, Any]], name: str) -> N
     assert choose_victim(replace(control_plane, replicas=control_plane.replicas[::-1])).name == name
 
 
+def test_one_that_never_came_up_goes_before_those_that_are_well(build: Build) -> None:
+    assert choose_victim(build.control_plane(build.replica(1), build.replica(2), build.joining(3))).name == build.joining(3).name
+
+
 def test_an_ill_member_makes_a_victim_too(build: Build) -> None:
     ill = build.replica(2, member_findings=(("EtcdMemberHealthy", Finding(Health.BAD, "Seen")),))
     assert choose_victim(build.control_plane(build.replica(1), ill)) is ill

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 
@@ -19,7 +19,7 @@ from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Finalizer, Hook
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
-from quorate.core.checks import removal_keeps_quorum
+from quorate.core.checks import quorum_survives_removal
 from quorate.core.control_plane import Replica
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Ring
@@ -138,13 +138,16 @@ class Actor:
             await self._delete_machine(observation, machine)
 
     async def _remove_member(self, observation: Observation, replica: str, member: int) -> None:
-        """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands between each two of them."""
-        await self._pass_leadership_on(observation, replica)
-        ring = await self._fresh_ring(observation)
-        check = removal_keeps_quorum(ring, member)
+        """Ask the ring anew and pass the gate once more, then pass leadership on, remove the member and release the Machine, in this order."""
+        view, ring = observation.view, await self._fresh_ring(observation)
+        if view is None:
+            raise ValueError("there is nothing to act on")
+        fresh = replace(view, ring=ring)
+        check = quorum_survives_removal(fresh, fresh.replica(replica))
         if not check.passed:
             raise Refused(f"{check.name}: {check.evidence}")
         if ring.member(member) is not None:
+            await self._pass_leadership_on(replace(observation, ring=ring, view=fresh), replica)
             await self._through_others(observation, replica, lambda client: _remove(client, member))
         await self._release_hook(observation, replica)
 

@@ -14,6 +14,7 @@ from quorate.clusterapi import desired
 from quorate.clusterapi.caches import is_ours
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.foreign import ContractMissing
+from quorate.clusterapi.machines import holds_hook
 from quorate.clusterapi.observation import Observation, ObservedMachine
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
@@ -45,6 +46,8 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
         return
     name = cluster.metadata.name
     body = desired.updated_machine(kcp, name, observed.machine)
+    if not holds_hook(observed.machine):
+        clients.applied.forget(observed.machine.metadata.uid)  # somebody took the hook away: without it the member would be lost with the Machine
     await _apply(clients, MACHINES, body, observed.machine.metadata.uid, FieldManager.KUBEADM_CONTROL_PLANE)
     if observed.config is not None:
         await _companion(clients, kcp, name, KUBEADM_CONFIGS, observed.config.metadata)

@@ -54,7 +54,7 @@ def _has_arrived(control_plane: ControlPlane, replica: Replica) -> Check:
 
 def _last_one(replica: Replica) -> Check:
     """The last holder of data is never released while the control plane is to live (S4)."""
-    remedy = "Delete the KubeadmControlPlane or the Cluster if the cluster is to go; otherwise scale up before deleting this Machine."
+    remedy = "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
     return failed("another replica holds the data", f"{replica.name} is the only control plane left: its etcd data would be lost", remedy)
 
 

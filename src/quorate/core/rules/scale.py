@@ -59,7 +59,7 @@ def next_failure_domain(control_plane: ControlPlane) -> str:
 
 
 def choose_victim(control_plane: ControlPlane) -> Replica:
-    """Who goes: one that its owner marked, or else an ill one, or else any; of those the oldest in the most crowded failure domain.
+    """Who goes: one that its owner marked, or else an ill one, or one that has not come up, or else any; of those the oldest in the most crowded failure domain.
 
     A failure domain that the cluster does not know (any more) comes before all others. Needs at least one replica that stays.
     """
@@ -68,6 +68,7 @@ def choose_victim(control_plane: ControlPlane) -> Replica:
         [r for r in staying if r.delete_first and r.outdated],
         [r for r in staying if r.delete_first],
         [r for r in staying if _is_ill(r)],
+        [r for r in staying if r.node is None],
         staying,
     )
     eligible = next(group for group in groups if group)
