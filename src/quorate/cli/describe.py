@@ -1,0 +1,208 @@
+"""What was found of a control plane, in words: steps, what is waited for, roles, health. Pure; every command says the same thing the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from quorate.clusterapi.inspection import Finding
+from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.core.checks import Check
+from quorate.core.health import Health, Unknown, worst
+from quorate.core.ring import Ring
+from quorate.core.steps import (
+    AbandonCreation,
+    AddFinalizer,
+    CreateReplica,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    ReleaseHook,
+    RemoveFinalizer,
+    RemoveMember,
+    Step,
+    WriteKubeconfig,
+)
+from quorate.kubernetes.objects import Condition
+
+
+class Standing(Enum):
+    """Where a control plane is on the way to what is desired of it."""
+
+    CONVERGED = "converged"
+    PROGRESSING = "progressing"
+    STALLED = "stalled"  # it waits for something that neither time nor a step under way will bring
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Replicas as the status of a KubeadmControlPlane counts them."""
+
+    desired: int
+    replicas: int
+    ready: int
+    available: int
+    up_to_date: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether every count is the desired one."""
+        return {self.replicas, self.ready, self.available, self.up_to_date} == {self.desired}
+
+
+def counts(kcp: KubeadmControlPlane) -> Counts:
+    """The counts of a control plane; what its status does not say yet is 0."""
+    status, desired = kcp.status, 1 if kcp.spec.replicas is None else kcp.spec.replicas
+    return Counts(
+        desired, status.replicas or 0, status.ready_replicas or 0, status.available_replicas or 0, status.up_to_date_replicas or 0
+    )
+
+
+def standing(finding: Finding) -> Standing:
+    """Converged, on the way there, or stalled."""
+    decision, kcp = finding.decision, finding.observation.kcp
+    if decision is None:
+        return Standing.STALLED
+    if decision.step is None and any(check.remedy for check in decision.refusals):
+        return Standing.STALLED
+    done = decision.step is None and not decision.refusals and counts(kcp).settled
+    return Standing.CONVERGED if done else Standing.PROGRESSING
+
+
+def next_step(finding: Finding) -> str:
+    """The step that comes next, or what it waits for; empty where nothing is left to do."""
+    decision = finding.decision
+    if decision is None:
+        return "waits for a Cluster that owns it"
+    if decision.step is not None:
+        return step(decision.step)
+    if decision.refusals:
+        return f"waits: {reason(decision.refusals)}"
+    settled = counts(finding.observation.kcp).settled
+    return "" if settled else "waits for machines to become ready and available"
+
+
+def reason(refusals: Iterable[Check]) -> str:
+    """The refusal that a reader should see first: one that somebody must act on, or else the first."""
+    ordered = sorted(refusals, key=lambda check: not check.remedy)
+    return f"{ordered[0].name}? {ordered[0].evidence}"
+
+
+def step(wanted: Step) -> str:
+    """A step as an instruction."""
+    match wanted:
+        case AddFinalizer():
+            return "add the finalizer"
+        case EnsureCertificates(purposes):
+            return f"generate certificate authorities: {', '.join(purposes)}"
+        case WriteKubeconfig(rotate):
+            return "renew the kubeconfig" if rotate else "write the kubeconfig"
+        case CreateReplica(domain, initialize):
+            what = "create the first machine" if initialize else "create a machine"
+            return f"{what} in {domain}" if domain else what
+        case AbandonCreation(name):
+            return f"take back the creation of {name}"
+        case DeleteReplica(replica):
+            return f"delete {replica}"
+        case RemoveMember(replica, member):
+            return f"remove etcd member {member:x} of {replica}"
+        case ReleaseHook(replica):
+            return f"let {replica} go"
+        case DeleteAll(replicas):
+            return f"delete all machines: {', '.join(replicas)}"
+        case RemoveFinalizer():
+            return "remove the finalizer"
+    assert_never(wanted)
+
+
+def etcd(ring: Ring | Unknown) -> str:
+    """The ring in one phrase: `3 voters, tolerates 1`."""
+    if isinstance(ring, Unknown):
+        return "unknown"
+    verdict, learners = ring.now, len(ring.learners)
+    voters = f"{verdict.voters} voter{'' if verdict.voters == 1 else 's'}"
+    reach = f"tolerates {verdict.margin}" if verdict else f"{-verdict.margin} short of quorum"
+    return ", ".join([voters, *([f"{learners} learning"] if learners else []), reach])
+
+
+def role(observation: Observation, machine: ObservedMachine) -> str:
+    """What the machine's member is in the ring: leader, voter, learner; empty where it has none or nobody could tell."""
+    member_id = _member(observation, machine)
+    if isinstance(observation.ring, Unknown) or member_id is None:
+        return ""
+    member = observation.ring.member(member_id)
+    if member is None:
+        return ""
+    if member.learner:
+        return "learner"
+    return "leader" if observation.ring.leader == member.id else "voter"
+
+
+def _member(observation: Observation, machine: ObservedMachine) -> int | None:
+    replicas = observation.view.replicas if observation.view else ()
+    return next((r.member for r in replicas if r.name == machine.name and isinstance(r.member, int)), None)
+
+
+def health(machine: ObservedMachine) -> Health:
+    """The worst of what was found of the machine's components, member and Node; UNKNOWN where nothing was."""
+    return worst([finding.health for finding in machine.findings.values()])
+
+
+def waits_for(observation: Observation, machine: ObservedMachine) -> str:
+    """What stands between the machine and being ready, or gone; empty where nothing does."""
+    if machine.deleting:
+        return _waits_to_go(observation, machine)
+    begun = machine.machine.status.initialization
+    if not begun.bootstrap_data_secret_created and not machine.machine.spec.bootstrap.data_secret_name:
+        return "bootstrap data"
+    if not begun.infrastructure_provisioned and machine.node is None:
+        return "infrastructure"
+    if machine.node is None:
+        return "kubeadm join" if observation.initialized else "kubeadm init"
+    if ills := _ills(machine):
+        return ills
+    return _unready(machine.machine.status.conditions)
+
+
+def _waits_to_go(observation: Observation, machine: ObservedMachine) -> str:
+    replicas = observation.view.replicas if observation.view else ()
+    replica = next((r for r in replicas if r.name == machine.name), None)
+    if replica is None or not replica.holds_hook:
+        return "its infrastructure to go"
+    if not replica.waits_at_hook:
+        return "drain and volumes"
+    return "its etcd member to leave" if isinstance(replica.member, int) else "our leave to go"
+
+
+def _ills(machine: ObservedMachine) -> str:
+    ill = [(name, found) for name, found in sorted(machine.findings.items()) if found.health is not Health.GOOD]
+    if not ill:
+        return ""
+    name, found = ill[0]
+    rest = f" and {len(ill) - 1} more" if len(ill) > 1 else ""
+    return f"{name}: {found.message or found.reason}{rest}"
+
+
+def _unready(conditions: list[Condition]) -> str:
+    """The first of Ready and Available that does not hold, with the core controller's own words for it."""
+    known = {condition.type: condition for condition in conditions}
+    for kind in ("Ready", "Available"):
+        condition = known.get(kind)
+        if condition is None:
+            return f"condition {kind}"
+        if condition.status != "True":
+            return f"{kind}: {_first_item(condition.message) or condition.reason}"
+    return ""
+
+
+def _first_item(message: str) -> str:
+    """The first item of a condition's list of them, on one line: `* A: x` or `* A:` with its own first item, and how many more there are."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    more = sum(line.startswith("* ") for line in lines[1:])
+    nested = f" {lines[1].strip().removeprefix('* ')}" if lines[0].endswith(":") and len(lines) > 1 else ""
+    return lines[0].removeprefix("* ") + nested + (f" and {more} more" if more else "")

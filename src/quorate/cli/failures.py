@@ -1,0 +1,90 @@
+"""How a command ends when it cannot do what was asked: one line on stderr and an exit code from one table.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed in a way that no other code names |
+| 2 | the command line is wrong |
+| 3 | something to build or run with is missing: no Go, no network, no program in `.bin` |
+| 4 | a port that a program fixes is held by another process |
+| 5 | a program ended, or was not ready in time, while the local cluster started |
+| 6 | another local cluster did not give way in time |
+| 7 | the run folder cannot be used: held by another start, not ours, or in another format |
+| 8 | building a program failed |
+| 10 | the kubeconfig is missing, malformed, or names something that is not there |
+| 11 | the management cluster refuses (401, 403) or does not answer |
+| 12 | there is no such control plane |
+| 13 | the control plane is stalled: it waits for something that does not come by itself |
+
+Codes 3 to 8 are those of `quorate.local`.
+"""
+
+from __future__ import annotations
+
+import errno
+from enum import IntEnum
+
+import click
+
+
+class ExitCode(IntEnum):
+    """The codes that commands give by themselves; those of `quorate.local` come with its errors."""
+
+    OK = 0
+    FAILED = 1
+    PORT_TAKEN = 4
+    CONFIGURATION = 10
+    MANAGEMENT_CLUSTER = 11
+    NOT_FOUND = 12
+    STALLED = 13
+
+
+class Failure(click.ClickException):
+    """The reason, as one line for stderr, and the code to end with."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click declares it for the class, and reads it from the instance
+
+
+def failure_of(error: Exception) -> Failure:
+    """What a person is told of an error, and the exit code for it."""
+    from quorate.clusterapi.inspection import NotAnswering
+    from quorate.kubernetes.config import ConfigError
+    from quorate.kubernetes.errors import ApiError, ConnectionFailed
+    from quorate.local.errors import LocalError
+
+    cause = _first(error)
+    match cause:
+        case Failure():
+            return cause
+        case ConfigError():
+            return Failure(str(cause), ExitCode.CONFIGURATION)
+        case ConnectionFailed():
+            return Failure(f"the management cluster does not answer: {cause}", ExitCode.MANAGEMENT_CLUSTER)
+        case ApiError() | NotAnswering():
+            return Failure(_explained(cause), ExitCode.MANAGEMENT_CLUSTER)
+        case LocalError():
+            return Failure(str(cause), cause.exit_code)
+        case OSError(errno=errno.EADDRINUSE):
+            return Failure(f"{cause.strerror}; stop who listens there, or choose another address", ExitCode.PORT_TAKEN)
+    return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)
+
+
+def _first(error: Exception) -> Exception:
+    """The first error in a group, through groups in it: what fails together mostly fails for one reason."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+
+
+def _explained(error: Exception) -> str:
+    """The server's answer with the way out that follows from its kind."""
+    from quorate.kubernetes.errors import Forbidden, NotFound, Unauthorized
+
+    match error:
+        case Unauthorized():
+            return f"the management cluster does not accept these credentials: {error}; renew the kubeconfig's user, or choose another with --context"
+        case Forbidden():
+            return f"the management cluster forbids it: {error}; have the verb on this resource granted to your user"
+        case NotFound():
+            return f"the management cluster does not serve this kind: {error}; install Cluster API and quorate's CustomResourceDefinitions"
+    return str(error)

@@ -1,0 +1,78 @@
+"""The `quorate` command: its sub-commands by name, loaded when called, and the one place where errors become exit codes.
+
+`quorate --help` has to come within 150 ms, tab completion included: a sub-command's module is imported when it is called, and its short help is kept here.
+The exit codes are in `quorate.cli.failures` and docs/exit-codes.md.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from quorate.cli.failures import failure_of
+
+COMMANDS = {
+    "explain": ("explain", "What is decided about a control plane, and why."),
+    "get": ("get", "Control planes at a glance."),
+    "local": ("local", "A local management cluster: start, stop, look."),
+    "manager": ("manager", "The Cluster API control-plane provider."),
+    "run": ("run", "A local management cluster with a demo control plane, shown live."),
+}
+"""Sub-command, its module here (whose attribute `command` it is), and its line in the help."""
+
+_EPILOG = """\b
+Exit codes:
+   0  done
+   1  failed in a way that no other code names
+   2  the command line is wrong
+   3  something to build or run with is missing
+   4  a port is held by another process
+   5  a program of the local cluster did not start
+   6  another local cluster did not give way in time
+   7  the run folder cannot be used
+   8  building a program failed
+  10  the kubeconfig is missing or malformed
+  11  the management cluster refuses or does not answer
+  12  there is no such control plane
+  13  the control plane is stalled"""
+
+
+class _Commands(click.Group):
+    """Sub-commands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if ctx.params["debug"]:
+                raise
+            raise failure_of(error) from error
+
+
+@click.command(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and log requests that fail.")
+@click.version_option(package_name="quorate", message="quorate %(version)s")
+def quorate(debug: bool) -> None:
+    """Kubernetes control planes that keep their quorum."""
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    quorate(prog_name="quorate")

@@ -1,0 +1,146 @@
+"""What was found, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from quorate.cli import describe
+from quorate.cli.describe import Standing
+from quorate.cli.events import sight
+from quorate.clusterapi.inspection import Finding as Look
+from quorate.clusterapi.observation import ObservedMachine
+from quorate.core import steps
+from quorate.core.checks import failed, passed
+from quorate.core.decide import Decision
+from quorate.core.health import Finding, Health, Unknown
+from quorate.core.ring import Member, Ring
+
+from .conftest import NOON, kcp
+
+MakeLook = Callable[..., Look]
+MakeMachine = Callable[..., ObservedMachine]
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "AddFinalizer": (),
+    "EnsureCertificates": (("ca", "etcd"),),
+    "WriteKubeconfig": (True,),
+    "CreateReplica": ("zone-a", False),
+    "AbandonCreation": ("cp-9",),
+    "DeleteReplica": ("cp-1",),
+    "RemoveMember": ("cp-1", 0xBEEF),
+    "ReleaseHook": ("cp-1",),
+    "DeleteAll": (("cp-1", "cp-2"),),
+    "RemoveFinalizer": (),
+}
+
+
+@pytest.mark.parametrize("kind", get_args(steps.Step), ids=lambda kind: kind.__name__)
+def test_every_step_has_words_that_name_what_it_touches(kind: Any) -> None:
+    text = describe.step(kind(*ARGUMENTS[kind.__name__]))
+    assert text
+    assert ("cp-1" in text) == any("cp-1" in str(argument) for argument in ARGUMENTS[kind.__name__])
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ("ggg", "3 voters, tolerates 1"),
+        ("g", "1 voter, tolerates 0"),
+        ("ggG", "2 voters, 1 learning, tolerates 0"),
+        ("gbb", "3 voters, 1 short of quorum"),
+    ],
+)
+def test_the_ring_in_one_phrase(members: str, text: str) -> None:
+    healths = {"g": Health.GOOD, "b": Health.BAD}
+    made = tuple(Member(number, f"cp-{number}", healths[letter.lower()], learner=letter.isupper()) for number, letter in enumerate(members))
+    assert describe.etcd(Ring(made, leader=0)) == text
+    assert describe.etcd(Unknown("no node to ask")) == "unknown"
+
+
+def test_a_control_plane_is_converged_when_nothing_is_left_to_do(look: MakeLook) -> None:
+    assert describe.standing(look()) is Standing.CONVERGED
+    assert describe.next_step(look()) == ""
+
+
+def test_a_step_makes_it_progressing(look: MakeLook) -> None:
+    finding = look(decision=Decision("scale up", steps.CreateReplica("", initialize=False), (), None))
+    assert describe.standing(finding) is Standing.PROGRESSING
+    assert describe.next_step(finding) == "create a machine"
+
+
+def test_a_refusal_that_time_resolves_is_progress_and_one_that_needs_somebody_is_a_stall(look: MakeLook) -> None:
+    waiting, acting = failed("nobody leaves", "cp-1 is being deleted"), failed("valid", "replicas is even", "Correct it.")
+    assert describe.standing(look(decision=Decision("nothing to do", None, (waiting,), None))) is Standing.PROGRESSING
+    stalled = look(decision=Decision("nothing to do", None, (passed("x", "y"), waiting, acting), None))
+    assert describe.standing(stalled) is Standing.STALLED
+    assert describe.next_step(stalled) == "waits: valid? replicas is even"
+
+
+def test_machines_that_are_not_ready_yet_keep_it_from_being_converged(look: MakeLook) -> None:
+    finding = look(kcp=kcp(readyReplicas=2))
+    assert describe.standing(finding) is Standing.PROGRESSING
+    assert describe.next_step(finding) == "waits for machines to become ready and available"
+
+
+def test_without_a_cluster_it_is_stalled(look: MakeLook) -> None:
+    finding = replace(look(cluster=None, view=None), decision=None)
+    assert describe.standing(finding) is Standing.STALLED
+    assert describe.next_step(finding) == "waits for a Cluster that owns it"
+
+
+def test_roles_are_those_of_the_ring(look: MakeLook) -> None:
+    machines = sight(look(), NOON).machines
+    assert [machine.role for machine in machines] == ["leader", "voter", "voter"]
+
+
+def test_a_role_that_nobody_could_tell_is_left_empty(look: MakeLook) -> None:
+    assert {machine.role for machine in sight(look(ring=Unknown("no answer")), NOON).machines} == {""}
+
+
+NO_DATA: dict[str, Any] = {"initialization": {}}
+NESTED = "* InfrastructureReady:\n  * EtcdProvisioned: WaitingForStartupTimeout\n  * X: y\n* NodeHealthy: no\n* EtcdMemberHealthy: no"
+NOT_READY_NESTED = {"conditions": [{"type": "Ready", "status": "False", "reason": "NotReady", "message": NESTED}]}
+NO_MACHINE = {"initialization": {"bootstrapDataSecretCreated": True}}
+NOT_READY = {"conditions": [{"type": "Ready", "status": "False", "reason": "NotReady", "message": "* NodeHealthy: kubelet is starting"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, ""),
+        ({"node": False, "status": NO_DATA}, "bootstrap data"),
+        ({"node": False, "status": NO_MACHINE}, "infrastructure"),
+        ({"node": False}, "kubeadm join"),
+        ({"status": NOT_READY}, "Ready: NodeHealthy: kubelet is starting"),
+        ({"status": NOT_READY_NESTED}, "Ready: InfrastructureReady: EtcdProvisioned: WaitingForStartupTimeout and 2 more"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NotYet"}]}}, "Ready: NotYet"),
+        ({"status": {"conditions": []}}, "condition Ready"),
+        ({"findings": {"EtcdMemberHealthy": Finding(Health.BAD, "NotHealthy", "has an alarm")}}, "EtcdMemberHealthy: has an alarm"),
+        ({"findings": {name: Finding(Health.UNKNOWN, "Lost") for name in "ab"}}, "a: Lost and 1 more"),
+    ],
+)
+def test_a_machine_says_what_it_waits_for(look: MakeLook, machine: MakeMachine, given: dict[str, Any], text: str) -> None:
+    one = machine("cp-1", **given)
+    assert describe.waits_for(look(one).observation, one) == text
+
+
+def test_before_initialization_a_machine_waits_for_kubeadm_init(look: MakeLook, machine: MakeMachine) -> None:
+    one = machine("cp-1", node=False)
+    assert describe.waits_for(look(one, initialized=False).observation, one) == "kubeadm init"
+
+
+@pytest.mark.parametrize(
+    ("replica", "text"),
+    [
+        ({"waits_at_hook": False}, "drain and volumes"),
+        ({"waits_at_hook": True}, "its etcd member to leave"),
+        ({"holds_hook": False}, "its infrastructure to go"),
+    ],
+)
+def test_a_deleted_machine_says_what_its_going_waits_for(look: MakeLook, machine: MakeMachine, replica: dict[str, Any], text: str) -> None:
+    one = machine("cp-1", deleted=True)
+    assert describe.waits_for(look(one, replicas=replica).observation, one) == text
