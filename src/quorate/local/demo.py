@@ -1,0 +1,90 @@
+"""Manifests of a demo cluster on CAPD's in-memory backend: machines that take as long as they are told, and cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+_CORE = "cluster.x-k8s.io/v1beta2"
+_INFRASTRUCTURE_GROUP = "infrastructure.cluster.x-k8s.io"
+_CONTROL_PLANE_GROUP = "controlplane.cluster.x-k8s.io"
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCluster:
+    """A cluster to ask for. `phase_seconds` is how long each of a machine's four phases takes: machine, node, API server, etcd.
+
+    Names such as `y` or `on` are booleans to YAML readers; these manifests quote them, a user's command line may not.
+    """
+
+    name: str = "demo"
+    namespace: str = "default"
+    replicas: int = 3
+    version: str = "v1.34.4"
+    phase_seconds: float = 2.0
+
+    def objects(self) -> list[Object]:
+        """Cluster, DevCluster, DevMachineTemplate and KubeadmControlPlane, in an order in which they may be created."""
+        return [self._cluster(), self._dev_cluster(), self._dev_machine_template(), self._control_plane()]
+
+    def manifests(self) -> str:
+        """The objects as YAML documents."""
+        return yaml.safe_dump_all(self.objects(), sort_keys=False)
+
+    def _metadata(self, **extra: Any) -> Object:
+        return {"name": self.name, "namespace": self.namespace, **extra}
+
+    def _cluster(self) -> Object:
+        network = {
+            "services": {"cidrBlocks": ["10.128.0.0/12"]},
+            "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+            "serviceDomain": "cluster.local",
+        }
+        references = {
+            "controlPlaneRef": {"apiGroup": _CONTROL_PLANE_GROUP, "kind": "KubeadmControlPlane", "name": self.name},
+            "infrastructureRef": {"apiGroup": _INFRASTRUCTURE_GROUP, "kind": "DevCluster", "name": self.name},
+        }
+        return {"apiVersion": _CORE, "kind": "Cluster", "metadata": self._metadata(), "spec": {"clusterNetwork": network, **references}}
+
+    def _dev_cluster(self) -> Object:
+        # CAPD v1.14.0 writes into the annotation map without checking that there is one, and panics where there is none.
+        metadata = self._metadata(annotations={"quorate.dev/demo": "true"})
+        return {
+            "apiVersion": f"{_INFRASTRUCTURE_GROUP}/v1beta2",
+            "kind": "DevCluster",
+            "metadata": metadata,
+            "spec": {"backend": {"inMemory": {}}},
+        }
+
+    def _dev_machine_template(self) -> Object:
+        provisioning = {"startupDuration": f"{round(self.phase_seconds * 1000)}ms", "startupJitter": "0"}
+        backend = {"inMemory": {phase: {"provisioning": dict(provisioning)} for phase in ("vm", "node", "apiServer", "etcd")}}
+        return {
+            "apiVersion": f"{_INFRASTRUCTURE_GROUP}/v1beta2",
+            "kind": "DevMachineTemplate",
+            "metadata": self._metadata(),
+            "spec": {"template": {"spec": {"backend": backend}}},
+        }
+
+    def _control_plane(self) -> Object:
+        template = {"apiGroup": _INFRASTRUCTURE_GROUP, "kind": "DevMachineTemplate", "name": self.name}
+        spec = {
+            "replicas": self.replicas,
+            "version": self.version,
+            "machineTemplate": {"spec": {"infrastructureRef": template}},
+            "kubeadmConfigSpec": {
+                "clusterConfiguration": {"apiServer": {"certSANs": ["localhost", "127.0.0.1"]}},
+                "initConfiguration": _node_registration(),
+                "joinConfiguration": _node_registration(),
+            },
+        }
+        return {"apiVersion": f"{_CONTROL_PLANE_GROUP}/v1beta2", "kind": "KubeadmControlPlane", "metadata": self._metadata(), "spec": spec}
+
+
+def _node_registration() -> Object:
+    """What a kubelet on a nearly full disk needs, as upstream's templates have it; a value that a comparison of specs must keep."""
+    return {"nodeRegistration": {"kubeletExtraArgs": [{"name": "eviction-hard", "value": "nodefs.available<0%"}]}}
