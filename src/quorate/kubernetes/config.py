@@ -35,7 +35,7 @@ class RestConfig:
     certificate: bytes = b""  # PEM
     key: bytes = field(default=b"", repr=False)  # PEM
     credentials: Credentials | None = field(default=None, repr=False)
-    proxy_url: str = ""
+    proxy_url: str = field(default="", repr=False)  # http or https; it may have a password in it
     tls_server_name: str = ""
     insecure: bool = False
     namespace: str = "default"  # of the context: what a command works on unless told otherwise

@@ -7,25 +7,35 @@ takes that too, so such servers exist.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 
 _MARKS = re.compile(rb'["\\{}]')
 
 
 async def values(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     """The JSON objects in a stream of bytes, each as soon as it is complete; of any length. What is left incomplete at the end is dropped."""
-    rest, compact = b"", None
-    scanner = _Scanner()
+    split: Callable[[bytes], list[bytes]] | None = None
     async for chunk in chunks:
-        compact = chunk.lstrip()[:2] == b'{"' if compact is None else compact
-        if compact:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if line:
-                    yield line
-        else:
-            for value in scanner.feed(chunk):
-                yield value
+        if split is None:
+            split = _lines() if chunk.lstrip().startswith(b'{"') else _Scanner().feed
+        for value in split(chunk):
+            yield value
+
+
+def _lines() -> Callable[[bytes], list[bytes]]:
+    """Cuts at line ends: a hundred times faster than following braces."""
+    pieces: list[bytes] = []  # of a line that is not complete: joined once, since one of 10 MiB comes in 160 chunks
+
+    def feed(chunk: bytes) -> list[bytes]:
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        if not others:
+            return []
+        *lines, rest = b"".join(pieces), *others
+        pieces[:] = [rest]
+        return [line for line in lines if line.strip()]
+
+    return feed
 
 
 class _Scanner:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -20,6 +21,15 @@ from quorate.kubernetes.config import ConfigError, Credentials, RestConfig
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Named = Mapping[str, Any]
+
+_KINDS = ("clusters", "contexts", "users")
+_TEXTS = (
+    *("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
+    *("cluster", "user", "namespace"),
+    *("client-certificate", "client-certificate-data", "client-key", "client-key-data", "token", "tokenFile"),
+)
+_FIELDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "insecure-skip-tls-verify": bool, "exec": dict, "extensions": list}
+_TYPE_NAMES: dict[type, str] = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
 
 
 def load(path: str | None = None, context: str | None = None) -> RestConfig:
@@ -66,19 +76,22 @@ def _resolve(document: Named, context: str | None, source: str, folder: Path) ->
     if not chosen:
         raise ConfigError(f"{source}: no current-context is set; choose one with --context")
     around = _entry(document, "contexts", "context", chosen, source)
-    cluster = _entry(document, "clusters", "cluster", around.get("cluster", ""), source)
+    cluster = _entry(document, "clusters", "cluster", around.get("cluster") or "", source)
     user = _entry(document, "users", "user", around.get("user", ""), source) if around.get("user") else {}
     if not cluster.get("server"):
         raise ConfigError(f"{source}: cluster {around.get('cluster')!r} has no server")
+    certificate, key = _material(user, "client-certificate", source, folder), _material(user, "client-key", source, folder)
+    if bool(certificate) != bool(key):
+        raise ConfigError(f"{source}: user {around['user']!r} has a client certificate or a client key without the other")
     return RestConfig(
         server=cluster["server"],
         authority=_material(cluster, "certificate-authority", source, folder),
-        certificate=_material(user, "client-certificate", source, folder),
-        key=_material(user, "client-key", source, folder),
+        certificate=certificate,
+        key=key,
         credentials=_credentials(user, cluster, source, folder),
-        proxy_url=cluster.get("proxy-url", ""),
-        tls_server_name=cluster.get("tls-server-name", ""),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        proxy_url=_proxy_url(cluster, source),
+        tls_server_name=cluster.get("tls-server-name") or "",
+        insecure=cluster.get("insecure-skip-tls-verify") or False,
         namespace=around.get("namespace") or "default",
     )
 
@@ -88,13 +101,26 @@ def _credentials(user: Named, cluster: Named, source: str, folder: Path) -> Cred
         raise ConfigError(
             f"{source}: user names with passwords and auth-provider are not supported; use a token, a certificate or an exec plugin"
         )
+    if user.get("tokenFile"):  # before a token: client-go starts with the token, and goes by the file from then on
+        return FileToken(folder / user["tokenFile"])
     if user.get("token"):
         return StaticToken(user["token"])
-    if user.get("tokenFile"):
-        return FileToken(folder / user["tokenFile"])
     if user.get("exec"):
-        return ExecPlugin(user["exec"], cluster, source=source, folder=folder)
+        return ExecPlugin(user["exec"], _with_authority(cluster, source, folder), source=source, folder=folder)
     return None
+
+
+def _with_authority(cluster: Named, source: str, folder: Path) -> Named:
+    """The cluster with the authority's certificate in it, where that is in a file: a plugin is told data alone."""
+    authority = _material(cluster, "certificate-authority", source, folder)
+    return {**cluster, "certificate-authority-data": base64.b64encode(authority).decode()}
+
+
+def _proxy_url(cluster: Named, source: str) -> str:
+    url: str = cluster.get("proxy-url") or ""
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError(f"{source}: the proxy-url of {cluster['server']} is not supported; use an http or https proxy")
+    return url
 
 
 def _material(entry: Named, name: str, source: str, folder: Path) -> bytes:
@@ -107,43 +133,67 @@ def _material(entry: Named, name: str, source: str, folder: Path) -> bytes:
 
 
 def _entry(document: Named, kind: str, inner: str, name: str, source: str) -> Named:
-    for entry in document.get(kind) or ():
-        if isinstance(entry, Mapping) and entry.get("name") == name and isinstance(entry.get(inner) or {}, Mapping):
+    entries = document.get(kind) or ()
+    for entry in entries:
+        if entry.get("name") == name:
+            _check_fields(entry.get(inner) or {}, f"{source}: {inner} {name!r}")
             return entry.get(inner) or {}
-    known = ", ".join(sorted(str(entry.get("name")) for entry in document.get(kind) or () if isinstance(entry, Mapping))) or "none"
+    known = ", ".join(sorted(str(entry.get("name")) for entry in entries)) or "none"
     raise ConfigError(f"{source}: there is no {inner} {name!r} (there are: {known})")
+
+
+def _check_fields(entry: Any, what: str) -> None:
+    """Raise ConfigError where a field that is read has not its type: `"false"` in quotes must not pass for true. Never shows a value."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"{what} is not a mapping")
+    for name, type_ in _FIELDS.items():
+        if not isinstance(entry.get(name), type_ | None):
+            raise ConfigError(f"{what}: {name} is not {_TYPE_NAMES[type_]}")
 
 
 def _document(data: bytes, source: str) -> dict[str, Any]:
     try:
         document = yaml.load(data, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not YAML: {error}") from error
-    if not isinstance(document, dict) or not all(isinstance(document.get(kind) or [], list) for kind in ("clusters", "contexts", "users")):
+        raise ConfigError(f"{source} is not YAML{_place(error)}") from None  # the error quotes the line, and a key may be in it
+    document = {} if document is None else document  # kubectl takes an empty file too: it makes one before it writes
+    if not isinstance(document, dict) or not all(_is_list_of_mappings(document.get(kind) or []) for kind in _KINDS):
         raise ConfigError(f"{source} is not a kubeconfig: it has no lists of clusters, contexts and users")
     return document
 
 
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f": line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _is_list_of_mappings(entries: Any) -> bool:
+    return isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries)
+
+
 def _merge(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """One document out of several: of every name and setting, the first file's."""
-    merged: dict[str, Any] = {"clusters": [], "contexts": [], "users": []}
-    for document in documents:
-        merged.setdefault("current-context", document.get("current-context") or None)
-        merged["current-context"] = merged["current-context"] or document.get("current-context")
-        for kind in ("clusters", "contexts", "users"):
-            merged[kind] += document.get(kind) or []
-    return merged
+    merged: dict[str, Any] = {kind: [entry for document in documents for entry in document.get(kind) or ()] for kind in _KINDS}
+    return merged | {"current-context": next(filter(None, (document.get("current-context") for document in documents)), "")}
 
 
 def _absolute(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     """File names made absolute, since each file's start from its own folder."""
-    names = {"clusters": ("cluster", ("certificate-authority",)), "users": ("user", ("client-certificate", "client-key", "tokenFile"))}
-    for kind, (inner, fields) in names.items():
-        for entry in document.get(kind) or ():
-            for field in fields:
-                if (entry.get(inner) or {}).get(field):
-                    entry[inner][field] = str((folder / entry[inner][field]).absolute())
+    for entry in document.get("clusters") or ():
+        _make_absolute(entry.get("cluster"), ("certificate-authority",), folder)
+    for entry in document.get("users") or ():
+        user = entry.get("user")
+        _make_absolute(user, ("client-certificate", "client-key", "tokenFile"), folder)
+        plugin = user.get("exec") if isinstance(user, dict) else None
+        if isinstance(plugin, dict) and os.sep in str(plugin.get("command")):
+            _make_absolute(plugin, ("command",), folder)
     return document
+
+
+def _make_absolute(entry: Any, fields: tuple[str, ...], folder: Path) -> None:
+    for name in fields:
+        if isinstance(entry, dict) and entry.get(name) and isinstance(entry[name], str):
+            entry[name] = str((folder / entry[name]).absolute())
 
 
 def _read(path: Path) -> bytes:

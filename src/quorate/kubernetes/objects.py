@@ -72,6 +72,10 @@ class Secret(Object):
     def __repr__(self) -> str:
         return f"Secret({self.metadata.namespace}/{self.metadata.name}, keys={sorted(self.data)})"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What rich shows, in a traceback's locals too; a Struct's own would show every field."""
+        return [("name", f"{self.metadata.namespace}/{self.metadata.name}"), ("keys", sorted(self.data))]
+
 
 class ConfigMap(Object):
     """A ConfigMap."""

@@ -41,6 +41,6 @@ def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         pair.touch(mode=0o600)
         pair.write_bytes(certificate.rstrip() + b"\n" + key)
         try:
-            context.load_cert_chain(pair)
+            context.load_cert_chain(pair, password="")  # or OpenSSL asks at the terminal for an encrypted key's
         except ssl.SSLError as error:
             raise ValueError(f"the client certificate and key do not make a pair: {error}") from error

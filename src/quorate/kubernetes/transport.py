@@ -1,0 +1,248 @@
+"""What carries a request to one API server: connections, identity, its turn in the token bucket, deadlines, and what is sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from quorate.kubernetes.config import ConfigError, RestConfig
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
+from quorate.kubernetes.objects import Status
+from quorate.kubernetes.queue import TokenBucket
+from quorate.kubernetes.tls import client_context
+
+R = TypeVar("R")
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+_KEEPALIVE = 30.0  # seconds; an idle workload cluster should not keep a socket for long
+_LEAST_PAUSE = 0.1  # seconds before a repeat, whatever the server says: `Retry-After: 0` would otherwise spin
+_CHUNK = 1 << 16
+_STATUSES = msgspec.json.Decoder(Status)
+
+OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `doing` is the verb, the resource and whose it is, for error messages."""
+
+    method: str
+    path: str
+    doing: str
+    body: bytes | None = field(default=None, repr=False)
+    content: str = JSON
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether sending it twice does no more than sending it once."""
+        return self.method in ("GET", "DELETE") or self.content == APPLY
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Who a request is from: what the credentials said last."""
+
+    token: str = field(default="", repr=False)
+    pair: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+
+class Transport:
+    """One API server as one identity, over one pool of connections.
+
+    Every method raises an ApiError for an answer that is an error, ConnectionFailed where there is none, and ConfigError where a token file or an exec
+    plugin gives no credentials. Making one raises ValueError where the certificates are malformed.
+    """
+
+    def __init__(self, config: RestConfig, *, user_agent: str, bucket: TokenBucket, timeout: float, on_request: OnRequest) -> None:
+        self._config = config
+        self._base = config.server.rstrip("/")
+        self._host = urlsplit(config.server).netloc.rpartition("@")[2]
+        self._bucket = bucket
+        self._timeout = timeout
+        self._on_request = on_request
+        self._headers = {"User-Agent": user_agent, "Accept": JSON}
+        self._pair: tuple[bytes, bytes] | None = None
+        self._tls = self._new_context(None)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> bytes:
+        """Send until there is an answer or the deadline is over.
+
+        A lost connection is tried once more where that is harmless, and after a 429 or 5xx with Retry-After the request is repeated when the server says.
+        """
+        now = asyncio.get_running_loop().time
+        deadline = now() + self._timeout
+        reconnects = 1 if request.content == APPLY else 0  # aiohttp itself repeats a GET and a DELETE once
+        with _translated(request.doing, self._timeout):
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    try:
+                        return await self._as_somebody(partial(self._once, request))
+                    except (TooManyRequests, ServerError) as error:
+                        pause = _pause(error, request)
+                        if pause is None or now() + pause >= deadline:
+                            raise
+                        await asyncio.sleep(pause)
+                    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+                        if not reconnects or isinstance(error, aiohttp.ClientConnectorError):
+                            raise
+                        reconnects -= 1
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, doing: str, inactivity: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The answer to a GET, piece by piece and without an end of its own. `inactivity` seconds without a byte raise Timeout."""
+        timeouts = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=inactivity)
+        with _translated(doing, inactivity):
+            async with await self._as_somebody(partial(self._answered, Request("GET", path, doing), timeout=timeouts)) as answer:
+                yield answer.content.iter_chunked(_CHUNK)
+
+    async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket, pinged every 15 s. An HTTP answer instead is an ApiError."""
+        with _translated(doing, self._timeout):
+            async with asyncio.timeout(self._timeout):
+                return await self._as_somebody(partial(self._upgraded, path, doing, protocols))
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent; a request after it opens new ones."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    async def _once(self, request: Request, identity: _Identity) -> bytes:
+        async with await self._answered(request, identity) as answer:
+            return await answer.read()
+
+    async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:
+        """A good answer, whose body is still to be read."""
+        headers = {"Content-Type": request.content} if request.body is not None else {}
+        with self._counting(request.method) as count:
+            answer = await self._open().request(
+                request.method, self._base + request.path, data=request.body, **self._options(identity, headers), **options
+            )
+            count(answer.status)
+        if answer.status >= 400:
+            async with answer:
+                raise _error(answer, await answer.read(), request.doing)
+        return answer
+
+    async def _upgraded(self, path: str, doing: str, protocols: tuple[str, ...], identity: _Identity) -> aiohttp.ClientWebSocketResponse:
+        with self._counting("GET") as count:
+            try:
+                websocket: aiohttp.ClientWebSocketResponse = await self._open().ws_connect(
+                    self._base + path, protocols=protocols, heartbeat=15.0, max_msg_size=0, **self._options(identity, {})
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                count(error.status)
+                raise from_status(Status(message=f"HTTP {error.status} instead of a WebSocket"), error.status, doing=doing) from error
+            count(101)
+        return websocket
+
+    @contextlib.contextmanager
+    def _counting(self, method: str) -> Iterator[Callable[[int], None]]:
+        """Tell `on_request` of one request, once: the status that the block counts, or that there was no answer."""
+        codes: list[int] = []
+        try:
+            yield codes.append
+        finally:
+            self._on_request(method, self._host, str(codes[0]) if codes else "<error>")
+
+    async def _as_somebody(self, attempt: Callable[[_Identity], Awaitable[R]]) -> R:
+        """Attempt something, and once more where the server refuses the credentials and there are others."""
+        identity = await self._identity()
+        try:
+            await self._turn()
+            return await attempt(identity)
+        except Unauthorized:
+            renewed = await self._renewed(identity)
+            if renewed == identity:
+                raise
+        await self._turn()
+        return await attempt(renewed)
+
+    async def _turn(self) -> None:
+        await asyncio.sleep(self._bucket.reserve(asyncio.get_running_loop().time()))
+
+    async def _identity(self) -> _Identity:
+        credentials = self._config.credentials
+        return _Identity(await credentials.token(), await credentials.certificate()) if credentials else _Identity()
+
+    async def _renewed(self, refused: _Identity) -> _Identity:
+        """The identity after a refusal. Of many requests that were refused at once only the first has new credentials made."""
+        if self._config.credentials is not None and await self._identity() == refused:
+            self._config.credentials.reject()
+        return await self._identity()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._session
+
+    def _options(self, identity: _Identity, headers: dict[str, str]) -> dict[str, Any]:
+        if identity.token:
+            headers["Authorization"] = f"Bearer {identity.token}"
+        options: dict[str, Any] = {"headers": headers, "ssl": self._context(identity.pair)}
+        if self._config.proxy_url:
+            options["proxy"] = self._config.proxy_url
+        if self._config.tls_server_name:
+            options["server_hostname"] = self._config.tls_server_name
+        return options
+
+    def _context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+        """The TLS context for a certificate. Connections are pooled by context: those of an older certificate end by themselves, and cut nobody off."""
+        if pair != self._pair:
+            try:
+                self._tls, self._pair = self._new_context(pair), pair
+            except ValueError as error:
+                raise ConfigError(f"the exec plugin for {self._host}: {error}") from error
+        return self._tls
+
+    def _new_context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+        certificate, key = pair or (self._config.certificate, self._config.key)
+        return client_context(authority=self._config.authority, certificate=certificate, key=key, insecure=self._config.insecure)
+
+
+def _pause(error: ApiError, request: Request) -> float | None:
+    """Seconds until the request may be sent again, None if it may not. Of a 429 nothing was carried out; after another error that is not certain."""
+    if error.retry_after is None or not (request.idempotent or isinstance(error, TooManyRequests)):
+        return None
+    return max(error.retry_after, _LEAST_PAUSE)
+
+
+def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:
+    try:
+        status = _STATUSES.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = Status(message=f"HTTP {answer.status}: {data[:200].decode(errors='replace').strip()}".rstrip(": "))
+    seconds = answer.headers.get("Retry-After", "")
+    return from_status(status, answer.status, doing=doing, retry_after=float(seconds) if seconds.isdecimal() else None)
+
+
+@contextlib.contextmanager
+def _translated(doing: str, seconds: float) -> Iterator[None]:
+    """Turn what aiohttp raises into our errors, at this one place."""
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as error:
+        raise ConnectionFailed(f"{doing}: no connection in time: {error}") from error
+    except TimeoutError as error:
+        raise Timeout(f"{doing}: no answer within {seconds:g} s") from error
+    except aiohttp.ClientError as error:
+        raise ConnectionFailed(f"{doing}: {error}") from error
