@@ -16,12 +16,14 @@ import structlog
 from quorate.clusterapi import authorities, creation, intent
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.ring import match
+from quorate.clusterapi.rings import LIMIT
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Finalizer, Hook
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.core.checks import quorum_survives_removal
-from quorate.core.control_plane import Replica
-from quorate.core.health import Health, Unknown
+from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Ring
 from quorate.core.steps import (
     AbandonCreation,
@@ -37,7 +39,7 @@ from quorate.core.steps import (
     WriteKubeconfig,
 )
 from quorate.etcd.client import EtcdClient
-from quorate.etcd.errors import EtcdError, MemberNotFound, NoLeader, Unreachable
+from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
 from quorate.kubeadm.names import machine_name
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
@@ -45,6 +47,7 @@ from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.expectations import Observed
 from quorate.workload.access import AccessUnavailable
 from quorate.workload.connection import Workload
+from quorate.workload.membership import RingReading
 
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +85,7 @@ class Actor:
             case RemoveMember(replica, member):
                 await self._remove_member(observation, replica, member)
             case ReleaseHook(replica):
-                await self._release_hook(observation, replica)
+                await self._release(observation, replica)
             case DeleteAll(replicas):
                 await self._delete_all(observation, replicas)
 
@@ -105,21 +108,25 @@ class Actor:
                 KUBEADM_CONTROL_PLANES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
             )
         except NotFound:
-            return
-        if present:
+            written = None
+        if present and written is not None:
             self._await_cache(observation, self.clients.caches.kcps, written.metadata.resource_version)
-        elif observation.cluster is not None:
+        elif not present and observation.cluster is not None:  # gone already, too: this very observation may have connected again
             self.clients.workloads.forget(observation.cluster.metadata.namespace, observation.cluster.metadata.name)
 
     async def _delete(self, observation: Observation, replica: str) -> None:
+        """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along."""
         machine = _machine(observation, replica)
-        await self._pass_leadership_on(observation, replica)
-        await self._delete_machine(observation, machine)
+        if isinstance(observation.ring, Ring):
+            await self._pass_leadership_on(observation, replica, observation.ring)
+        await self._delete_machine(observation, machine, resource_version=machine.metadata.resource_version)
 
-    async def _delete_machine(self, observation: Observation, machine: Machine) -> None:
+    async def _delete_machine(self, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:
         metadata = machine.metadata
         try:
-            deleted = await self.clients.management.delete(MACHINES, metadata.name, metadata.namespace, uid=metadata.uid)
+            deleted = await self.clients.management.delete(
+                MACHINES, metadata.name, metadata.namespace, uid=metadata.uid, resource_version=resource_version
+            )
         except NotFound:
             return
         version = deleted.metadata.resource_version if deleted else ""
@@ -138,38 +145,55 @@ class Actor:
             await self._delete_machine(observation, machine)
 
     async def _remove_member(self, observation: Observation, replica: str, member: int) -> None:
-        """Ask the ring anew and pass the gate once more, then pass leadership on, remove the member and release the Machine, in this order."""
-        view, ring = observation.view, await self._fresh_ring(observation)
-        if view is None:
-            raise ValueError("there is nothing to act on")
-        fresh = replace(view, ring=ring)
-        check = quorum_survives_removal(fresh, fresh.replica(replica))
-        if not check.passed:
-            raise Refused(f"{check.name}: {check.evidence}")
+        """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring."""
+        ring = await self._pass_the_gate(observation, replica, member)
+        if ring.leader == member:
+            await self._pass_leadership_on(observation, replica, ring)
+            ring = await self._pass_the_gate(observation, replica, member)
         if ring.member(member) is not None:
-            await self._pass_leadership_on(replace(observation, ring=ring, view=fresh), replica)
             await self._through_others(observation, replica, lambda client: _remove(client, member))
         await self._release_hook(observation, replica)
 
-    async def _fresh_ring(self, observation: Observation) -> Ring:
-        reading = await self._workload(observation).read_ring(_nodes(observation))
+    async def _release(self, observation: Observation, replica: str) -> None:
+        """Release a Machine without a member; one of a running ring only if that ring, read for this, has no member of its own now."""
+        view = _view(observation)
+        if view.initialized and view.desired.etcd_managed:
+            reading = await self._fresh_reading(observation)
+            member = match(reading, {machine.name: machine.node for machine in observation.machines}).of[replica]
+            if not isinstance(member, Absent):
+                raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
+        await self._release_hook(observation, replica)
+
+    async def _pass_the_gate(self, observation: Observation, replica: str, member: int) -> Ring:
+        """The ring as it is now, if it can do without the member by the very check that the decision rests on. Raises Refused."""
+        ring = (await self._fresh_reading(observation)).ring
+        view = replace(_view(observation), ring=ring)
+        check = quorum_survives_removal(view, replace(view.replica(replica), member=member))
+        if not check.passed:
+            raise Refused(f"{check.name}: {check.evidence}")
+        return ring
+
+    async def _fresh_reading(self, observation: Observation) -> RingReading:
+        try:
+            async with asyncio.timeout(LIMIT):
+                reading = await self._workload(observation).read_ring(_nodes(observation))
+        except TimeoutError:
+            reading = Unknown(f"no answer within {LIMIT:g} s")
         if isinstance(reading, Unknown):
             raise Refused(f"the ring could not be read at the instant of acting: {reading.reason}")
-        return reading.ring
+        return reading
 
-    async def _pass_leadership_on(self, observation: Observation, replica: str) -> None:
+    async def _pass_leadership_on(self, observation: Observation, replica: str, ring: Ring) -> None:
         """Hand leadership to a member that stays, if the replica's holds it.
 
         Best effort: where it fails and the ring stands the loss, etcd elects a new leader by itself once the member is gone.
         """
-        view = observation.view
-        member = view.replica(replica).member if view else None
-        if not isinstance(observation.ring, Ring) or not isinstance(member, int) or observation.ring.leader != member:
-            return
         node = next((machine.node for machine in observation.machines if machine.name == replica), None)
-        for successor in _successors(observation, replica):
+        if node is None or ring.leader is None or ring.leader != _view(observation).replica(replica).member:
+            return
+        for successor in _successors(observation, replica, ring):
             try:
-                async with self._workload(observation).etcd(node.metadata.name if node else "") as client:
+                async with self._workload(observation).etcd(node.metadata.name) as client:
                     await client.move_leader(successor)
             except (EtcdError, AccessUnavailable) as error:
                 _log.warning("leadership was not passed on", machine=replica, to=f"{successor:x}", error=str(error))
@@ -186,7 +210,7 @@ class Actor:
             try:
                 async with self._workload(observation).etcd(machine.node.metadata.name) as client:
                     await change(client)
-            except (Unreachable, NoLeader) as error:
+            except (Unreachable, DeadlineExceeded, NoLeader) as error:  # done or not, a repeat does no harm
                 failures.append(str(error))
             else:
                 return
@@ -225,17 +249,24 @@ def _machine(observation: Observation, replica: str) -> Machine:
     return next(machine.machine for machine in observation.machines if machine.name == replica)
 
 
+def _view(observation: Observation) -> ControlPlane:
+    if observation.view is None:
+        raise ValueError("there is no Cluster, so there is no step")
+    return observation.view
+
+
+def _member_text(member: int | Unknown) -> str:
+    return member.reason if isinstance(member, Unknown) else f"member {member:x}"
+
+
 def _nodes(observation: Observation) -> list[str]:
     return [machine.node.metadata.name for machine in observation.machines if machine.node]
 
 
-def _successors(observation: Observation, replica: str) -> list[int]:
+def _successors(observation: Observation, replica: str, ring: Ring) -> list[int]:
     """Members that may lead next: voters of Machines that stay, the well ones first, then up-to-date ones, then the newest."""
-    view = observation.view
-    if view is None or not isinstance(view.ring, Ring):
-        return []
-    voters = {member.id: member for member in view.ring.members if not member.learner and member.name}
-    staying = [r for r in view.staying if r.name != replica and isinstance(r.member, int) and r.member in voters]
+    voters = {member.id: member for member in ring.members if not member.learner and member.name}
+    staying = [r for r in _view(observation).staying if r.name != replica and isinstance(r.member, int) and r.member in voters]
     staying.sort(key=lambda r: r.created, reverse=True)
     staying.sort(key=lambda r: (voters[_id(r)].health is not Health.GOOD, bool(r.outdated)))
     return [_id(r) for r in staying]

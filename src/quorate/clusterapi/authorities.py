@@ -17,6 +17,7 @@ from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, La
 from quorate.clusterapi.types.names import Secret as SecretSuffix
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import AlreadyExists
+from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
 from quorate.pki import KeyAlgorithm, KeyPair, Purpose, admin_kubeconfig, generate, rotate
 from quorate.pki.issue import AUTHORITY_DAYS
@@ -54,15 +55,16 @@ async def write_kubeconfig(clients: Clients, observation: Observation, *, renew:
         value = await asyncio.to_thread(admin_kubeconfig, cluster.metadata.name, server, pair, _algorithm(kcp), now=now)
         await _store(clients, kcp, cluster, f"{cluster.metadata.name}-kubeconfig", {"value": value})
         return
-    await _rotate(clients, cluster, pair, _algorithm(kcp), now)
+    await _rotate(clients, kcp, cluster, pair, now)
 
 
-async def _rotate(clients: Clients, cluster: Cluster, authority: KeyPair, algorithm: KeyAlgorithm, now: datetime) -> None:
+async def _rotate(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, authority: KeyPair, now: datetime) -> None:
     namespace, name = cluster.metadata.namespace, f"{cluster.metadata.name}-kubeconfig"
     current = await clients.management.get(SECRETS, name, namespace)
-    value = await asyncio.to_thread(rotate, current.data["value"], authority, algorithm, now=now)
+    value = await asyncio.to_thread(rotate, current.data.get("value", b""), authority, _algorithm(kcp), now=now)
     patch = {"metadata": {"resourceVersion": current.metadata.resource_version}, "data": {"value": _base64(value)}}
-    await clients.management.merge_patch(SECRETS, name, patch, namespace, field_manager=FieldManager.DEFAULT)
+    written = await clients.management.merge_patch(SECRETS, name, patch, namespace, field_manager=FieldManager.DEFAULT)
+    _await_secret(clients, kcp, written)
 
 
 async def _store(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, name: str, data: Mapping[str, bytes]) -> None:
@@ -82,8 +84,13 @@ async def _store(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, n
         stored = await clients.management.create(SECRETS, body, cluster.metadata.namespace, field_manager=FieldManager.DEFAULT)
     except AlreadyExists:
         return  # a repeat after a lost answer, or the user was faster: what is stored counts
+    _await_secret(clients, kcp, stored)
+
+
+def _await_secret(clients: Clients, kcp: KubeadmControlPlane, written: Secret) -> None:
+    """Hold the next decision until the cache has the Secret: one made by the old one would write it again."""
     request = Request(kcp.metadata.namespace, kcp.metadata.name)
-    clients.expectations.expect_version(request, clients.caches.secrets, stored.metadata.resource_version)
+    clients.expectations.expect_version(request, clients.caches.secrets, written.metadata.resource_version)
 
 
 def _algorithm(kcp: KubeadmControlPlane) -> KeyAlgorithm:

@@ -20,7 +20,8 @@ from quorate.kubernetes.resource import Resource
 async def create(clients: Clients, observation: Observation, planned: intent.Intent) -> None:
     """Record the intent, make infrastructure and KubeadmConfig side by side, then the Machine, then clear the intent.
 
-    An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash.
+    An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists,
+    nothing but the clearing is left to do: applying it again would change a Machine that runs.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
@@ -28,7 +29,10 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     recorded = intent.read(kcp.metadata.annotations)
     if recorded is None:
         recorded = planned
-        kcp = await _record(clients, kcp, planned)
+        await _record(clients, kcp, planned)
+    elif clients.caches.machines.get(kcp.metadata.namespace, recorded.name) is not None:
+        await _record(clients, kcp, None)
+        return
     async with asyncio.TaskGroup() as tasks:
         infrastructure = tasks.create_task(_infrastructure(clients, kcp, cluster.metadata.name, recorded.name))
         config = tasks.create_task(_config(clients, kcp, cluster.metadata.name, recorded))
@@ -48,8 +52,14 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
 
 
 async def abandon(clients: Clients, observation: Observation, name: str) -> None:
-    """Delete what was made for a Machine that never came to be, then clear the intent."""
+    """Delete what was made for a Machine that never came to be, then clear the intent.
+
+    Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet.
+    """
     kcp = observation.kcp
+    if await _exists(clients, kcp.metadata.namespace, name):
+        await _record(clients, kcp, None)
+        return
     reference = kcp.spec.machine_template.spec.infrastructure_ref
     infrastructure = await clients.caches.foreign.resource(reference.api_group, reference.kind.removesuffix("Template"))
     resources: tuple[Resource[Any], ...] = (infrastructure, KUBEADM_CONFIGS)
@@ -61,7 +71,22 @@ async def abandon(clients: Clients, observation: Observation, name: str) -> None
     await _record(clients, kcp, None)
 
 
-async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> KubeadmControlPlane:
+async def settle(clients: Clients, observation: Observation) -> None:
+    """Clear an intent whose Machine exists: a crash came between the two, and once that Machine is gone nobody may inherit its name."""
+    recorded = intent.read(observation.kcp.metadata.annotations)
+    if recorded is not None and any(machine.name == recorded.name for machine in observation.machines):
+        await _record(clients, observation.kcp, None)
+
+
+async def _exists(clients: Clients, namespace: str, name: str) -> bool:
+    try:
+        await clients.management.get(MACHINES, name, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> None:
     """Write or clear the intent, and have the next decision wait until the cache shows it. Conflict: the control plane has changed; decide again."""
     written = await clients.management.merge_patch(
         KUBEADM_CONTROL_PLANES,
@@ -72,7 +97,6 @@ async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.In
     )
     request = Request(kcp.metadata.namespace, kcp.metadata.name)
     clients.expectations.expect_version(request, clients.caches.kcps, written.metadata.resource_version)
-    return written
 
 
 async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str, name: str) -> ObjectReference:
@@ -95,5 +119,5 @@ async def _in_two_parts(clients: Clients, kcp: KubeadmControlPlane, cluster: str
     namespace = kcp.metadata.namespace
     made = await clients.management.apply(resource, body, namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     metadata = desired.companion_metadata(kcp, cluster, body, made.metadata.uid)
-    clients.applied.remember(made.metadata.uid, metadata)
     await clients.management.apply(resource, metadata, namespace, field_manager=FieldManager.METADATA)
+    clients.applied.remember(made.metadata.uid, metadata)

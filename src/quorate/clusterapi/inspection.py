@@ -21,6 +21,7 @@ from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.expectations import Expectations
+from quorate.kubernetes.tasks import sole
 
 SYNC_TIMEOUT = 20.0
 """Seconds until the management cluster must have answered; a person is waiting."""
@@ -82,6 +83,8 @@ async def inspecting(config: RestConfig, *, namespace: str = "", etcd_dialer: Et
             finally:
                 for task in running:
                     task.cancel()
+    except BaseExceptionGroup as errors:
+        raise sole(errors) from None
     finally:
         await client.close()
 

@@ -21,13 +21,14 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Annotation, Finalizer, Label, MachineCondition
-from quorate.clusterapi.validation import validate_create
+from quorate.clusterapi.validation import surge_of, validate_create
 from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.control_plane import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Replica
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import Node
 from quorate.pki import PkiError, is_generated, purposes, rotates_at
 from quorate.workload.connection import LOST_AFTER_FAILURES, Phase
@@ -88,6 +89,7 @@ class _Pass:
         )
         connection = self._connection()
         template_problem = await self._template_problem()
+        certificates, kubeconfig = await self._secrets()
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -113,8 +115,8 @@ class _Pass:
                 foreign=foreign,
                 infrastructure_ready=bool(self.cluster.status.initialization.infrastructure_provisioned),
                 endpoint=str(self.cluster.spec.control_plane_endpoint),
-                certificates=await self._certificates(),
-                kubeconfig=await self._kubeconfig(),
+                certificates=certificates,
+                kubeconfig=kubeconfig,
                 template_problem=template_problem,
                 topology_pending=self._topology_pending(),
                 creation=self._creation(everyone),
@@ -132,15 +134,15 @@ class _Pass:
             return None
         try:
             store = await self.clients.caches.foreign.store(reference.api_group, reference.kind)
-        except ContractMissing:
-            return None
+        except (ContractMissing, TimeoutError, ApiError):
+            return None  # the same trouble with the template is reported
         return store.get(self.namespace, reference.name)
 
     async def _template_problem(self) -> str:
         reference = self.kcp.spec.machine_template.spec.infrastructure_ref
         try:
             store = await self.clients.caches.foreign.store(reference.api_group, reference.kind)
-        except (ContractMissing, TimeoutError) as error:
+        except (ContractMissing, TimeoutError, ApiError) as error:
             return str(error)
         return "" if store.get(self.namespace, reference.name) else f"{reference.kind} {self.namespace}/{reference.name} does not exist"
 
@@ -250,7 +252,7 @@ class _Pass:
         rolling = spec.rollout.strategy.rolling_update if spec.rollout.strategy else None
         surge = rolling.max_surge if rolling else None
         domains = tuple(sorted(domain.name for domain in self.cluster.status.failure_domains if domain.control_plane))
-        return Desired(spec.replicas or 0, version, 1 if surge is None else int(surge), self.etcd_managed, domains)
+        return Desired(spec.replicas or 0, version, 1 if surge is None else surge_of(surge), self.etcd_managed, domains)
 
     def _paused(self) -> str:
         reasons = [f"Cluster {self.name} spec.paused"] if self.cluster.spec.paused else []
@@ -262,6 +264,13 @@ class _Pass:
         marks = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
         updating = [m.name for m in observed if any(mark in m.machine.metadata.annotations for mark in marks)]
         return external + tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
+
+    async def _secrets(self) -> tuple[Certificates, Kubeconfig]:
+        """Certificates and kubeconfig; Secrets that the API will not let us read are a problem to report, not an end to the pass."""
+        try:
+            return await self._certificates(), await self._kubeconfig()
+        except ApiError as error:
+            return Certificates(problem=str(error)), Kubeconfig(exists=True, problem=str(error))
 
     async def _certificates(self) -> Certificates:
         secrets = self.clients.workloads.secrets(self.namespace, self.name)

@@ -11,9 +11,10 @@ import msgspec
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.report import MachineConditions, Report, merge_conditions
 from quorate.clusterapi.report.conditions import LEGACY_ORDER, as_dict, legacy_as_dict
+from quorate.clusterapi.report.lifecycle import STALLED
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import FieldManager
+from quorate.clusterapi.types.names import ControlPlaneCondition, FieldManager
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import Conflict, NotFound
@@ -22,6 +23,7 @@ from quorate.kubernetes.resource import Resource
 T = TypeVar("T")
 
 _TRIES = 5  # writers of the same status are few: the Machine controller, the health check, and us
+_OWN = frozenset({*ControlPlaneCondition, STALLED})  # conditions of the control plane that nobody else writes
 
 
 class Newest:
@@ -75,7 +77,8 @@ class Publisher:
 
     async def _publish_control_plane(self, kcp: KubeadmControlPlane, report: Report) -> None:
         def patch(current: KubeadmControlPlane) -> dict[str, Any]:
-            return _difference(_status_of(current), report.status)
+            status = _status_of(current)
+            return _difference(status, _merged(status, report.status))
 
         cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
         if cached is not None and cached.metadata.uid == kcp.metadata.uid:
@@ -102,10 +105,22 @@ class Publisher:
             except Conflict:
                 if attempt == _TRIES - 1:
                     raise
-                current = await self._client.get(resource, metadata.name, metadata.namespace)
             else:
                 self.newest.remember(written)
                 return
+            renewed = await self._read_again(resource, current)
+            if renewed is None:
+                return
+            current = renewed
+
+    async def _read_again(self, resource: Resource[T], item: T) -> T | None:
+        """The object as it is now; None where it is gone, and so where another has taken its name."""
+        metadata = item.metadata  # type: ignore[attr-defined]
+        try:
+            found = await self._client.get(resource, metadata.name, metadata.namespace)
+        except NotFound:
+            return None
+        return found if found.metadata.uid == metadata.uid else None  # type: ignore[attr-defined]
 
 
 def _machine_patch(machine: Machine, conditions: MachineConditions) -> dict[str, Any]:
@@ -128,6 +143,14 @@ def _status_of(kcp: KubeadmControlPlane) -> dict[str, Any]:
     legacy = [legacy_as_dict(condition) for condition in kcp.status.deprecated.v1beta1.conditions]
     status["deprecated"] = {"v1beta1": {**status.get("deprecated", {}).get("v1beta1", {}), "conditions": legacy}}
     return status
+
+
+def _merged(current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """The report on top of a status that is newer than what it was made from: conditions of others stay, and so does the initialized latch (S3)."""
+    others = [condition for condition in current["conditions"] if condition["type"] not in _OWN]
+    ours = [condition for condition in wanted.get("conditions", []) if condition["type"] in _OWN]
+    latch = {"initialization": current["initialization"]} if current.get("initialization") else {}
+    return {**wanted, **latch, "conditions": merge_conditions(others, ours)}
 
 
 def _difference(current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:

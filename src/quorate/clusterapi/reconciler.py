@@ -102,16 +102,16 @@ class Reconciler:
             decision = decide(observation.view, self.clock())
             if decision.step is None:
                 early = self.pace.too_early(request)
-                return Result(requeue_after=early) if early else await self._report(request, observation, decision)
+                return Result(requeue_after=early) if early else await self._keep_up(request, observation, decision)
             _log.info("step", rule=decision.rule, step=str(decision.step))
             try:
                 await self._perform(decision, observation)
-            except Conflict as conflict:
-                _log.info("the control plane has changed meanwhile", error=str(conflict))
-                return Result(requeue_after=0.05)
             except Exception as error:
+                if _is_only(error, Conflict):
+                    _log.info("the control plane has changed meanwhile", error=_text(error))
+                    return Result(requeue_after=0.05)
                 await self._report(request, observation, decision, error=_text(error))
-                if isinstance(error, Refused):
+                if _is_only(error, Refused):
                     return Result(requeue_after=RING_IN_MOTION)
                 raise
             if isinstance(decision.step, RemoveFinalizer):
@@ -131,6 +131,20 @@ class Reconciler:
             if observation.cluster is not None:
                 self.observer.rings.forget(f"{observation.cluster.metadata.namespace}/{observation.cluster.metadata.name}")
 
+    async def _keep_up(self, request: Request, observation: Observation, decision: Decision) -> Result:
+        """Upkeep where it may be, then the report; what upkeep fails with is reported too, and raised."""
+        try:
+            if observation.view and not observation.view.paused:
+                await maintain(self.clients, observation)
+        except ExceptionGroup as errors:
+            if not _is_only(errors, Conflict, NotFound):
+                await self._report(request, observation, decision, error=_text(errors))
+                raise sole(errors) from None
+            _log.info("what is kept up to date has changed meanwhile", error=_text(errors))
+            await self._report(request, observation, decision)
+            return Result(requeue_after=0.2)
+        return await self._report(request, observation, decision)
+
     async def _report(self, request: Request, observation: Observation, decision: Decision, *, error: str = "") -> Result:
         machines = tuple(replace(observed, machine=self.publisher.newest.of(observed.machine)) for observed in observation.machines)
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
@@ -143,12 +157,10 @@ class Reconciler:
             self.recorder.warning(_reference(observation), event.reason, event.message)
         try:
             await self.publisher.publish(observation.kcp, result)
-            if not error and not (observation.view and observation.view.paused):
-                await maintain(self.clients, observation)
-        except BaseExceptionGroup as errors:
-            raise sole(errors) from None
-        except (Conflict, NotFound) as lost:
-            _log.info("the report is made anew", error=str(lost))
+        except ExceptionGroup as errors:
+            if not _is_only(errors, Conflict, NotFound):
+                raise sole(errors) from None
+            _log.info("the report is made anew", error=_text(errors))
             return Result(requeue_after=0.2)
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
@@ -184,5 +196,14 @@ def _reference(observation: Observation) -> ObjectReference:
     )
 
 
+def _is_only(error: BaseException, *kinds: type[BaseException]) -> bool:
+    """Whether an exception, or everything inside a group, is of these kinds."""
+    return all(isinstance(failure, kinds) for failure in _failures(error))
+
+
+def _failures(error: BaseException) -> list[BaseException]:
+    return [leaf for inner in error.exceptions for leaf in _failures(inner)] if isinstance(error, BaseExceptionGroup) else [error]
+
+
 def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return "; ".join(dict.fromkeys(str(failure) or type(failure).__name__ for failure in _failures(error)))

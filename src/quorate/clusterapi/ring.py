@@ -29,21 +29,31 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())
-    owners = {member.id: name for member in reading.ring.members for name in [_owner(member, reading, machines)] if name}
-    strays = tuple(member for member in reading.ring.members if member.id not in owners)
-    found = {name: member_id for member_id, name in owners.items()}
-    return Membership({name: found.get(name, _missing(node, strays)) for name, node in machines.items()}, strays)
+    claims: dict[str, list[Member]] = {name: [] for name in machines}
+    strays: list[Member] = []
+    for member in reading.ring.members:
+        claims.get(_owner(member, reading, machines) or "", strays).append(member)
+    return Membership({name: _its_own(claims[name]) or _missing(node, strays) for name, node in machines.items()}, tuple(strays))
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
     hosts = {urlsplit(url).hostname for url in member.peer_urls}
-    for name, node in machines.items():
-        if node is None:
-            continue
+    nodes = {name: node for name, node in machines.items() if node is not None}
+    for name, node in nodes.items():
+        if reading.member_ids.get(node.metadata.name) == member.id:
+            return name
+    for name, node in nodes.items():
+        answers_as_another = node.metadata.name in reading.member_ids  # an address used again: this member is the one that had it before
         addresses = {address.address for address in node.status.addresses}
-        if reading.member_ids.get(node.metadata.name) == member.id or hosts & addresses or member.name == node.metadata.name:
+        if not answers_as_another and (hosts & addresses or member.name == node.metadata.name):
             return name
     return member.name if member.name in machines and machines[member.name] is None else None
+
+
+def _its_own(claims: Sequence[Member]) -> int | Unknown | None:
+    if len(claims) > 1:
+        return Unknown(f"members {' and '.join(f'{member.id:x}' for member in claims)} both have its address or name")
+    return claims[0].id if claims else None
 
 
 def _missing(node: Node | None, strays: Sequence[Member]) -> Absent | Unknown:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi import desired
+from quorate.clusterapi import creation, desired
 from quorate.clusterapi.caches import is_ours
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.foreign import ContractMissing
@@ -38,6 +38,7 @@ async def maintain(clients: Clients, observation: Observation) -> None:
             tasks.create_task(_machine(clients, kcp, cluster, observed))
         tasks.create_task(_own_secrets(clients, kcp, cluster))
         tasks.create_task(_own_template(clients, kcp, cluster))
+        tasks.create_task(creation.settle(clients, observation))
 
 
 async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, observed: ObservedMachine) -> None:
@@ -47,7 +48,9 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
     name = cluster.metadata.name
     body = desired.updated_machine(kcp, name, observed.machine)
     if not holds_hook(observed.machine):
-        clients.applied.forget(observed.machine.metadata.uid)  # somebody took the hook away: without it the member would be lost with the Machine
+        clients.applied.forget(
+            observed.machine.metadata.uid
+        )  # somebody took the hook away: without it the member would be lost with the Machine
     await _apply(clients, MACHINES, body, observed.machine.metadata.uid, FieldManager.KUBEADM_CONTROL_PLANE)
     if observed.config is not None:
         await _companion(clients, kcp, name, KUBEADM_CONFIGS, observed.config.metadata)

@@ -18,7 +18,7 @@ from quorate.etcd.pool import Pool
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import USER_AGENT, Client, connect
 from quorate.kubernetes.config import ConfigError
-from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
 from quorate.pki import KeyAlgorithm, KeyPair, PkiError, issue_etcd_client
@@ -65,9 +65,13 @@ class ClusterSecrets:
         return EtcdSecrets(authority, self._pair(await self._required(SecretSuffix.API_SERVER_ETCD_CLIENT)))
 
     async def _required(self, suffix: str) -> Secret:
-        secret = await self.find(suffix)
+        name = f"{self._namespace}/{self._cluster}-{suffix}"
+        try:
+            secret = await self.find(suffix)
+        except (ApiError, ConnectionFailed) as error:
+            raise AccessUnavailable(f"Secret {name} could not be read: {error}") from error
         if secret is None:
-            raise AccessUnavailable(f"there is no Secret {self._namespace}/{self._cluster}-{suffix}")
+            raise AccessUnavailable(f"there is no Secret {name}")
         return secret
 
     def _pair(self, secret: Secret) -> KeyPair:
@@ -116,7 +120,7 @@ class Workloads:
                 tasks.create_task(self._pool.run())
                 while True:
                     cluster = await self._to_start.get()
-                    if cluster in self._workloads:
+                    if cluster in self._workloads and cluster not in self._tasks:  # forgotten and asked for again, it was queued twice
                         self._tasks[cluster] = tasks.create_task(self._workloads[cluster].run(), name=f"workload {cluster}")
         finally:
             await self._pool.aclose()

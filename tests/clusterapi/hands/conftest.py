@@ -1,0 +1,462 @@
+"""A small world for the hands: a management API in memory, and a workload cluster that is a few lists. Both write what is done to them into one log."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from quorate.clusterapi import desired
+from quorate.clusterapi.act import Actor
+from quorate.clusterapi.caches import Caches
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.rings import Rings
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.names import Finalizer, Hook, Label
+from quorate.clusterapi.types.references import ObjectReference
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
+from quorate.clusterapi.workloads import ClusterSecrets
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
+from quorate.kubernetes.expectations import Expectations
+from quorate.kubernetes.objects import Node, Pod
+from quorate.kubernetes.resource import CRDS, Resource
+from quorate.workload.connection import Connectivity, Phase
+from quorate.workload.membership import RingReading
+from quorate.workload.static_pods import Component
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NAMESPACE, INFRASTRUCTURE = "default", "infrastructure.cluster.x-k8s.io"
+DEMO = Request(NAMESPACE, "demo")
+Json = dict[str, Any]
+INFRA_GROUP_VERSION = f"{INFRASTRUCTURE}/v1beta2"
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return copy.deepcopy(patch)
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+@dataclass
+class FakeApi:
+    """The management API: objects by plural, namespace and name. `log` has each write that took effect; `bodies` what was sent."""
+
+    log: list[str]
+    objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    bodies: list[tuple[str, Json]] = field(default_factory=list)
+    version: int = 100
+    fail_at: int | None = None  # the number of the write, from 0, whose answer is lost
+    failure: Callable[[], BaseException] = lambda: ConnectionFailed("the answer was lost")
+    trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)  # by verb and plural: raised instead
+    before: dict[str, Callable[[], None]] = field(default_factory=dict)  # by verb: done once, ahead of the next
+    writes: int = 0
+
+    def put(self, plural: str, obj: Json) -> Json:
+        """What somebody else stores."""
+        obj = copy.deepcopy(obj)
+        metadata = obj["metadata"]
+        self.version += 1
+        metadata.setdefault("namespace", NAMESPACE)
+        metadata.setdefault("uid", f"{plural}-{metadata['name']}-{self.version}")
+        metadata.setdefault("creationTimestamp", "2026-01-01T11:00:00Z")
+        metadata.setdefault("generation", 1)
+        metadata["resourceVersion"] = str(self.version)
+        self.objects[plural, metadata["namespace"], metadata["name"]] = obj
+        return obj
+
+    def change(self, plural: str, name: str, patch: Json) -> Json:
+        """What somebody else changes."""
+        return self.put(plural, merged(self.objects[plural, NAMESPACE, name], patch))
+
+    def raw(self, plural: str, name: str) -> Json:
+        return self.objects[plural, NAMESPACE, name]
+
+    def names(self, plural: str) -> list[str]:
+        return sorted(name for kind, _, name in self.objects if kind == plural)
+
+    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        self._meet("get", resource)
+        return self._decode(resource, self._find(resource, name, namespace))
+
+    async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "") -> Any:
+        self._meet("create", resource)
+        name = body["metadata"]["name"]
+        if (resource.plural, namespace, name) in self.objects:
+            raise AlreadyExists(f"{name} exists")
+        return self._done(resource, "create", name, dict(body), self.put(resource.plural, dict(body)), field_manager)
+
+    async def merge_patch(
+        self,
+        resource: Resource[Any],
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+    ) -> Any:
+        self._meet("patch", resource)
+        current = self._find(resource, name, namespace)
+        metadata = patch.get("metadata", {})
+        self._check(current, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
+        new = merged(current, {"status": patch["status"]} if subresource else patch)
+        what = f"{name}/{subresource}" if subresource else name
+        stored = self.put(resource.plural, new)
+        if metadata.get("finalizers") == [] and "deletionTimestamp" in stored["metadata"]:
+            del self.objects[resource.plural, namespace, name]
+        return self._done(resource, "patch", what, dict(patch), stored, field_manager)
+
+    async def apply(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str) -> Any:
+        self._meet("apply", resource)
+        name, uid = body["metadata"]["name"], body["metadata"].get("uid", "")
+        current = self.objects.get((resource.plural, namespace, name))
+        if current is None and uid:
+            raise Conflict(f"{name} with uid {uid} does not exist")
+        if current is not None:
+            self._check(current, uid, "")
+        return self._done(resource, "apply", name, dict(body), self.put(resource.plural, merged(current, body)), field_manager)
+
+    async def delete(self, resource: Resource[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = "") -> Any:
+        self._meet("delete", resource)
+        current = self._find(resource, name, namespace)
+        self._check(current, uid, resource_version)
+        body = {"uid": uid, "resourceVersion": resource_version}
+        if not current["metadata"].get("finalizers"):
+            del self.objects[resource.plural, namespace, name]
+            self.version += 1
+            self._done(resource, "delete", name, body, current, "")
+            return None
+        stored = self.put(resource.plural, merged(current, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}))
+        return self._done(resource, "delete", name, body, stored, "")
+
+    def _meet(self, verb: str, resource: Resource[Any]) -> None:
+        if action := self.before.pop(verb, None):
+            action()
+        if error := self.trouble.get((verb, resource.plural)):
+            raise error
+
+    def _find(self, resource: Resource[Any], name: str, namespace: str) -> Json:
+        found = self.objects.get((resource.plural, namespace, name))
+        if found is None:
+            raise NotFound(f"{resource.plural} {name} not found")
+        return found
+
+    @staticmethod
+    def _check(current: Json, uid: str, resource_version: str) -> None:
+        metadata = current["metadata"]
+        if uid not in ("", metadata["uid"]) or resource_version not in ("", metadata["resourceVersion"]):
+            raise Conflict(f"{metadata['name']} has changed")
+
+    def _done(self, resource: Resource[Any], verb: str, name: str, body: Json, stored: Json, manager: str) -> Any:
+        self.log.append(f"{verb} {resource.plural} {name}" + (f" as {manager}" if verb == "apply" else ""))
+        self.bodies.append((self.log[-1], copy.deepcopy(body)))
+        self.writes += 1
+        if self.fail_at is not None and self.writes - 1 == self.fail_at:
+            self.fail_at = None
+            raise self.failure()
+        return self._decode(resource, stored)
+
+    @staticmethod
+    def _decode(resource: Resource[Any], obj: Json) -> Any:
+        return msgspec.convert(obj, resource.type)
+
+
+@dataclass
+class FakeEtcd:
+    """The member on one node."""
+
+    workload: FakeWorkload
+    node: str
+
+    async def move_leader(self, target_id: int) -> None:
+        self._do(f"move_leader to {target_id} through {self.node}", "move_leader")
+        self.workload.leader = target_id
+
+    async def remove_member(self, member_id: int) -> None:
+        self._do(f"remove_member {member_id} through {self.node}", "remove_member")
+        del self.workload.members[member_id]
+
+    def _do(self, what: str, operation: str) -> None:
+        if error := self.workload.trouble.get((operation, self.node)):
+            raise error
+        self.workload.log.append(what)
+
+
+@dataclass
+class FakeWorkload:
+    """The workload cluster."""
+
+    log: list[str]
+    cluster: str = f"{NAMESPACE}/demo"
+    node_list: list[Node] = field(default_factory=list)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    members: dict[int, Member] = field(default_factory=dict)
+    answers: dict[str, int] = field(default_factory=dict)
+    leader: int = 1
+    kubeadm_config: bool | Unknown = True
+    connectivity: Connectivity = Connectivity(Phase.CONNECTED, NOON, last_success=NOON)
+    ring_problem: str = ""
+    before_read: Callable[[], None] = lambda: None
+    trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
+    eager: bool = False
+
+    @property
+    def client(self) -> object:
+        return object() if self.connectivity.phase is Phase.CONNECTED else Unknown("not connected")
+
+    def expect_soon(self, *, expected: bool) -> None:
+        self.eager = expected
+
+    def nodes(self) -> tuple[Node, ...] | Unknown:
+        return tuple(self.node_list)
+
+    async def node(self, name: str) -> Node | Absent:
+        return next((node for node in self.node_list if node.metadata.name == name), Absent())
+
+    def pod(self, component: Component, node: str) -> Pod | Absent:
+        return self.pods.get(component.pod_name(node)) or Absent()
+
+    async def kubeadm_config_exists(self) -> bool | Unknown:
+        return self.kubeadm_config
+
+    async def read_ring(self, nodes: Iterable[str]) -> RingReading | Unknown:
+        self.before_read()
+        if self.ring_problem:
+            return Unknown(self.ring_problem)
+        through = next(iter(nodes), "")
+        return RingReading(Ring(tuple(self.members.values()), self.leader), 1, (), dict(self.answers), through, NOON)
+
+    @asynccontextmanager
+    async def etcd(self, node: str) -> AsyncIterator[FakeEtcd]:
+        yield FakeEtcd(self, node)
+
+
+@dataclass
+class FakeWorkloads:
+    """The connections: one."""
+
+    workload: FakeWorkload
+    find: Callable[[str, str], ClusterSecrets]
+    forgotten: list[str] = field(default_factory=list)
+
+    def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
+        return self.workload
+
+    def existing(self, namespace: str, cluster: str) -> FakeWorkload:  # noqa: ARG002
+        return self.workload
+
+    def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
+        return self.find(namespace, cluster)
+
+    def forget(self, namespace: str, cluster: str) -> None:
+        self.forgotten.append(f"{namespace}/{cluster}")
+
+
+class Queue:
+    """Where changes go."""
+
+    def __init__(self) -> None:
+        self.keys: list[Request] = []
+
+    def add(self, key: Request, *, priority: int = 0) -> None:  # noqa: ARG002
+        self.keys.append(key)
+
+
+class World:
+    """Everything around the hands. `sync` is the only time at which the caches learn anything."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.now = NOON
+        self.api, self.workload, self.queue = FakeApi(self.log), FakeWorkload(self.log), Queue()
+        client = cast("Any", self.api)
+        self.caches = Caches(client, self.queue, Random(1))
+        self.workloads = FakeWorkloads(self.workload, lambda namespace, cluster: ClusterSecrets(self.caches, client, namespace, cluster))
+        self.clients = Clients(client, self.caches, cast("Any", self.workloads), Expectations(self.queue.add))
+        self.rings = Rings(lambda: 0.0)
+        self.observer = Observer(self.clients, lambda: self.now, self.queue.add, self.rings)
+        self.actor = Actor(self.clients, Random(7), lambda: self.now)
+
+    async def furnish(self) -> None:
+        for plural in ("devmachinetemplates", "devmachines"):
+            definition = {"metadata": {"name": f"{plural}.{INFRASTRUCTURE}", "namespace": "", "labels": {Label.CONTRACT: "v1beta1_v1beta2"}}}
+            self.api.put(CRDS.plural, definition)
+        self.api.put(
+            "clusters",
+            {
+                "metadata": {"name": "demo", "uid": "cluster-uid"},
+                "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+                "status": {"initialization": {"infrastructureProvisioned": True}},
+            },
+        )
+        template = {"metadata": {"labels": {"from": "template"}, "annotations": {"note": "x"}}, "spec": {"size": 4}}
+        kind = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachineTemplate"}
+        self.api.put("devmachinetemplates", {**kind, "metadata": {"name": "small"}, "spec": {"template": template}})
+        self.api.put("kubeadmcontrolplanes", kubeadm_control_plane())
+        await self.sync()
+
+    async def sync(self) -> None:
+        """The caches see everything."""
+        for kind in ("DevMachineTemplate", "DevMachine"):
+            await self.caches.foreign.resource(INFRASTRUCTURE, kind)
+        watched = [entry.reflector for entry in self.caches.foreign._watched.values()]
+        for reflector in (*self.caches.reflectors, *watched):
+            wanted = [key for key in reflector._label_selector.split(",") if key]
+            found = [obj for (plural, *_), obj in self.api.objects.items() if plural == reflector.resource.plural]
+            seen = [obj for obj in found if all(key in obj["metadata"].get("labels", {}) for key in wanted)]
+            reflector.store.replace([msgspec.convert(obj, reflector.resource.type) for obj in seen], str(self.api.version))
+            reflector.synced.set()
+
+    async def observe(self) -> Observation:
+        """A fresh observation of what the caches have."""
+        self.rings.forget(self.workload.cluster)
+        observation = await self.observer.observe(DEMO)
+        assert observation is not None
+        return observation
+
+    async def look(self) -> Observation:
+        """What is there now, caches and all."""
+        await self.sync()
+        return await self.observe()
+
+    @property
+    def kcp(self) -> KubeadmControlPlane:
+        return msgspec.convert(self.api.raw("kubeadmcontrolplanes", "demo"), KubeadmControlPlane)
+
+    def add_machine(self, name: str, *, member: int | None = None, node: bool = True, metadata: Json | None = None, **parts: Any) -> Json:
+        """A Machine with its companions, and, unless told otherwise, a Node; `member` is the id of its etcd member."""
+        kcp = self.kcp
+        config = self.api.put("kubeadmconfigs", desired.config(kcp, name, initialize=False))
+        kind = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachine"}
+        infrastructure = {**kind, "metadata": {"name": name}, "spec": {"providerID": f"test:///{name}"}}
+        self.api.put("devmachines", merged(infrastructure, {"metadata": {"labels": {Label.CLUSTER_NAME: "demo"}}}))
+        self.api.change("kubeadmconfigs", config["metadata"]["name"], {"metadata": {"labels": desired.machine_labels(kcp, "demo")}})
+        body = desired.new_machine(
+            kcp,
+            "demo",
+            name,
+            failure_domain="",
+            config=ObjectReference(api_group="bootstrap.cluster.x-k8s.io", kind="KubeadmConfig", name=name),
+            infrastructure=ObjectReference(api_group=INFRASTRUCTURE, kind="DevMachine", name=name),
+        )
+        made = self.api.put("machines", merged(merged(body, {"metadata": {"finalizers": ["machine"], **(metadata or {})}}), parts))
+        if node:
+            self.add_node(name)
+        if member is not None:
+            self.workload.members[member] = Member(member, name, Health.GOOD, peer_urls=(f"https://{name}.test:2380",))
+        return made
+
+    def add_node(self, name: str, *, provider_id: str = "", addresses: Iterable[str] = ()) -> Node:
+        raw = {
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T11:30:00Z", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "spec": {
+                "providerID": provider_id or f"test:///{name}",
+                "taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+            },
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "addresses": [{"type": "InternalIP", "address": address} for address in addresses],
+            },
+        }
+        node = msgspec.convert(raw, Node)
+        self.workload.node_list.append(node)
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        for component in Component:
+            pod = {"metadata": {"name": component.pod_name(name), "namespace": "kube-system"}, "status": ready}
+            self.workload.pods[component.pod_name(name)] = msgspec.convert(pod, Pod)
+        return node
+
+    def delete_machine(self, name: str, *, at_hook: bool = True) -> None:
+        """A Machine is being deleted and waits at our hook."""
+        waiting = {"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}
+        patch = {"metadata": {"deletionTimestamp": "2026-01-01T11:50:00Z"}} | ({"status": {"conditions": [waiting]}} if at_hook else {})
+        self.api.change("machines", name, patch)
+
+    def lose(self, member: int, health: Health = Health.BAD) -> None:
+        """A member falls ill."""
+        self.workload.members[member] = replace(self.workload.members[member], health=health)
+
+    def annotations(self, plural: str, name: str) -> Json:
+        found: Json = self.api.raw(plural, name)["metadata"].get("annotations", {})
+        return found
+
+    def holds_hook(self, name: str) -> bool:
+        return Hook.PRE_TERMINATE in self.annotations("machines", name)
+
+
+def kubeadm_control_plane() -> Json:
+    reference = {"apiGroup": INFRASTRUCTURE, "kind": "DevMachineTemplate", "name": "small"}
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "cluster-uid"}
+    return {
+        "apiVersion": KUBEADM_CONTROL_PLANES.api_version,
+        "kind": "KubeadmControlPlane",
+        "metadata": {
+            "name": "demo",
+            "uid": "kcp-uid",
+            "finalizers": [Finalizer.KUBEADM_CONTROL_PLANE],
+            "annotations": {},
+            "ownerReferences": [cluster],
+        },
+        "spec": {
+            "replicas": 3,
+            "version": "v1.34.4",
+            "machineTemplate": {"metadata": {"labels": {"team": "a"}, "annotations": {"cost": "b"}}, "spec": {"infrastructureRef": reference}},
+            "kubeadmConfigSpec": {"clusterConfiguration": {"encryptionAlgorithm": "ECDSA-P256"}},
+            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
+        },
+    }
+
+
+@pytest.fixture
+async def empty() -> World:
+    """A Cluster and a control plane without Machines."""
+    world = World()
+    await world.furnish()
+    return world
+
+
+@pytest.fixture
+async def three(empty: World) -> World:
+    """An initialized control plane of three, all well; member 1 leads."""
+    for number in (1, 2, 3):
+        empty.add_machine(f"cp-{number}", member=number)
+    empty.api.change("kubeadmcontrolplanes", "demo", {"status": {"initialization": {"controlPlaneInitialized": True}}})
+    await empty.sync()
+    empty.log.clear()
+    return empty
+
+
+@pytest.fixture
+def later() -> Callable[[World, timedelta], None]:
+    """Moves the clock."""
+
+    def move(world: World, by: timedelta) -> None:
+        world.now += by
+
+    return move
+
+
+@pytest.fixture
+def cancelled() -> Callable[[], BaseException]:
+    """What ends a process in the middle of a write."""
+    return asyncio.CancelledError
