@@ -115,7 +115,9 @@ def serve(closing: AsyncExitStack) -> Serve:
 
     async def start(context: ssl.SSLContext | None = None) -> ApiServer:
         server = ApiServer()
-        runner = web.ServerRunner(web.Server(server.handle, access_log=None), shutdown_timeout=0.05)
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", server.handle)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.05)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import assert_never
 
@@ -149,6 +150,21 @@ def _member(observation: Observation, machine: ObservedMachine) -> int | None:
 def health(machine: ObservedMachine) -> Health:
     """The worst of what was found of the machine's components, member and Node; UNKNOWN where nothing was."""
     return worst([finding.health for finding in machine.findings.values()])
+
+
+STARTING, LEAVING = "starting", "leaving"
+COMING_UP = timedelta(minutes=2)
+"""For how long after its creation a machine that is not well is expected to be on its way."""
+
+
+def condition(machine: ObservedMachine, now: datetime) -> str:
+    """The machine's health in one word for a person: what has just been made or is being taken away is not ill for that."""
+    found, created = health(machine), machine.machine.metadata.creation_timestamp
+    if found is Health.GOOD or created is None:
+        return found.value
+    if machine.deleting:
+        return LEAVING
+    return STARTING if now - created < COMING_UP else found.value
 
 
 def waits_for(observation: Observation, machine: ObservedMachine) -> str:

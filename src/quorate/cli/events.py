@@ -54,7 +54,7 @@ class MachineSeen:
     created: datetime
     node: str  # empty: none yet
     role: str  # leader, voter, learner, or empty
-    health: str  # good, bad, unknown
+    health: str  # good, starting, leaving, bad, unknown
     waits_for: str  # empty: ready
     deleting: bool
 
@@ -124,7 +124,7 @@ def _machine(observation: Observation, machine: ObservedMachine, at: datetime) -
         created=machine.machine.metadata.creation_timestamp or at,
         node=machine.node.metadata.name if machine.node else "",
         role=describe.role(observation, machine),
-        health=describe.health(machine).value,
+        health=describe.condition(machine, at),
         waits_for=describe.waits_for(observation, machine),
         deleting=machine.deleting,
     )

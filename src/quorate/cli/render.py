@@ -15,7 +15,7 @@ from quorate.cli.view import HEADINGS, View, fold, footer, line, rows, title
 if TYPE_CHECKING:
     from rich.console import Group
 
-_COLOURS = {"good": "green", "bad": "red", "unknown": "yellow"}
+_COLOURS = {"good": "green", "bad": "red", "unknown": "yellow", "starting": "cyan", "leaving": "cyan"}
 
 
 class Renderer(Protocol):

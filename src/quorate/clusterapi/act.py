@@ -115,10 +115,14 @@ class Actor:
             self.clients.workloads.forget(observation.cluster.metadata.namespace, observation.cluster.metadata.name)
 
     async def _delete(self, observation: Observation, replica: str) -> None:
-        """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along."""
-        machine = _machine(observation, replica)
-        if isinstance(observation.ring, Ring):
-            await self._pass_leadership_on(observation, replica, observation.ring)
+        """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
+
+        Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read.
+        """
+        machine, member = _machine(observation, replica), _view(observation).replica(replica).member
+        if isinstance(observation.ring, Ring) and isinstance(member, int):
+            ring = await self._pass_the_gate(observation, replica, member)
+            await self._pass_leadership_on(observation, replica, ring)
         await self._delete_machine(observation, machine, resource_version=machine.metadata.resource_version)
 
     async def _delete_machine(self, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:

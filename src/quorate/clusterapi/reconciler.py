@@ -30,7 +30,7 @@ from quorate.kubernetes.tasks import sole
 
 _log = structlog.get_logger(__name__)
 
-GATHER, PACE, WORDING = 0.15, 0.4, 5.0
+GATHER, PACE, WORDING = 0.15, 1.0, 5.0
 """Seconds from a change to the report of it, between two reports of one control plane, and between two that change only the wording of conditions.
 
 A machine that comes up changes a dozen facts within a second, each report is several writes, and other controllers write to the same Machines at the same time.

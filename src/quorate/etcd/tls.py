@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,9 @@ def client_context(credentials: Credentials) -> ssl.SSLContext:
 
 
 def _load_pair(context: ssl.SSLContext, credentials: Credentials) -> None:
-    # OpenSSL's binding takes files only. The folder is ours alone (0700) and is gone when this returns.
-    with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
-        pair = Path(folder) / "pair.pem"
-        pair.touch(mode=0o600)
-        pair.write_bytes(credentials.certificate.rstrip() + b"\n" + credentials.key)
-        context.load_cert_chain(pair)
+    # OpenSSL's binding takes files only. This one is in memory: whenever the process dies, no key is left on a disk.
+    descriptor = os.memfd_create("quorate-etcd", os.MFD_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as pair:
+        pair.write(credentials.certificate.rstrip() + b"\n" + credentials.key)
+        pair.flush()
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")  # or OpenSSL asks at the terminal for an encrypted key's

@@ -17,12 +17,13 @@ from typing import Any, Protocol
 import structlog
 from prometheus_client import CollectorRegistry
 
+from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.objects import Lease
 from quorate.kubernetes.resource import LEASES, Resource
 
-_TROUBLE = (ApiError, ConnectionFailed, OSError, TimeoutError)
+_TROUBLE = (ApiError, ConfigError, ConnectionFailed, OSError, TimeoutError)
 _JITTER = 1.2  # client-go's JitterFactor: candidates wait one to 2.2 retry periods, so that they do not ask in step
 
 _log = structlog.get_logger(__name__)

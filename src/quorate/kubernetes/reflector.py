@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from quorate.kubernetes.client import Listing, WatchEvent
+from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, Gone
 from quorate.kubernetes.handlers import Handler
 from quorate.kubernetes.metadata import metadata_of
@@ -29,7 +30,7 @@ from quorate.kubernetes.store import Change, Store
 T = TypeVar("T")
 
 # What a server, the network or an object of a shape we do not know can do to a list or a watch. Anything else is a fault of ours and ends the process.
-TROUBLE = (ApiError, ConnectionFailed, OSError, TimeoutError, msgspec.MsgspecError)
+TROUBLE = (ApiError, ConfigError, ConnectionFailed, OSError, TimeoutError, msgspec.MsgspecError)
 
 _WATCH_SECONDS = (
     300.0,

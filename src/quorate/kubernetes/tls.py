@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import ssl
-import tempfile
-from pathlib import Path
 
 
 def client_context(*, authority: bytes, certificate: bytes = b"", key: bytes = b"", insecure: bool = False) -> ssl.SSLContext:
@@ -35,12 +34,12 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
 
 
 def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL's binding takes files only. The folder is ours alone (0700) and is gone when this returns.
-    with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
-        pair = Path(folder) / "pair.pem"
-        pair.touch(mode=0o600)
-        pair.write_bytes(certificate.rstrip() + b"\n" + key)
+    # OpenSSL's binding takes files only. This one is in memory: whenever the process dies, no key is left on a disk.
+    descriptor = os.memfd_create("quorate-client", os.MFD_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as pair:
+        pair.write(certificate.rstrip() + b"\n" + key)
+        pair.flush()
         try:
-            context.load_cert_chain(pair, password="")  # or OpenSSL asks at the terminal for an encrypted key's
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")  # or OpenSSL asks at the terminal for an encrypted key's
         except ssl.SSLError as error:
             raise ValueError(f"the client certificate and key do not make a pair: {error}") from error

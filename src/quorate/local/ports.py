@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def find_holder(port: int, proc: Path = Path("/proc")) -> Holder | None:
     wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
     for folder in proc.glob("[0-9]*") if wanted else ():
         if any(link in wanted for link in _descriptors(folder)):
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            command = " ".join((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split())
             return Holder(int(folder.name), command[:120] or (folder / "comm").read_text().strip())
     return None
 
@@ -110,8 +110,9 @@ def _listening_inodes(port: int, proc: Path) -> Iterator[str]:
                 yield fields[9]
 
 
-def _descriptors(process: Path) -> list[str]:
-    try:
-        return [str(link.readlink()) for link in (process / "fd").iterdir()]
-    except OSError:  # it ended meanwhile, or belongs to another user
-        return []
+def _descriptors(process: Path) -> Iterator[str]:
+    """What a process has open; nothing of other users' processes, or once it has ended."""
+    with suppress(OSError):
+        for link in (process / "fd").iterdir():
+            with suppress(OSError):  # closed since it was listed
+                yield str(link.readlink())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
@@ -10,6 +11,8 @@ from quorate.core.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
 from quorate.core.steps import CreateReplica, DeleteAll, DeleteReplica, Step
 
 WARNING = "Warning"
+COMING_UP = timedelta(minutes=2)
+"""For how long after its creation a Machine that is not well is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,14 @@ def events(facts: Facts) -> tuple[EventToSend, ...]:
     if facts.error and (reason := _failed(facts.decision.step)):
         found.append(EventToSend(WARNING, str(reason), facts.error))
     ills = [check.evidence for check in facts.decision.refusals if check.name in (COMPONENTS_HEALTHY, MEMBERS_HEALTHY)]
-    if ills and facts.decision.step is None:
+    if ills and facts.decision.step is None and not _somebody_comes_up(facts):
         found.append(EventToSend(WARNING, str(EventReason.CONTROL_PLANE_UNHEALTHY), "; ".join(dict.fromkeys(ills))))
     return tuple(found)
+
+
+def _somebody_comes_up(facts: Facts) -> bool:
+    """Whether a Machine is young enough for its components to be expected soon: that is progress, not an ill control plane."""
+    return any(facts.now - replica.created < COMING_UP for replica in facts.view.staying)
 
 
 def _failed(step: Step | None) -> EventReason | None:

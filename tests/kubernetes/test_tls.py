@@ -1,0 +1,197 @@
+"""Whom the client trusts, what it presents, and the ways through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, load_pem_private_key
+
+from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.errors import ConnectionFailed
+from quorate.kubernetes.tls import client_context
+from quorate.pki import KeyAlgorithm, generate_authority
+
+
+@pytest.fixture
+async def secure(serve: Any, certificates: Any, tmp_path: Path, fakes: Any) -> Any:
+    """A server at 127.0.0.1 whose certificate is for api.example alone, and which reads client certificates."""
+    context = certificates.context(certificates.server("api.example"), tmp_path, verify=ssl.CERT_OPTIONAL)
+    server = await serve(context)
+    server.replies = [fakes.reply("ok")]
+    return server
+
+
+class Proxy:
+    """Tunnels CONNECT and passes on plain requests."""
+
+    def __init__(self) -> None:
+        self.heads: list[str] = []
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head.decode())
+        method, target, _ = head.decode().split(" ", 2)
+        host, port = target.removeprefix("http://").partition("/")[0].split(":")
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1" if host == "unreachable" else host, int(port))
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        else:
+            far_writer.write(head)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pump(reader, far_writer))
+            tasks.create_task(self._pump(far_reader, writer))
+
+    @staticmethod
+    async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Proxy]:
+    found = Proxy()
+    handled = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await found.serve(reader, writer)
+        finally:
+            handled.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    yield found
+    server.close()
+    async with asyncio.timeout(5):
+        await handled.wait()
+
+
+def trusting(certificates: Any, **more: Any) -> dict[str, Any]:
+    return {"authority": certificates.authority.certificate, "tls_server_name": "api.example", **more}
+
+
+async def test_the_server_is_checked_against_its_authority_and_its_tls_server_name(secure: Any, connected: Any, certificates: Any) -> None:
+    assert await connected(secure, config=trusting(certificates)).get_raw("/") == b"ok"
+
+
+async def test_a_server_under_another_name_is_not_trusted(secure: Any, connected: Any, certificates: Any) -> None:
+    with pytest.raises(ConnectionFailed, match=r"get /: .*CERTIFICATE_VERIFY_FAILED"):
+        await connected(secure, config=trusting(certificates, tls_server_name="")).get_raw("/")
+    assert secure.seen == []
+
+
+async def test_a_server_of_another_authority_is_not_trusted(secure: Any, connected: Any, certificates: Any) -> None:
+    foreign = generate_authority(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
+    for authority in (foreign, b""):
+        with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            await connected(secure, config=trusting(certificates, authority=authority)).get_raw("/")
+    assert secure.seen == []
+
+
+async def test_insecure_checks_nothing(secure: Any, connected: Any) -> None:
+    assert await connected(secure, config={"insecure": True}).get_raw("/") == b"ok"
+
+
+async def test_the_client_certificate_is_who_one_is(secure: Any, connected: Any, certificates: Any) -> None:
+    pair = certificates.user("admin")
+    await connected(secure, config=trusting(certificates, certificate=pair.certificate, key=pair.key)).get_raw("/")
+    await connected(secure, config=trusting(certificates)).get_raw("/")
+    assert [seen.user for seen in secure.seen] == ["admin", ""]
+
+
+class Issued:
+    """Credentials that are a certificate, as of an exec plugin."""
+
+    def __init__(self, *pairs: tuple[bytes, bytes]) -> None:
+        self._pairs = list(pairs)
+
+    async def token(self) -> str:
+        return ""
+
+    async def certificate(self) -> tuple[bytes, bytes]:
+        return self._pairs[0]
+
+    def reject(self) -> None:
+        del self._pairs[0]
+
+
+async def test_a_refused_certificate_is_renewed_on_a_new_connection(secure: Any, connected: Any, certificates: Any, fakes: Any) -> None:
+    old, new = certificates.user("old"), certificates.user("new")
+    secure.replies = [fakes.failure(401, "Unauthorized"), fakes.reply("ok")]
+    credentials = Issued((old.certificate, old.key), (new.certificate, new.key))
+    await connected(secure, config=trusting(certificates, credentials=credentials)).get_raw("/")
+    assert [seen.user for seen in secure.seen] == ["old", "new"]
+
+
+async def test_a_malformed_certificate_of_a_plugin_is_a_configuration_error(secure: Any, connected: Any, certificates: Any) -> None:
+    client = connected(secure, config=trusting(certificates, credentials=Issued((b"c", b"k"))))
+    with pytest.raises(ConfigError, match=r"the exec plugin for 127.0.0.1:.* do not make a pair"):
+        await client.get_raw("/")
+
+
+async def test_tls_goes_through_a_tunnel(secure: Any, connected: Any, certificates: Any, proxy: Proxy) -> None:
+    port = secure.url.rpartition(":")[2]
+    there = {"server": f"https://unreachable:{port}", "proxy_url": proxy.url.replace("//", "//me:hunter2@")}
+    client = connected(secure, config=trusting(certificates, **there))
+    assert await client.get_raw("/readyz") == b"ok"
+    await client.close()
+    assert proxy.heads[0].startswith(f"CONNECT unreachable:{port} ")
+    assert "Proxy-Authorization: Basic" in proxy.heads[0]
+
+
+async def test_a_plain_request_goes_to_the_proxy(api: Any, connected: Any, fakes: Any, proxy: Proxy) -> None:
+    api.replies = [fakes.reply("ok", headers={"Connection": "close"})]
+    client = connected(api, config={"proxy_url": proxy.url})
+    assert await client.get_raw("/readyz") == b"ok"
+    await client.close()
+    assert proxy.heads[0].startswith(f"GET {api.url}/readyz ")
+
+
+async def test_a_proxy_that_does_not_answer_is_named_without_its_password(connected: Any, secure: Any, unused_tcp_port: int) -> None:
+    client = connected(secure, config={"insecure": True, "proxy_url": f"http://me:hunter2@127.0.0.1:{unused_tcp_port}"})
+    with pytest.raises(ConnectionFailed, match=f"get /: .*127.0.0.1:{unused_tcp_port}") as caught:
+        await client.get_raw("/")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_context_trusts_the_given_authority_alone(certificates: Any) -> None:
+    context = client_context(authority=certificates.authority.certificate)
+    assert len(context.get_ca_certs()) == 1
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+@pytest.mark.parametrize("authority", [b"nonsense", b"\xff", b"\n"])
+def test_an_authority_that_is_no_pem_is_said(authority: bytes) -> None:
+    with pytest.raises(ValueError, match="the certificate authority is not PEM"):
+        client_context(authority=authority)
+
+
+def test_a_certificate_and_a_key_that_do_not_fit_are_said(certificates: Any) -> None:
+    one, other = certificates.user("one"), certificates.user("other")
+    for key in (other.key, b"", b"nonsense"):
+        with pytest.raises(ValueError, match="do not make a pair"):
+            client_context(authority=b"", certificate=one.certificate, key=key)
+
+
+def test_an_encrypted_key_is_an_error_and_no_question_at_the_terminal(certificates: Any) -> None:
+    pair = certificates.user("one")
+    key = load_pem_private_key(pair.key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"hunter2"))
+    with pytest.raises(ValueError, match="do not make a pair"):
+        client_context(authority=b"", certificate=pair.certificate, key=key)
+
+
+def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pair = certificates.user("one")
+    client_context(authority=b"", certificate=pair.certificate, key=pair.key)
+    assert list(tmp_path.iterdir()) == []
