@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -139,7 +140,12 @@ class EtcdRing:
             process.wait()
 
     def suspend(self, node: str) -> None:
-        self.processes[node].send_signal(signal.SIGSTOP)
+        """Stop the process, and return once each of its threads has stopped: the signal alone arrives when the kernel finds the time."""
+        process = self.processes[node]
+        process.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{process.pid}/task")
+        while any((task / "stat").read_text().rsplit(")", 1)[1].split()[0] != "T" for task in tasks.iterdir()):
+            os.sched_yield()
 
     def resume(self, node: str) -> None:
         self.processes[node].send_signal(signal.SIGCONT)

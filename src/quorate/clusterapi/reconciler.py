@@ -36,6 +36,8 @@ GATHER, PACE, WORDING = 0.15, 1.0, 5.0
 A machine that comes up changes a dozen facts within a second, each report is several writes, and other controllers write to the same Machines at the same time.
 """
 
+AFTER_CONFLICT, LONGEST_AFTER_CONFLICT = 0.05, 5.0  # seconds; what conflicts for as long as that is reported
+
 MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine are three
 
 # Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
@@ -52,6 +54,7 @@ class Pace:
         self._clock = clock
         self._due: dict[Request, float] = {}
         self._last: dict[Request, float] = {}
+        self._conflicts: dict[Request, int] = {}
 
     def too_early(self, request: Request) -> float:
         """How long the next report must wait; 0 means that it is made now."""
@@ -70,8 +73,19 @@ class Pace:
         """A report was made."""
         self._last[request] = self._clock()
 
+    def conflicted(self, request: Request) -> float:
+        """How long to wait after one more conflict in a row: the cache is behind, for a moment as a rule, and for over a minute where a watch has died."""
+        before = self._conflicts.get(request, 0)
+        self._conflicts[request] = before + 1
+        return min(AFTER_CONFLICT * 2.0 ** min(before, 10), LONGEST_AFTER_CONFLICT)
+
+    def agreed(self, request: Request) -> None:
+        """A step met no conflict."""
+        self._conflicts.pop(request, None)
+
     def forget(self, request: Request) -> None:
         """The control plane is gone."""
+        self._conflicts.pop(request, None)
         self._due.pop(request, None)
         self._last.pop(request, None)
 
@@ -107,13 +121,17 @@ class Reconciler:
             try:
                 await self._perform(decision, observation)
             except Exception as error:
-                if _is_only(error, Conflict):
+                wait = self.pace.conflicted(request) if _is_only(error, Conflict) else 0.0
+                if 0 < wait < LONGEST_AFTER_CONFLICT:
                     _log.info("the control plane has changed meanwhile", error=_text(error))
-                    return Result(requeue_after=0.05)
+                    return Result(requeue_after=wait)
                 await self._report(request, observation, decision, error=_text(error))
+                if wait:
+                    return Result(requeue_after=wait)
                 if _is_only(error, Refused):
                     return Result(requeue_after=RING_IN_MOTION)
                 raise
+            self.pace.agreed(request)
             if isinstance(decision.step, RemoveFinalizer):
                 return Result()
             if self.clients.expectations.pending(request):

@@ -28,6 +28,7 @@ from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.core.steps import EnsureCertificates, WriteKubeconfig
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.expectations import Expectations
@@ -213,8 +214,8 @@ class FakeWorkload:
     members: dict[int, Member] = field(default_factory=dict)
     answers: dict[str, int] = field(default_factory=dict)
     leader: int = 1
-    kubeadm_config: bool | Unknown = True
-    connectivity: Connectivity = Connectivity(Phase.CONNECTED, NOON, last_success=NOON)
+    kubeadm_config: bool | Unknown = False
+    connectivity: Connectivity = field(default_factory=lambda: Connectivity(Phase.CONNECTED, NOON, last_success=NOON))
     ring_problem: str = ""
     before_read: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
@@ -299,7 +300,9 @@ class World:
 
     async def furnish(self) -> None:
         for plural in ("devmachinetemplates", "devmachines"):
-            definition = {"metadata": {"name": f"{plural}.{INFRASTRUCTURE}", "namespace": "", "labels": {Label.CONTRACT: "v1beta1_v1beta2"}}}
+            definition = {
+                "metadata": {"name": f"{plural}.{INFRASTRUCTURE}", "namespace": "", "labels": {Label.CONTRACT: "v1beta1_v1beta2"}}
+            }
             self.api.put(CRDS.plural, definition)
         self.api.put(
             "clusters",
@@ -368,7 +371,11 @@ class World:
 
     def add_node(self, name: str, *, provider_id: str = "", addresses: Iterable[str] = ()) -> Node:
         raw = {
-            "metadata": {"name": name, "creationTimestamp": "2026-01-01T11:30:00Z", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "metadata": {
+                "name": name,
+                "creationTimestamp": "2026-01-01T11:30:00Z",
+                "labels": {"node-role.kubernetes.io/control-plane": ""},
+            },
             "spec": {
                 "providerID": provider_id or f"test:///{name}",
                 "taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
@@ -420,7 +427,10 @@ def kubeadm_control_plane() -> Json:
         "spec": {
             "replicas": 3,
             "version": "v1.34.4",
-            "machineTemplate": {"metadata": {"labels": {"team": "a"}, "annotations": {"cost": "b"}}, "spec": {"infrastructureRef": reference}},
+            "machineTemplate": {
+                "metadata": {"labels": {"team": "a"}, "annotations": {"cost": "b"}},
+                "spec": {"infrastructureRef": reference},
+            },
             "kubeadmConfigSpec": {"clusterConfiguration": {"encryptionAlgorithm": "ECDSA-P256"}},
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
         },
@@ -438,11 +448,16 @@ async def empty() -> World:
 @pytest.fixture
 async def three(empty: World) -> World:
     """An initialized control plane of three, all well; member 1 leads."""
+    await empty.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await empty.look())
+    await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
     for number in (1, 2, 3):
         empty.add_machine(f"cp-{number}", member=number)
+    empty.workload.kubeadm_config = True
     empty.api.change("kubeadmcontrolplanes", "demo", {"status": {"initialization": {"controlPlaneInitialized": True}}})
     await empty.sync()
     empty.log.clear()
+    empty.api.bodies.clear()
+    empty.api.writes = 0
     return empty
 
 

@@ -1,0 +1,298 @@
+"""The hands: what each step writes, in which order, and when the last look refuses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quorate.clusterapi.act import Refused
+from quorate.clusterapi.types.names import Finalizer
+from quorate.core.ring import Member
+from quorate.core.steps import (
+    AddFinalizer,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    ReleaseHook,
+    RemoveFinalizer,
+    RemoveMember,
+    WriteKubeconfig,
+)
+from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, Unreachable
+from quorate.etcd.errors import Refused as EtcdRefused
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import Conflict
+from quorate.pki import rotates_at
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+DEMO = Request("default", "demo")
+
+
+async def test_a_member_leaves_the_ring_before_its_machine_is_released(three: World) -> None:
+    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == ["remove_member 2 through cp-1", "patch machines cp-2"]
+    assert not three.holds_hook("cp-2")
+    assert three.clients.expectations.pending(DEMO)
+
+
+async def test_a_leader_passes_leadership_on_before_it_leaves(three: World) -> None:
+    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    assert three.log == ["move_leader to 2 through cp-1", "remove_member 1 through cp-2", "patch machines cp-1"]
+
+
+async def test_leadership_that_moved_after_the_observation_is_passed_on_too(three: World) -> None:
+    observation = await three.look()
+    three.workload.leader = 2
+    await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.log[0] == "move_leader to 1 through cp-2"
+
+
+async def test_leadership_goes_to_a_healthy_member_of_a_machine_that_stays(three: World) -> None:
+    three.add_machine("cp-4", member=4)
+    three.add_machine("cp-5", member=5)
+    three.log.clear()
+    three.lose(2)
+    three.delete_machine("cp-3")
+    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    assert three.log[0] == "move_leader to 4 through cp-1"
+
+
+@pytest.mark.parametrize("error", [NotLeader("cp-1", "x"), Unreachable("cp-1", "x"), EtcdRefused("cp-1", "UNAVAILABLE", "x")])
+async def test_a_failed_move_of_leadership_holds_nothing_up(three: World, error: EtcdError) -> None:
+    three.workload.trouble["move_leader", "cp-1"] = error
+    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    assert three.log == ["remove_member 1 through cp-2", "patch machines cp-1"]
+
+
+async def test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_is_written(three: World) -> None:
+    observation = await three.look()
+    three.lose(3)
+    with pytest.raises(Refused, match="quorum survives the removal: without cp-1"):
+        await three.actor.perform(RemoveMember("cp-1", 1), observation)
+    assert three.log == []
+
+
+async def test_a_member_lost_while_leadership_moved_refuses_the_removal(three: World) -> None:
+    observation = await three.look()
+    reads: list[int] = []
+
+    def before_read() -> None:
+        reads.append(1)
+        if len(reads) == 2:
+            three.lose(3)
+
+    three.workload.before_read = before_read
+    with pytest.raises(Refused):
+        await three.actor.perform(RemoveMember("cp-1", 1), observation)
+    assert three.log == ["move_leader to 2 through cp-1"]
+
+
+async def test_the_last_look_counts_a_machine_that_vanishes_as_lost_as_the_decision_does(three: World) -> None:
+    for number in (4, 5):
+        three.add_machine(f"cp-{number}", member=number)
+    three.log.clear()
+    three.delete_machine("cp-2")
+    three.api.change("machines", "cp-2", {"metadata": {"annotations": None}})  # somebody took our hook away: it may end at any moment
+    observation = await three.look()
+    three.lose(3)
+    with pytest.raises(Refused):
+        await three.actor.perform(RemoveMember("cp-1", 1), observation)
+    assert three.log == []
+
+
+async def test_a_ring_that_cannot_be_read_at_the_instant_of_acting_refuses(three: World) -> None:
+    observation = await three.look()
+    three.workload.ring_problem = "no leader"
+    for step in (RemoveMember("cp-2", 2), ReleaseHook("cp-2")):
+        with pytest.raises(Refused, match="at the instant of acting: no leader"):
+            await three.actor.perform(step, observation)
+    assert three.log == []
+
+
+async def test_an_empty_ring_proves_nothing(three: World) -> None:
+    observation = await three.look()
+    three.workload.members.clear()
+    with pytest.raises(Refused, match="no members at all"):
+        await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.log == []
+
+
+async def test_a_member_that_is_gone_already_is_not_removed_again(three: World) -> None:
+    observation = await three.look()
+    del three.workload.members[2]
+    await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.log == ["patch machines cp-2"]
+
+
+async def test_a_member_that_goes_between_the_look_and_the_removal_is_no_trouble(three: World) -> None:
+    three.workload.trouble["remove_member", "cp-1"] = MemberNotFound("cp-1", "member not found")
+    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == ["patch machines cp-2"]
+
+
+@pytest.mark.parametrize("error", [Unreachable("cp-1", "x"), NoLeader("cp-1", "x"), DeadlineExceeded("cp-1", "x")])
+async def test_a_member_that_does_not_take_the_removal_is_not_the_only_one_asked(three: World, error: EtcdError) -> None:
+    three.workload.trouble["remove_member", "cp-1"] = error
+    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == ["remove_member 2 through cp-3", "patch machines cp-2"]
+
+
+async def test_a_removal_that_nobody_takes_keeps_the_hook(three: World) -> None:
+    for node in ("cp-1", "cp-3"):
+        three.workload.trouble["remove_member", node] = Unreachable(node, "refused")
+    with pytest.raises(Refused, match="no other member could be asked: etcd on node cp-1: refused; etcd on node cp-3: refused"):
+        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.holds_hook("cp-2")
+
+
+async def test_a_removal_that_etcd_refuses_keeps_the_hook(three: World) -> None:
+    three.workload.trouble["remove_member", "cp-1"] = EtcdRefused("cp-1", "UNAVAILABLE", "unhealthy cluster")
+    with pytest.raises(EtcdRefused):
+        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == []
+
+
+async def test_a_machine_without_a_member_is_released(three: World) -> None:
+    three.add_machine("cp-4", node=False)
+    three.log.clear()
+    await three.actor.perform(ReleaseHook("cp-4"), await three.look())
+    assert three.log == ["patch machines cp-4"]
+
+
+async def test_a_machine_that_has_joined_since_is_not_released(three: World) -> None:
+    three.add_machine("cp-4")
+    three.log.clear()
+    observation = await three.look()
+    three.workload.members[4] = Member(4, "cp-4", three.workload.members[1].health, learner=True)
+    with pytest.raises(Refused, match="cp-4 is not proven to have no etcd member any more: member 4"):
+        await three.actor.perform(ReleaseHook("cp-4"), observation)
+    assert three.log == []
+
+
+async def test_before_initialization_a_machine_is_released_without_a_ring(empty: World) -> None:
+    empty.add_machine("cp-1", node=False)
+    empty.workload.kubeadm_config = False
+    empty.workload.ring_problem = "nobody there"
+    await empty.actor.perform(ReleaseHook("cp-1"), await empty.look())
+    assert not empty.holds_hook("cp-1")
+
+
+async def test_a_machine_that_is_gone_needs_no_release(three: World) -> None:
+    observation = await three.look()
+    del three.api.objects["machines", "default", "cp-2"]
+    await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.log == ["remove_member 2 through cp-1"]
+
+
+async def test_a_replica_is_deleted_as_it_was_seen_after_its_leadership_has_moved(three: World) -> None:
+    metadata = three.api.raw("machines", "cp-1")["metadata"]
+    await three.actor.perform(DeleteReplica("cp-1"), await three.look())
+    assert three.log == ["move_leader to 2 through cp-1", "delete machines cp-1"]
+    assert three.api.bodies[-1][1] == {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    assert three.clients.expectations.pending(DEMO)
+    await three.sync()
+    assert not three.clients.expectations.pending(DEMO)  # the finalizer keeps the Machine, and the cache has seen that it is being deleted
+
+
+async def test_a_machine_that_lost_our_hook_since_it_was_seen_is_not_deleted(three: World) -> None:
+    observation = await three.look()
+    three.api.change("machines", "cp-2", {"metadata": {"annotations": None}})
+    with pytest.raises(Conflict):
+        await three.actor.perform(DeleteReplica("cp-2"), observation)
+    assert three.log == []
+
+
+async def test_a_leader_without_a_node_is_not_dialled(three: World) -> None:
+    observation = await three.look()
+    homeless = replace(observation, machines=tuple(replace(machine, node=None) for machine in observation.machines))
+    await three.actor.perform(DeleteReplica("cp-1"), homeless)
+    assert three.log == ["delete machines cp-1"]
+
+
+async def test_everything_goes_at_once_each_hook_before_its_machine(three: World) -> None:
+    three.delete_machine("cp-3")
+    await three.actor.perform(DeleteAll(("cp-1", "cp-2", "cp-3")), await three.look())
+    assert sorted(three.log) == [
+        "delete machines cp-1",
+        "delete machines cp-2",
+        "patch machines cp-1",
+        "patch machines cp-2",
+        "patch machines cp-3",
+    ]
+    for name in ("cp-1", "cp-2"):
+        assert three.log.index(f"patch machines {name}") < three.log.index(f"delete machines {name}")
+    await three.actor.perform(DeleteAll(("cp-1", "cp-2", "cp-3")), await three.look())  # a repeat is no trouble
+
+
+async def test_the_finalizer_is_added_beside_those_of_others(empty: World) -> None:
+    empty.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"finalizers": ["theirs"]}})
+    await empty.actor.perform(AddFinalizer(), await empty.look())
+    assert empty.kcp.metadata.finalizers == ["theirs", Finalizer.KUBEADM_CONTROL_PLANE]
+    assert empty.clients.expectations.pending(DEMO)
+
+
+@pytest.mark.parametrize("step", [AddFinalizer(), RemoveFinalizer()])
+async def test_finalizers_are_not_written_over_a_change(empty: World, step: Any) -> None:
+    observation = await empty.look()
+    empty.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"finalizers": ["theirs"]}})
+    with pytest.raises(Conflict):
+        await empty.actor.perform(step, observation)
+    assert empty.kcp.metadata.finalizers == ["theirs"]
+
+
+async def test_removing_the_finalizer_ends_the_connection_even_where_the_object_is_gone(empty: World) -> None:
+    observation = await empty.look()
+    await empty.actor.perform(RemoveFinalizer(), observation)
+    assert empty.workloads.forgotten == ["default/demo"]
+    del empty.api.objects["kubeadmcontrolplanes", "default", "demo"]
+    await empty.actor.perform(RemoveFinalizer(), observation)
+    assert empty.workloads.forgotten == ["default/demo"] * 2
+
+
+async def test_only_the_certificates_asked_for_are_made_and_an_existing_secret_stays(empty: World) -> None:
+    empty.api.put("secrets", {"metadata": {"name": "demo-etcd"}, "data": {"tls.crt": "bWluZQ=="}})
+    await empty.actor.perform(EnsureCertificates(("ca", "etcd")), await empty.look())
+    assert empty.api.names("secrets") == ["demo-ca", "demo-etcd"]
+    assert empty.api.raw("secrets", "demo-etcd")["data"] == {"tls.crt": "bWluZQ=="}
+    made = empty.api.raw("secrets", "demo-ca")
+    assert (made["type"], sorted(made["data"])) == ("cluster.x-k8s.io/secret", ["tls.crt", "tls.key"])
+    assert made["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
+    assert made["metadata"]["ownerReferences"][0]["controller"] is True
+    assert empty.clients.expectations.pending(DEMO)
+
+
+async def test_a_kubeconfig_is_written_once_and_keeps_its_server_when_it_is_renewed(empty: World) -> None:
+    await empty.actor.perform(EnsureCertificates(("ca",)), await empty.look())
+    await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
+    await empty.sync()
+    secret = empty.caches.secrets.get("default", "demo-kubeconfig")
+    assert secret is not None
+    first = secret.data["value"]
+    assert b"https://10.0.0.1:6443" in first
+
+    empty.api.change("clusters", "demo", {"spec": {"controlPlaneEndpoint": {"host": "10.9.9.9"}}})
+    empty.now = rotates_at(first)
+    await empty.actor.perform(WriteKubeconfig(rotate=True), await empty.look())
+    assert empty.clients.expectations.pending(DEMO)  # or the cache's old one would be renewed again
+    await empty.sync()
+    secret = empty.caches.secrets.get("default", "demo-kubeconfig")
+    assert secret is not None
+    assert b"https://10.0.0.1:6443" in secret.data["value"]
+    assert rotates_at(secret.data["value"]) > rotates_at(first)
+
+
+async def test_a_kubeconfig_without_its_authority_says_what_is_missing(empty: World) -> None:
+    with pytest.raises(LookupError, match="Secret default/demo-ca is not there yet"):
+        await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
+
+
+async def test_a_replica_is_not_deleted_once_the_ring_cannot_do_without_it(three: World) -> None:
+    observation = await three.look()
+    three.lose(3)
+    with pytest.raises(Refused, match="quorum survives the removal"):
+        await three.actor.perform(DeleteReplica("cp-1"), observation)
+    assert three.log == []

@@ -1,0 +1,110 @@
+"""Which changes wake which control planes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from quorate.clusterapi.foreign import pluralize
+from quorate.clusterapi.types.names import Label
+from quorate.kubernetes.controller import Request
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+DEMO = Request("default", "demo")
+KCPS = "kubeadmcontrolplanes"
+
+
+def woken(world: World, plural: str, name: str, patch: dict[str, Any] | None) -> list[Request]:
+    """Who is told of a change; None deletes."""
+    reflectors = [*world.caches.reflectors, *(watched.reflector for watched in world.caches.foreign._watched.values())]
+    [reflector] = [found for found in reflectors if found.resource.plural == plural]
+    old: Any = msgspec.convert(world.api.raw(plural, name), reflector.resource.type)
+    world.queue.keys.clear()
+    for handler in reflector._handlers:
+        if patch is None:
+            handler.on_delete(old, final_state_unknown=False)
+        else:
+            handler.on_update(old, msgspec.convert(world.api.change(plural, name, patch), reflector.resource.type))
+    return world.queue.keys
+
+
+LABELLED = {"metadata": {"labels": {"new": "er"}}}
+READY = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Other"}]}}
+OURS = {"status": {"conditions": [{"type": "APIServerPodHealthy", "status": "False", "reason": "Other"}]}}
+GENERATION = {"metadata": {"generation": 2}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "patch"),
+    [
+        (KCPS, "demo", GENERATION),
+        (KCPS, "demo", LABELLED),
+        (KCPS, "demo", {"metadata": {"annotations": {"a": "b"}}}),
+        (KCPS, "demo", None),
+        ("clusters", "demo", GENERATION),
+        ("clusters", "demo", {"status": {"initialization": {"infrastructureProvisioned": False}}}),
+        ("machines", "cp-1", LABELLED),
+        ("machines", "cp-1", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}),
+        ("machines", "cp-1", {"status": {"nodeRef": {"name": "n"}}}),
+        ("machines", "cp-1", READY),
+        ("machines", "cp-1", None),
+        ("kubeadmconfigs", "cp-1", GENERATION),
+        ("secrets", "demo-ca", {"data": {"tls.crt": "eA=="}}),
+        ("secrets", "demo-ca", None),
+        ("devmachines", "cp-1", {"spec": {"providerID": "test:///new"}}),
+        ("devmachinetemplates", "small", None),
+    ],
+)
+async def test_it_is_woken(three: World, plural: str, name: str, patch: dict[str, Any] | None) -> None:
+    assert woken(three, plural, name, patch) == [DEMO]
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "patch"),
+    [
+        (KCPS, "demo", {"status": {"replicas": 2}}),
+        (KCPS, "demo", READY),
+        ("clusters", "demo", READY),
+        ("machines", "cp-1", OURS),
+        ("kubeadmconfigs", "cp-1", READY),
+        ("secrets", "demo-ca", {"metadata": {"annotations": {"a": "b"}}}),
+        ("devmachines", "cp-1", {"status": {"ready": True}}),
+        ("devmachinetemplates", "small", LABELLED),
+    ],
+)
+async def test_it_is_left_asleep(three: World, plural: str, name: str, patch: dict[str, Any]) -> None:
+    assert woken(three, plural, name, patch) == []
+
+
+async def test_a_worker_wakes_it_only_by_coming_and_going(three: World) -> None:
+    three.api.put("machines", {"metadata": {"name": "worker", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
+    assert woken(three, "machines", "worker", {"spec": {"version": "v1.35.0"}}) == []
+    assert woken(three, "machines", "worker", None) == [DEMO]
+
+
+async def test_what_belongs_to_another_cluster_wakes_nobody(three: World) -> None:
+    three.api.change("machines", "cp-1", {"metadata": {"labels": {Label.CLUSTER_NAME: "other"}}})
+    assert woken(three, "machines", "cp-1", None) == []
+
+
+async def test_bootstrap_data_is_not_kept(three: World) -> None:
+    three.api.put("secrets", {"metadata": {"name": "cp-1", "labels": {Label.CLUSTER_NAME: "demo"}}, "data": {"value": "eA=="}})
+    await three.sync()
+    stored = three.caches.secrets.get("default", "cp-1")
+    assert stored is not None
+    assert stored.data == {}
+    kept = three.caches.secrets.get("default", "demo-ca")
+    assert kept is not None
+    assert kept.data
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [("DevMachine", "devmachines"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("MetalBus", "metalbuses"), ("Box", "boxes")],
+)
+def test_kinds_are_pluralized_as_the_contract_has_it(kind: str, plural: str) -> None:
+    assert pluralize(kind) == plural

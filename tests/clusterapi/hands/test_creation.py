@@ -1,0 +1,175 @@
+"""Making one Machine, whatever happens in between."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quorate.clusterapi import creation, intent
+from quorate.core.steps import AbandonCreation, CreateReplica
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import Conflict, ConnectionFailed
+from quorate.kubernetes.tasks import sole
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+FIRST = CreateReplica("", initialize=True)
+OURS, METADATA = "capi-kubeadmcontrolplane", "capi-kubeadmcontrolplane-metadata"
+WRITES = 7
+DEMO = Request("default", "demo")
+
+
+async def create(world: World) -> None:
+    await world.actor.perform(FIRST, await world.look())
+
+
+def recorded(world: World) -> intent.Intent | None:
+    return intent.read(world.kcp.metadata.annotations)
+
+
+async def test_the_intent_comes_first_the_machine_after_its_companions_and_the_intent_goes(empty: World) -> None:
+    await create(empty)
+    (name,) = empty.api.names("machines")
+    assert empty.log[0] == empty.log[-1] == "patch kubeadmcontrolplanes demo"
+    assert empty.log[-2] == f"apply machines {name} as {OURS}"
+    assert sorted(empty.log[1:-2]) == [
+        f"apply devmachines {name} as {OURS}",
+        f"apply devmachines {name} as {METADATA}",
+        f"apply kubeadmconfigs {name} as {OURS}",
+        f"apply kubeadmconfigs {name} as {METADATA}",
+    ]
+    for plural in ("devmachines", "kubeadmconfigs"):
+        assert empty.log.index(f"apply {plural} {name} as {OURS}") < empty.log.index(f"apply {plural} {name} as {METADATA}")
+    assert len(empty.log) == WRITES
+    assert recorded(empty) is None
+    written = empty.api.bodies[0][1]["metadata"]["annotations"][intent.ANNOTATION]
+    assert intent.read({intent.ANNOTATION: written}) == intent.Intent(name, initialize=True)
+
+
+@pytest.mark.parametrize("number", range(WRITES))
+@pytest.mark.parametrize("failure", [lambda: ConnectionFailed("the answer was lost"), CancelledError], ids=["lost answer", "crash"])
+async def test_after_a_crash_at_any_write_a_repeat_ends_with_one_set(
+    empty: World, number: int, failure: Callable[[], BaseException]
+) -> None:
+    empty.api.fail_at, empty.api.failure = number, failure
+    with pytest.raises((ConnectionFailed, CancelledError, ExceptionGroup)):
+        await create(empty)
+    begun = recorded(empty)
+    assert (begun is None) == (number == WRITES - 1)
+    if begun is not None:
+        await create(empty)
+        assert empty.api.names("machines") == [begun.name]
+    assert {plural: len(empty.api.names(plural)) for plural in ("machines", "devmachines", "kubeadmconfigs")} == {
+        "machines": 1,
+        "devmachines": 1,
+        "kubeadmconfigs": 1,
+    }
+    assert empty.api.names("machines") == empty.api.names("devmachines") == empty.api.names("kubeadmconfigs")
+    assert recorded(empty) is None
+
+
+async def test_a_machine_that_exists_is_not_applied_again_to_finish_its_creation(empty: World) -> None:
+    empty.api.fail_at = WRITES - 2
+    with pytest.raises(ConnectionFailed):
+        await create(empty)
+    empty.api.change("kubeadmcontrolplanes", "demo", {"spec": {"version": "v1.35.0"}})
+    empty.log.clear()
+    await create(empty)
+    assert empty.log == ["patch kubeadmcontrolplanes demo"]
+    (name,) = empty.api.names("machines")
+    assert empty.api.raw("machines", name)["spec"]["version"] == "v1.34.4"
+
+
+async def test_a_control_plane_that_changed_meanwhile_has_nothing_made_for_it(empty: World) -> None:
+    observation = await empty.look()
+    empty.api.change("kubeadmcontrolplanes", "demo", {"spec": {"replicas": 0}})
+    with pytest.raises(Conflict):
+        await empty.actor.perform(FIRST, observation)
+    assert empty.log == []
+    assert recorded(empty) is None
+
+
+async def test_the_machine_is_made_from_what_was_observed_defaults_included(empty: World) -> None:
+    empty.api.change("kubeadmcontrolplanes", "demo", {"spec": {"version": "1.34.4"}})
+    await create(empty)
+    (name,) = empty.api.names("machines")
+    assert empty.api.raw("machines", name)["spec"]["version"] == "v1.34.4"
+
+
+async def test_a_new_name_is_never_that_of_a_machine_that_exists(empty: World) -> None:
+    await create(empty)
+    (name,) = empty.api.names("machines")
+    again = type(empty)()
+    await again.furnish()
+    again.api.put("machines", {"metadata": {"name": name}, "spec": {}})
+    await create(again)
+    assert len(again.api.names("machines")) == 2
+
+
+async def test_the_caches_are_awaited_after_a_creation(empty: World) -> None:
+    await create(empty)
+    assert empty.clients.expectations.pending(DEMO)
+    await empty.sync()
+    assert not empty.clients.expectations.pending(DEMO)
+
+
+async def test_labels_that_were_not_written_are_not_taken_for_written(empty: World) -> None:
+    empty.api.fail_at = 3
+    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+        await create(empty)
+    failed = empty.log[3]
+    await create(empty)
+    assert empty.log.count(failed) == 2
+
+
+async def test_what_fails_side_by_side_is_told_as_one_failure(empty: World) -> None:
+    empty.api.trouble["apply", "devmachines"] = ConnectionFailed("refused")
+    with pytest.raises(ExceptionGroup) as caught:
+        await create(empty)
+    assert str(sole(caught.value)) == "refused"
+
+
+async def test_an_abandoned_creation_takes_its_companions_and_the_intent_away(empty: World) -> None:
+    empty.api.fail_at = WRITES - 3
+    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+        await create(empty)
+    begun = recorded(empty)
+    assert begun is not None
+    await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
+    assert (empty.api.names("devmachines"), empty.api.names("kubeadmconfigs"), recorded(empty)) == ([], [], None)
+
+
+async def test_an_abandoned_creation_without_companions_clears_the_intent(empty: World) -> None:
+    empty.api.fail_at = 0
+    with pytest.raises(ConnectionFailed):
+        await create(empty)
+    begun = recorded(empty)
+    assert begun is not None
+    await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
+    assert recorded(empty) is None
+
+
+async def test_a_machine_that_the_cache_does_not_know_yet_keeps_its_companions_when_its_creation_is_abandoned(empty: World) -> None:
+    empty.api.fail_at = WRITES - 2
+    with pytest.raises(ConnectionFailed):
+        await create(empty)
+    begun = recorded(empty)
+    assert begun is not None
+    await empty.actor.perform(AbandonCreation(begun.name), await empty.observe())  # from caches that lag
+    assert empty.api.names("devmachines") == empty.api.names("kubeadmconfigs") == empty.api.names("machines") == [begun.name]
+    assert recorded(empty) is None
+
+
+async def test_an_intent_is_cleared_once_its_machine_is_seen_and_not_before(empty: World) -> None:
+    empty.api.fail_at = WRITES - 2
+    with pytest.raises(ConnectionFailed):
+        await create(empty)
+    observation = await empty.observe()
+    await creation.settle(empty.clients, observation)
+    assert recorded(empty) is not None
+    await creation.settle(empty.clients, await empty.look())
+    assert recorded(empty) is None

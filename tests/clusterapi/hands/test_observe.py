@@ -1,0 +1,318 @@
+"""The eyes: every fact of the view, where it comes from, and what is made of facts that cannot be had."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from quorate.clusterapi.ring import match
+from quorate.clusterapi.types.names import Annotation, Label
+from quorate.clusterapi.workloads import ClusterSecrets
+from quorate.core.control_plane import ControlPlane, Creation
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.core.versions import Version
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError
+from quorate.kubernetes.objects import Node
+from quorate.workload.access import AccessUnavailable
+from quorate.workload.connection import Connectivity, Phase
+from quorate.workload.membership import RingReading
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+KCPS = "kubeadmcontrolplanes"
+
+
+async def seen(world: World) -> ControlPlane:
+    view = (await world.look()).view
+    assert view is not None
+    return view
+
+
+async def test_a_healthy_control_plane_is_seen_whole(three: World) -> None:
+    observation = await three.look()
+    view = await seen(three)
+    assert (view.name, view.initialized, view.has_finalizer, view.infrastructure_ready) == ("demo", True, True, True)
+    assert view.desired.replicas == 3
+    assert view.desired.version == Version.parse("v1.34.4")
+    assert (view.desired.max_surge, view.desired.etcd_managed) == (1, True)
+    assert view.endpoint == "10.0.0.1:6443"
+    assert view.workload.health is Health.GOOD
+    assert (view.invalid, view.unsupported, view.foreign, view.paused, view.template_problem) == ((), (), (), "", "")
+    assert (view.creation, view.deletion, view.topology_pending) == (None, None, "")
+    assert view.certificates.missing == ()
+    assert view.kubeconfig.exists
+    assert view.kubeconfig.ours
+    assert view.kubeconfig.rotates_at is not None
+    assert [(replica.name, replica.member, replica.node) for replica in view.replicas] == [(f"cp-{n}", n, f"cp-{n}") for n in (1, 2, 3)]
+    for replica in view.replicas:
+        assert replica.holds_hook
+        assert not replica.waits_at_hook
+        assert replica.outdated == ()
+        assert {finding.health for _, finding in replica.component_findings + replica.member_findings} == {Health.GOOD}
+    assert (observation.strays, observation.unmatched) == ((), ())
+    assert three.workload.eager
+
+
+async def test_the_view_of_a_control_plane_without_a_cluster_is_none(empty: World) -> None:
+    empty.api.change(KCPS, "demo", {"metadata": {"ownerReferences": None}})
+    observation = await empty.look()
+    assert (observation.view, observation.cluster) == (None, None)
+
+
+async def test_machines_of_others_are_foreign_and_workers_matter_for_deletion_alone(three: World) -> None:
+    labels = {Label.CLUSTER_NAME: "demo", Label.CONTROL_PLANE: ""}
+    three.api.put("machines", {"metadata": {"name": "theirs", "labels": labels}, "spec": {}})
+    three.api.put("machines", {"metadata": {"name": "worker", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
+    three.api.put("machinepools", {"metadata": {"name": "pool", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
+    view = await seen(three)
+    assert view.foreign == ("theirs",)
+    assert len(view.replicas) == 3
+    three.api.change(KCPS, "demo", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})
+    deletion = (await seen(three)).deletion
+    assert deletion is not None
+    assert deletion.workers == ("MachinePool pool", "Machine worker")
+
+
+async def test_the_marks_on_a_machine_are_read(three: World) -> None:
+    other = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/theirs"
+    three.api.change("machines", "cp-2", {"metadata": {"annotations": {other: "", Annotation.DELETE_MACHINE: "yes"}}})
+    three.delete_machine("cp-2")
+    replica = (await seen(three)).replica("cp-2")
+    assert replica.waits_at_hook
+    assert replica.other_hooks == (other,)
+    assert replica.delete_first
+    assert replica.deleting_since is not None
+
+
+async def test_the_latch_is_set_by_kubeadms_configuration_but_not_while_the_only_machine_goes(empty: World) -> None:
+    empty.add_machine("cp-1", member=1)
+    assert not (await seen(empty)).initialized
+    empty.workload.kubeadm_config = Unknown("no answer")
+    assert not (await seen(empty)).initialized
+    empty.workload.kubeadm_config = True
+    assert (await seen(empty)).initialized
+    failed = [{"type": kind, "status": "False"} for kind in ("HealthCheckSucceeded", "OwnerRemediated")]
+    empty.api.change("machines", "cp-1", {"status": {"conditions": failed}})
+    assert not (await seen(empty)).initialized
+    empty.delete_machine("cp-1")
+    assert not (await seen(empty)).initialized
+    empty.add_machine("cp-2", member=2)
+    assert (await seen(empty)).initialized
+
+
+async def test_before_initialization_the_ring_is_not_asked(empty: World) -> None:
+    empty.add_machine("cp-1", member=1)
+    view = await seen(empty)
+    assert view.ring == Unknown("the control plane is not initialized yet")
+    assert isinstance(view.replicas[0].member, Unknown)
+
+
+async def test_certificates_are_missing_or_not_ours_to_make_or_unusable(empty: World) -> None:
+    certificates = (await seen(empty)).certificates
+    assert (certificates.missing, certificates.generatable) == (("ca", "sa", "proxy", "etcd"), True)
+    empty.api.put("secrets", {"metadata": {"name": "demo-sa"}, "data": {"tls.key": "eA=="}})
+    certificates = (await seen(empty)).certificates
+    assert (certificates.missing, certificates.problem) == (("ca", "proxy", "etcd"), "Secret default/demo-sa has no tls.crt")
+    external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
+    empty.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": external}})
+    view = await seen(empty)
+    assert not view.certificates.generatable
+    assert view.unsupported == ("external etcd is not supported by this release",)
+    assert not view.desired.etcd_managed
+
+
+async def test_a_kubeconfig_of_the_users_is_theirs_and_a_broken_one_of_ours_is_a_problem(three: World) -> None:
+    three.api.change("secrets", "demo-kubeconfig", {"data": {"value": "eA=="}})
+    assert "Secret default/demo-kubeconfig: kubeconfig: not a mapping" in (await seen(three)).kubeconfig.problem
+    three.api.change("secrets", "demo-kubeconfig", {"data": None})
+    assert (await seen(three)).kubeconfig.problem
+    three.api.change("secrets", "demo-kubeconfig", {"type": "Opaque"})
+    kubeconfig = (await seen(three)).kubeconfig
+    assert (kubeconfig.exists, kubeconfig.ours) == (True, False)
+    del three.api.objects["secrets", "default", "demo-kubeconfig"]
+    assert not (await seen(three)).kubeconfig.exists
+
+
+async def test_secrets_that_may_not_be_read_are_a_problem_to_report(empty: World) -> None:
+    empty.api.trouble["get", "secrets"] = Forbidden("get secrets: not allowed")
+    view = await seen(empty)
+    assert (view.certificates.problem, view.certificates.missing) == ("get secrets: not allowed", ())
+    assert view.kubeconfig.problem
+
+
+async def test_a_template_that_is_missing_or_of_no_kind_is_named(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": {"name": "large"}}}}})
+    assert (await seen(three)).template_problem == "DevMachineTemplate default/large does not exist"
+    three.api.change(KCPS, "demo", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": {"kind": "NoMachineTemplate"}}}}})
+    assert "no CustomResourceDefinition nomachinetemplates" in (await seen(three)).template_problem
+    three.api.trouble["get", "customresourcedefinitions"] = Forbidden("get customresourcedefinitions: not allowed")
+    assert (await seen(three)).template_problem == "get customresourcedefinitions: not allowed"
+
+
+async def test_infrastructure_that_cannot_be_read_ends_nothing(three: World) -> None:
+    reference = {"spec": {"infrastructureRef": {"kind": "OtherMachine"}}}
+    three.api.change("machines", "cp-2", reference)
+    three.api.trouble["get", "customresourcedefinitions"] = ServerError("etcd is full")
+    observation = await three.look()
+    assert observation.machines[1].infrastructure is None
+
+
+async def test_a_version_on_its_way_through_the_topology_is_pending_unless_the_step_says_otherwise(three: World) -> None:
+    three.api.change("clusters", "demo", {"spec": {"topology": {"version": "v1.35.0"}}})
+    assert (await seen(three)).topology_pending == "v1.35.0"
+    three.api.change("clusters", "demo", {"metadata": {"annotations": {Annotation.UPGRADE_STEP: "v1.34.4"}}})
+    assert (await seen(three)).topology_pending == ""
+    three.api.change("clusters", "demo", {"metadata": {"annotations": {Annotation.UPGRADE_STEP: "v1.34.9"}}})
+    assert (await seen(three)).topology_pending == "v1.34.9"
+    three.api.change("clusters", "demo", {"spec": {"topology": {"version": "v1.34.4"}}})
+    assert (await seen(three)).topology_pending == ""
+
+
+async def test_an_intent_is_a_creation_with_or_without_its_machine(three: World) -> None:
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {"quorate.dev/creating": '{"name": "cp-9"}'}}})
+    assert (await seen(three)).creation == Creation("cp-9", machine_exists=False)
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {"quorate.dev/creating": '{"name": "cp-1"}'}}})
+    assert (await seen(three)).creation == Creation("cp-1", machine_exists=True)
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {"quorate.dev/creating": "not json"}}})
+    assert (await seen(three)).creation is None
+
+
+async def test_both_pauses_are_named(three: World) -> None:
+    three.api.change("clusters", "demo", {"spec": {"paused": True}})
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {Annotation.PAUSED: ""}}})
+    assert (await seen(three)).paused == "Cluster demo spec.paused and annotation cluster.x-k8s.io/paused"
+
+
+@pytest.mark.parametrize(("surge", "read"), [("1", 1), (0, 0), ("25%", 0)])
+async def test_a_surge_is_read_as_admission_reads_it(three: World, surge: int | str, read: int) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": surge}}}}})
+    assert (await seen(three)).desired.max_surge == read
+
+
+async def test_an_invalid_specification_is_said_in_sentences(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"replicas": 2, "version": "latest"}})
+    assert len((await seen(three)).invalid) == 2
+
+
+async def test_machines_updated_in_place_are_not_supported(three: World) -> None:
+    three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.UPDATE_IN_PROGRESS: ""}}})
+    assert (await seen(three)).unsupported == ("Machine cp-1 is being updated in place, which is not supported by this release",)
+
+
+async def test_a_node_is_found_by_provider_id_before_the_machine_names_it(three: World) -> None:
+    three.add_machine("cp-4", node=False)
+    three.add_node("some-host", provider_id="test:///cp-4")
+    assert (await seen(three)).replica("cp-4").node == "some-host"
+
+
+async def test_failure_domains_for_control_planes_are_told_by_name(three: World) -> None:
+    domains = [{"name": "b", "controlPlane": True}, {"name": "a", "controlPlane": True}, {"name": "c", "controlPlane": False}]
+    three.api.change("clusters", "demo", {"status": {"failureDomains": domains}})
+    assert (await seen(three)).desired.failure_domains == ("a", "b")
+
+
+async def test_members_and_nodes_of_nobody_are_strays_once_every_machine_has_its_node(three: World) -> None:
+    three.workload.members[9] = Member(9, "old", Health.BAD)
+    three.add_node("old", provider_id="test:///old")
+    assert (await three.look()).strays == ("etcd member old has no Machine", "control plane Node old has no Machine")
+    three.add_machine("cp-4", node=False)
+    assert (await three.look()).strays == ()
+
+
+async def test_a_machine_without_a_member_counts_as_unmatched_after_two_minutes(three: World) -> None:
+    del three.workload.members[2]
+    assert (await three.look()).unmatched == ("cp-2",)
+    three.now -= timedelta(minutes=29)  # its Node is a minute old
+    assert (await three.look()).unmatched == ()
+
+
+async def test_a_connection_is_unknown_before_it_ever_was_and_bad_once_it_is_lost(three: World) -> None:
+    three.workload.connectivity = Connectivity(Phase.NEVER_CONNECTED, three.now, "refused")
+    assert (await three.look()).connection.health is Health.UNKNOWN
+    three.workload.connectivity = Connectivity(Phase.NEVER_CONNECTED, three.now, "refused", consecutive_failures=5)
+    assert (await three.look()).connection.health is Health.BAD
+    three.workload.connectivity = Connectivity(Phase.LOST, three.now, "refused")
+    observation = await three.look()
+    assert observation.connection.health is Health.BAD
+    assert observation.machines[0].findings == {}
+
+
+def node(name: str, *addresses: str) -> Node:
+    raw = {"metadata": {"name": name}, "status": {"addresses": [{"type": "InternalIP", "address": address} for address in addresses]}}
+    return msgspec.convert(raw, Node)
+
+
+def reading(*members: Member, answers: dict[str, int] | None = None) -> RingReading:
+    return RingReading(Ring(members, 1), 1, (), answers or {}, "n", None)  # type: ignore[arg-type]
+
+
+def member(number: int, name: str = "", *addresses: str) -> Member:
+    return Member(number, name, Health.GOOD, peer_urls=tuple(f"https://{address}:2380" for address in addresses))
+
+
+MACHINES: dict[str, Node | None] = {"a": node("node-a", "10.0.0.1"), "b": node("node-b", "fd00::2")}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        reading(member(5, "x"), answers={"node-a": 5}),
+        reading(member(5, "x", "10.0.0.1")),
+        reading(member(5, "node-a")),
+    ],
+    ids=["by its answer", "by its peer URL", "by its name"],
+)
+def test_a_member_is_matched(found: RingReading) -> None:
+    matched = match(found, MACHINES)
+    assert matched.of == {"a": 5, "b": Absent()}
+    assert matched.strays == ()
+
+
+def test_an_ipv6_peer_url_is_matched() -> None:
+    assert match(reading(member(5, "x", "[fd00::2]")), MACHINES).of["b"] == 5
+
+
+def test_an_address_used_again_belongs_to_the_member_that_answers() -> None:
+    found = match(reading(member(5, "old", "10.0.0.1"), member(6, "node-a", "10.0.0.1"), answers={"node-a": 6}), MACHINES)
+    assert found.of["a"] == 6
+    assert [stray.id for stray in found.strays] == [5]
+
+
+def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
+    found = match(reading(member(5, "old", "10.0.0.1"), member(6, "node-a", "10.0.0.1")), MACHINES)
+    assert found.of["a"] == Unknown("members 5 and 6 both have its address or name")
+
+
+def test_nothing_is_proven_absent_while_a_member_may_be_its_own() -> None:
+    assert isinstance(match(reading(member(5, "", "10.0.0.9")), MACHINES).of["a"], Unknown)
+    assert match(reading(member(5, "gone")), MACHINES).of["a"] == Absent()
+    waiting: dict[str, Node | None] = {**MACHINES, "c": None}
+    assert isinstance(match(reading(member(5, "gone")), waiting).of["c"], Unknown)
+    assert match(reading(member(5, "c")), waiting).of["c"] == 5
+    assert match(Unknown("no leader"), MACHINES).of == {"a": Unknown("no leader"), "b": Unknown("no leader")}
+
+
+@pytest.mark.parametrize("error", [Forbidden("not allowed"), ConnectionFailed("refused"), ServerError("etcd is full")])
+async def test_a_workload_connection_survives_an_api_that_does_not_give_its_secrets(empty: World, error: Exception) -> None:
+    empty.api.trouble["get", "secrets"] = error
+    api: Any = empty.api
+    secrets = ClusterSecrets(empty.caches, api, "default", "demo")
+    with pytest.raises(AccessUnavailable, match="Secret default/demo-kubeconfig could not be read"):
+        await secrets.kubeconfig()
+    with pytest.raises(AccessUnavailable, match="Secret default/demo-etcd could not be read"):
+        await secrets.etcd()
+
+
+async def test_a_missing_secret_or_key_is_named(empty: World) -> None:
+    api: Any = empty.api
+    secrets = ClusterSecrets(empty.caches, api, "default", "demo")
+    with pytest.raises(AccessUnavailable, match="there is no Secret default/demo-kubeconfig"):
+        await secrets.kubeconfig()
+    empty.api.put("secrets", {"metadata": {"name": "demo-kubeconfig"}, "data": {}})
+    with pytest.raises(AccessUnavailable, match="has no key `value`"):
+        await secrets.kubeconfig()

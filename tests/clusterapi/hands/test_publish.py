@@ -1,0 +1,144 @@
+"""Reports on their way into the API: only differences, nobody else's words lost, nothing compared with what is older than our own write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import pytest
+
+from quorate.clusterapi.publish import Newest, Publisher
+from quorate.clusterapi.report import MachineConditions, Report
+from quorate.clusterapi.types.machine import Machine
+from quorate.kubernetes.errors import Conflict
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+KCPS = "kubeadmcontrolplanes"
+
+
+def condition(type_: str, status: str = "True", message: str = "") -> dict[str, Any]:
+    return {"type": type_, "status": status, "lastTransitionTime": "2026-01-01T11:00:00Z", "reason": "Given", "message": message}
+
+
+def report(*conditions: dict[str, Any], machines: dict[str, list[dict[str, Any]]] | None = None, **status: Any) -> Report:
+    told = {name: MachineConditions(tuple(ours), ()) for name, ours in (machines or {}).items()}
+    return Report({"conditions": list(conditions), "deprecated": {"v1beta1": {"conditions": []}}, **status}, told, None, ())
+
+
+@pytest.fixture
+def publisher(three: World) -> Publisher:
+    return Publisher(cast("Any", three.api), three.caches)
+
+
+INITIALIZED: dict[str, Any] = {"initialization": {"controlPlaneInitialized": True}}
+
+
+async def test_what_is_there_already_is_not_written(three: World, publisher: Publisher) -> None:
+    told = report(condition("Available"), machines={"cp-1": [condition("UpToDate")]}, replicas=3, **INITIALIZED)
+    await publisher.publish(three.kcp, told)
+    assert sorted(three.log) == ["patch kubeadmcontrolplanes demo/status", "patch machines cp-1/status"]
+    three.log.clear()
+    await publisher.publish(three.kcp, told)  # before the cache has it
+    await three.sync()
+    await publisher.publish(three.kcp, told)
+    assert three.log == []
+
+
+async def test_only_changed_fields_are_written_and_those_that_are_not_reported_any_more_are_cleared(
+    three: World, publisher: Publisher
+) -> None:
+    await publisher.publish(three.kcp, report(condition("Available"), replicas=3, version="v1.34.4", **INITIALIZED))
+    await publisher.publish(three.kcp, report(condition("Available"), replicas=2, **INITIALIZED))
+    body = three.api.bodies[-1][1]
+    assert body["status"] == {"replicas": 2, "version": None}
+    assert set(body["metadata"]) == {"resourceVersion", "uid"}
+    assert "version" not in three.api.raw(KCPS, "demo")["status"]
+
+
+async def test_after_a_conflict_the_newest_state_is_read_and_the_conditions_of_others_stay(three: World, publisher: Publisher) -> None:
+    theirs = condition("Theirs", message="new")
+    three.api.change("machines", "cp-1", {"status": {"conditions": [theirs]}})
+    three.api.change(KCPS, "demo", {"status": {"conditions": [theirs]}})
+    await publisher.publish(three.kcp, report(condition("Available"), machines={"cp-1": [condition("UpToDate")]}, **INITIALIZED))
+    assert three.api.raw("machines", "cp-1")["status"]["conditions"] == [condition("UpToDate"), theirs]
+    assert three.api.raw(KCPS, "demo")["status"]["conditions"] == [condition("Available"), theirs]
+
+
+async def test_a_condition_of_ours_that_is_not_reported_any_more_goes(three: World, publisher: Publisher) -> None:
+    await publisher.publish(three.kcp, report(condition("Available"), condition("Stalled"), **INITIALIZED))
+    await publisher.publish(three.kcp, report(condition("Available"), **INITIALIZED))
+    assert [found["type"] for found in three.api.raw(KCPS, "demo")["status"]["conditions"]] == ["Available"]
+
+
+async def test_the_initialized_latch_is_never_taken_back(three: World, publisher: Publisher) -> None:
+    await publisher.publish(three.kcp, report(condition("Available"), replicas=3))
+    assert three.api.raw(KCPS, "demo")["status"]["initialization"] == {"controlPlaneInitialized": True}
+
+
+async def test_endless_conflicts_are_raised(three: World, publisher: Publisher) -> None:
+    three.api.trouble["patch", KCPS] = Conflict("again")
+    with pytest.raises(ExceptionGroup) as caught:
+        await publisher.publish(three.kcp, report(replicas=1))
+    assert caught.group_contains(Conflict)
+
+
+async def test_objects_that_have_gone_are_ignored(three: World, publisher: Publisher) -> None:
+    kcp = three.kcp
+    told = report(condition("Available"), machines={"cp-1": [condition("UpToDate")], "cp-9": []})
+    three.api.objects.clear()
+    await publisher.publish(kcp, told)
+    assert three.log == []
+
+
+async def test_an_object_that_goes_between_a_conflict_and_the_next_look_is_ignored(three: World, publisher: Publisher) -> None:
+    three.api.change("machines", "cp-1", {"metadata": {"labels": {"new": "er"}}})
+    three.api.before["get"] = three.api.objects.clear
+    await publisher.publish(three.kcp, report(machines={"cp-1": [condition("UpToDate")]}, **INITIALIZED))
+    assert "patch machines cp-1/status" not in three.log
+
+
+async def test_an_old_report_is_not_written_to_a_new_object_of_the_same_name(three: World, publisher: Publisher) -> None:
+    old = three.kcp
+    del three.api.objects[KCPS, "default", "demo"]
+    renewed = {**three.api.put(KCPS, {"metadata": {"name": "demo", "uid": "another"}, "spec": msgspec.to_builtins(old.spec)})}
+    await publisher.publish(old, report(replicas=3))
+    await three.sync()
+    await publisher.publish(old, report(replicas=3))
+    assert three.log == []
+    assert "status" not in renewed
+
+
+async def test_another_wording_is_no_news_and_everything_else_is(three: World, publisher: Publisher) -> None:
+    def told(message: str = "", status: str = "True", machine: str = "True", **more: Any) -> Report:
+        return report(
+            condition("Available", status, message), machines={"cp-1": [condition("UpToDate", machine, message)]}, **INITIALIZED, **more
+        )
+
+    await publisher.publish(three.kcp, told())
+    assert not publisher.is_news(three.kcp, told())
+    assert not publisher.is_news(three.kcp, told("in other words"))
+    assert publisher.is_news(three.kcp, told(status="False"))
+    assert publisher.is_news(three.kcp, told(machine="False"))
+    assert publisher.is_news(three.kcp, told(replicas=3))
+
+
+async def test_there_is_no_news_of_what_the_cache_has_lost(three: World, publisher: Publisher) -> None:
+    kcp = three.kcp
+    three.api.objects.clear()
+    await three.sync()
+    assert not publisher.is_news(kcp, report(replicas=1))
+
+
+def test_the_newest_is_what_was_written_until_the_cache_has_it_or_more() -> None:
+    def machine(version: str, uid: str = "u") -> Machine:
+        return msgspec.convert({"metadata": {"name": "m", "uid": uid, "resourceVersion": version}}, Machine)
+
+    newest = Newest()
+    assert newest.of(machine("9")) == machine("9")
+    newest.remember(machine("10"))
+    assert newest.of(machine("9")) == machine("10")
+    assert newest.of(machine("9", "other")) == machine("9", "other")
+    assert newest.of(machine("11")) == machine("11")
+    assert newest.of(machine("9")) == machine("9")  # forgotten: the cache has had it

@@ -1,0 +1,270 @@
+"""The loop: how far one pass goes, what it reports, and when it comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from quorate.clusterapi.observation import Connection
+from quorate.clusterapi.publish import Publisher
+from quorate.clusterapi.reconciler import (
+    GATHER,
+    INITIALIZING,
+    PACE,
+    RING_AT_REST,
+    RING_ILL,
+    RING_IN_MOTION,
+    WORDING,
+    Pace,
+    Reconciler,
+)
+from quorate.core.health import Health, Unknown
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid
+
+if TYPE_CHECKING:
+    from tests.clusterapi.hands.conftest import World
+
+DEMO = Request("default", "demo")
+KCPS = "kubeadmcontrolplanes"
+
+
+@dataclass
+class Recorder:
+    """Keeps the events."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)
+
+    def warning(self, about: object, reason: str, message: str) -> None:
+        assert about
+        self.events.append((reason, message))
+
+
+@dataclass
+class Clock:
+    """Seconds, moved by hand."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Loop:
+    """A reconciler on a world, with its clock and the events it sent."""
+
+    world: World
+    clock: Clock = field(default_factory=Clock)
+    recorder: Recorder = field(default_factory=Recorder)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.reconciler = Reconciler(
+            clients=world.clients,
+            observer=world.observer,
+            actor=world.actor,
+            publisher=Publisher(cast("Any", world.api), world.caches),
+            recorder=cast("Any", self.recorder),
+            clock=lambda: world.now,
+            random=Random(1),
+            grace=timedelta(minutes=5),
+            pace=Pace(self.clock),
+        )
+
+    async def turn(self, *, sync: bool = True) -> float | None:
+        """One pass, with caches that have caught up."""
+        if sync:
+            await self.world.sync()
+        return (await self.reconciler.reconcile(DEMO)).requeue_after
+
+    async def settled(self) -> float | None:
+        """Passes until a report is made; when the next is wanted."""
+        await self.turn()
+        self.clock.now += WORDING
+        return await self.turn()
+
+    def conditions(self) -> dict[str, dict[str, Any]]:
+        status = self.world.api.raw(KCPS, "demo").get("status", {})
+        return {condition["type"]: condition for condition in status.get("conditions", [])}
+
+
+async def test_a_control_plane_that_is_not_there_is_forgotten(empty: World) -> None:
+    del empty.api.objects[KCPS, "default", "demo"]
+    empty.clients.expectations.expect_version(DEMO, empty.caches.kcps, "999999")
+    assert await Loop(empty).turn() is None
+    assert not empty.clients.expectations.pending(DEMO)
+
+
+async def test_without_a_cluster_nothing_happens(empty: World) -> None:
+    empty.api.change(KCPS, "demo", {"metadata": {"ownerReferences": None}})
+    assert await Loop(empty).turn() is None
+    assert empty.log == []
+
+
+async def test_a_pass_stops_as_soon_as_the_caches_are_behind(empty: World) -> None:
+    assert await Loop(empty).turn() is None
+    assert sorted(empty.log) == [f"create secrets demo-{suffix}" for suffix in ("ca", "etcd", "proxy", "sa")]
+    assert empty.clients.expectations.pending(DEMO)
+
+
+async def test_steps_follow_each_other_in_one_pass_while_the_caches_keep_up(empty: World) -> None:
+    loop = Loop(empty)
+    original = empty.actor.perform
+
+    async def perform(step: Any, observation: Any) -> None:
+        await original(step, observation)
+        await empty.sync()
+
+    object.__setattr__(loop.reconciler, "actor", type("Quick", (), {"perform": staticmethod(perform)})())
+    assert (await loop.turn()) is not None
+    assert len(empty.api.names("secrets")) == 5
+    assert len(empty.api.names("machines")) == 1
+
+
+async def test_a_conflict_is_tried_again_soon_and_not_reported(empty: World) -> None:
+    empty.api.change(KCPS, "demo", {"metadata": {"finalizers": None}})
+    empty.api.trouble["patch", KCPS] = Conflict("changed")
+    loop = Loop(empty)
+    assert [await loop.turn() for _ in range(3)] == [0.05, 0.1, 0.2]
+    assert loop.conditions() == {}
+    del empty.api.trouble["patch", KCPS]
+    await loop.turn()
+    empty.api.change(KCPS, "demo", {"metadata": {"finalizers": None}})
+    empty.api.trouble["patch", KCPS] = Conflict("changed")
+    assert await loop.turn() == 0.05  # a step that succeeded starts the count over
+
+
+async def test_conflicts_that_do_not_end_are_reported_and_tried_ever_less_often(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"replicas": 1}})
+    three.api.trouble["delete", "machines"] = Conflict("cp-1 has changed")
+    loop = Loop(three)
+    waits = [await loop.turn() for _ in range(9)]
+    assert waits[-3:] == [3.2, 5.0, 5.0]
+    assert loop.conditions()["Stalled"]["message"] == "cp-1 has changed"
+
+
+async def test_a_refusal_is_reported_and_tried_again(three: World) -> None:
+    for number in (4, 5):
+        three.add_machine(f"cp-{number}", member=number)
+    three.delete_machine("cp-5")
+    loop = Loop(three)
+    await three.sync()
+    await loop.reconciler.observer.observe(DEMO)  # a reading that is good for a moment
+    for number in (2, 3, 4):
+        three.lose(number)
+    assert await loop.turn() == RING_IN_MOTION
+    assert "quorum survives the removal" in loop.conditions()["Stalled"]["message"]
+    assert three.holds_hook("cp-5")
+
+
+async def test_a_failed_step_is_reported_and_raised(empty: World) -> None:
+    loop = Loop(empty)
+    empty.api.trouble["create", "secrets"] = Forbidden("create secrets: not allowed")
+    with pytest.raises((Forbidden, ExceptionGroup)):
+        await loop.turn()
+    assert loop.conditions()["Stalled"]["message"] == "create secrets: not allowed"
+
+
+async def test_a_single_failure_is_not_raised_as_a_group(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"replicas": 5}})
+    three.api.trouble["apply", "devmachines"] = Invalid("size: too small")
+    loop = Loop(three)
+    with pytest.raises(Invalid):
+        await loop.turn()
+
+
+async def test_upkeep_that_fails_is_reported_and_raised(three: World) -> None:
+    three.api.trouble["apply", "machines"] = Forbidden("apply machines: not allowed")
+    loop = Loop(three)
+    await loop.turn()
+    loop.clock.now += 1
+    with pytest.raises((Forbidden, ExceptionGroup)):
+        await loop.turn()
+    assert loop.conditions()["Stalled"]["message"] == "apply machines: not allowed"
+
+
+async def test_a_report_that_conflicts_is_made_anew(three: World) -> None:
+    loop = Loop(three)
+    await loop.turn()
+    loop.clock.now += 1
+    three.api.trouble["patch", "machines"] = Conflict("changed")
+    assert await loop.turn() == 0.2
+    three.api.trouble["patch", "machines"] = ConnectionFailed("refused")
+    await loop.turn()
+    loop.clock.now += WORDING
+    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+        await loop.turn()
+
+
+async def test_upkeep_that_conflicts_is_tried_again_and_the_report_is_made_all_the_same(three: World) -> None:
+    loop = Loop(three)
+    await loop.turn()
+    loop.clock.now += 1
+    three.api.trouble["apply", "machines"] = Conflict("gone")
+    assert await loop.turn() == 0.2
+    assert "Stalled" not in loop.conditions()
+    assert loop.conditions()["Available"]
+
+
+async def test_after_the_finalizer_nothing_is_reported(empty: World) -> None:
+    empty.api.change(KCPS, "demo", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})
+    assert await Loop(empty).turn() is None
+    assert empty.api.names(KCPS) == []
+
+
+async def test_a_paused_control_plane_is_told_so_and_left_alone(three: World) -> None:
+    three.api.change("clusters", "demo", {"spec": {"paused": True}})
+    loop = Loop(three)
+    await loop.settled()
+    assert set(three.log) == {"patch kubeadmcontrolplanes demo/status"}
+    assert loop.conditions()["Paused"]["status"] == "True"
+
+
+def test_changes_are_gathered_and_reports_are_spread() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.too_early(DEMO) == pytest.approx(GATHER)
+    clock.now += GATHER / 2
+    assert pace.too_early(DEMO) == pytest.approx(GATHER / 2)  # a further change does not put it off
+    clock.now += GATHER / 2 + 0.001
+    assert pace.too_early(DEMO) == 0
+    pace.made(DEMO)
+    assert pace.too_early(DEMO) == pytest.approx(PACE)
+    assert pace.too_early_for_wording(DEMO) == pytest.approx(WORDING)
+    assert pace.too_early(Request("default", "other")) == pytest.approx(GATHER)
+    clock.now += WORDING
+    assert pace.too_early_for_wording(DEMO) == 0
+    pace.made(DEMO)
+    pace.forget(DEMO)
+    assert pace.too_early(DEMO) == pytest.approx(GATHER)
+    assert pace.too_early_for_wording(DEMO) == 0
+
+
+async def test_it_looks_again_at_what_cannot_be_watched_as_often_as_that_may_change(three: World) -> None:
+    looks = Loop(three).reconciler._looks_again
+    observation = await three.look()
+    view = observation.view
+    assert view is not None
+    [rest] = looks(observation)
+    assert 0.8 * RING_AT_REST <= rest <= 1.2 * RING_AT_REST
+    unread = replace(observation, view=replace(view, ring=Unknown("no leader")))
+    three.lose(2)
+    ill = await three.look()
+    down = replace(observation, connection=Connection(Health.BAD, "lost"))
+    uninitialized = replace(observation, initialized=False)
+    external = replace(observation, view=replace(view, desired=replace(view.desired, etcd_managed=False)))
+    assert looks(unread) == [RING_IN_MOTION]
+    assert looks(ill) == [RING_ILL]
+    assert looks(uninitialized) == [INITIALIZING]
+    for quiet in (down, external, replace(observation, view=replace(view, paused="x")), replace(observation, view=None)):
+        assert looks(quiet) == []
+
+
+async def test_a_learner_is_looked_at_every_second(three: World) -> None:
+    three.workload.members[3] = replace(three.workload.members[3], learner=True)
+    assert Loop(three).reconciler._looks_again(await three.look()) == [RING_IN_MOTION]
