@@ -61,7 +61,6 @@ def next_failure_domain(control_plane: ControlPlane) -> str:
 def choose_victim(control_plane: ControlPlane) -> Replica:
     """Who goes: one that its owner marked, or an ill one, or one that has not come up, or any; the oldest in the most crowded failure domain.
 
-
     A failure domain that the cluster does not know (any more) comes before all others. Needs at least one replica that stays.
     """
     staying = control_plane.staying
