@@ -43,9 +43,11 @@ clean: ## Everything that was made, programs included
 	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --locked --quiet
+	@$(UV) sync --locked --quiet || \
+		{ echo "error: the Python environment could not be installed from uv.lock: connect to the network and try again" >&2; exit 3; }
 	@touch $@
 
 .cache/uv/bin/uv:
 	@echo "installing uv"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .cache/uv uv
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .cache/uv uv || \
+		{ echo "error: uv is not on the PATH and pip could not install it: connect to the network (Debian: apt install python3-pip), or put uv on the PATH" >&2; exit 3; }

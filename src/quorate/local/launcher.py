@@ -13,7 +13,7 @@ from quorate.local.commands import Command, environment
 from quorate.local.errors import LocalError, StartFailed
 from quorate.local.folder import Phase, RunFolder, State
 
-GRACE = 3.0  # seconds between SIGTERM and SIGKILL: all end within 1.3, but managers whose API server went away do not end at all
+GRACE = 3.0  # seconds between SIGTERM and SIGKILL: an API server with watches or a manager without API server takes longer
 _LOOK_AGAIN = 0.05  # seconds between questions whether a program is ready
 
 _LAST = ("kube-apiserver", "etcd")
