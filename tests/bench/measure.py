@@ -7,6 +7,7 @@ date, or the Cluster is gone. The steps follow each other at once, so that what 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -111,11 +112,20 @@ async def run(plan: Plan, folder: Path, say: Say) -> Run:
         idle = await course.idle(plan.idle) if plan.idle else None
         observed.append(await course.delete())
         requests = await asyncio.to_thread(audit.read, cluster.audit_log)
+        trace = await asyncio.to_thread(_trace, cluster.folder.log("quorate-manager"))
     agent, steps = plan.provider.agent, [_step(requests, plan.provider, each) for each in observed]
     reactions = [
         seconds for each in _stretches(observed) for seconds in audit.reactions(audit.between(requests, each.begin, each.end), agent)
     ]
-    return Run(plan.provider, plan.phase_seconds, plan.number, load, steps, reactions, _idle(requests, plan.provider, idle))
+    return Run(plan.provider, plan.phase_seconds, plan.number, load, steps, reactions, _idle(requests, plan.provider, idle), trace)
+
+
+def _trace(log: Path) -> list[float]:
+    """The reactions that quorate's manager wrote into its log; nothing for another provider."""
+    if not log.exists():
+        return []
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [line["reaction_ms"] / 1000 for line in lines if line.get("msg") == "step" and line.get("reaction_ms") is not None]
 
 
 @asynccontextmanager

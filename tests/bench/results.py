@@ -54,6 +54,7 @@ class Run(msgspec.Struct, frozen=True):
     steps: list[Step]
     reactions: list[float]  # seconds, of all steps
     idle: Idle | None = None
+    trace: list[float] = []  # seconds from a provider's last input to each step it took, by its own log; none where it keeps none
 
     def step(self, name: str) -> Step:
         """The step of this name; raises KeyError where the run has none."""

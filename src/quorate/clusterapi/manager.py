@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import Pace, Reconciler
@@ -69,7 +70,8 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     metrics = Metrics(registry)
     client = _connect(options, metrics)
     queue: WorkQueue[Request] = WorkQueue(CONTROLLER, random, base_delay=_FIRST_RETRY, max_delay=_LONGEST_RETRY, metrics=metrics)
-    caches = Caches(client, queue, random, namespace=options.namespace, watch_filter=options.watch_filter)
+    inputs = Inputs(queue, loop.time)
+    caches = Caches(client, inputs, random, namespace=options.namespace, watch_filter=options.watch_filter)
     workloads = Workloads(
         caches,
         client,
@@ -80,11 +82,11 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         qps=options.workload_qps,
         burst=options.workload_burst,
     )
-    clients = Clients(client, caches, workloads, Expectations(queue.add))
+    clients = Clients(client, caches, workloads, Expectations(inputs.add))
     recorder = EventRecorder(client, RECORDER_NAME, instance=_identity(), now=_now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, _now, queue.add, Rings(loop.time)),
+        observer=Observer(clients, _now, inputs.add, Rings(loop.time)),
         actor=Actor(clients, random, _now),
         publisher=Publisher(client, caches),
         recorder=recorder,
@@ -92,6 +94,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         random=random,
         grace=timedelta(seconds=options.remote_conditions_grace_period),
         pace=Pace(loop.time),
+        inputs=inputs,
     )
     controller = Controller(
         CONTROLLER,

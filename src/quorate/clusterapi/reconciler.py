@@ -12,6 +12,7 @@ import structlog
 
 from quorate.clusterapi.act import Actor, Refused
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
@@ -103,6 +104,7 @@ class Reconciler:
     random: Random
     grace: timedelta
     pace: Pace
+    inputs: Inputs
 
     async def reconcile(self, request: Request) -> Result:
         """Take every step that may be taken now, then report. Raises what a step failed with, after reporting that too."""
@@ -112,12 +114,13 @@ class Reconciler:
                 if observation is None:
                     self.clients.expectations.forget(request)
                     self.pace.forget(request)
+                    self.inputs.forget(request)
                 return Result()
             decision = decide(observation.view, self.clock())
             if decision.step is None:
                 early = self.pace.too_early(request)
                 return Result(requeue_after=early) if early else await self._keep_up(request, observation, decision)
-            _log.info("step", rule=decision.rule, step=str(decision.step))
+            _log.info("step", rule=decision.rule, step=str(decision.step), reaction_ms=self._reaction(request))
             try:
                 await self._perform(decision, observation)
             except Exception as error:
@@ -132,6 +135,7 @@ class Reconciler:
                     return Result(requeue_after=RING_IN_MOTION)
                 raise
             self.pace.agreed(request)
+            self.inputs.settled(request)
             if isinstance(decision.step, RemoveFinalizer):
                 return Result()
             if self.clients.expectations.pending(request):
@@ -183,6 +187,11 @@ class Reconciler:
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
         return Result(requeue_after=min(waits, default=None))
+
+    def _reaction(self, request: Request) -> float | None:
+        """Milliseconds from the last change that this control plane was told of to the step that is about to be taken."""
+        seconds = self.inputs.since_last(request)
+        return None if seconds is None else round(seconds * 1000, 1)
 
     def _with_newest_status(self, kcp: KubeadmControlPlane) -> KubeadmControlPlane:
         return msgspec.structs.replace(kcp, status=self.publisher.newest.of(kcp).status)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Connection
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import (
@@ -74,6 +75,7 @@ class Loop:
             random=Random(1),
             grace=timedelta(minutes=5),
             pace=Pace(self.clock),
+            inputs=Inputs(cast("Any", None), self.clock),
         )
 
     async def turn(self, *, sync: bool = True) -> float | None:
