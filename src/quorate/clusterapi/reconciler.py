@@ -17,10 +17,12 @@ from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.report import report
+from quorate.clusterapi.report.events import COMING_UP
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.upkeep import maintain
+from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import Decision, decide
 from quorate.core.health import Health, Unknown
 from quorate.core.steps import RemoveFinalizer
@@ -196,6 +198,10 @@ class Reconciler:
     def _with_newest_status(self, kcp: KubeadmControlPlane) -> KubeadmControlPlane:
         return msgspec.structs.replace(kcp, status=self.publisher.newest.of(kcp).status)
 
+    def _somebody_comes_up(self, view: ControlPlane) -> bool:
+        """Whether a Machine is so young that its member's first answer may come at any moment."""
+        return any(self.clock() - replica.created < COMING_UP for replica in view.replicas)
+
     def _looks_again(self, observation: Observation) -> list[float]:
         """When to look again at what cannot be watched."""
         view = observation.view
@@ -208,7 +214,7 @@ class Reconciler:
         if isinstance(view.ring, Unknown) or view.ring.unsettled or any(not isinstance(r.member, int) and r.node for r in view.replicas):
             return [RING_IN_MOTION]
         if any(member.health is not Health.GOOD for member in view.ring.members):
-            return [RING_ILL]
+            return [RING_IN_MOTION if self._somebody_comes_up(view) else RING_ILL]
         return [RING_AT_REST * self.random.uniform(0.8, 1.2)]
 
 

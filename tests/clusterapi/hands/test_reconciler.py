@@ -267,6 +267,14 @@ async def test_it_looks_again_at_what_cannot_be_watched_as_often_as_that_may_cha
         assert looks(quiet) == []
 
 
+async def test_an_ill_member_is_looked_at_every_second_while_a_machine_is_young(three: World) -> None:
+    three.lose(2)
+    ill = await three.look()
+    assert ill.view is not None
+    young = replace(ill.view, replicas=tuple(replace(replica, created=three.now) for replica in ill.view.replicas))
+    assert Loop(three).reconciler._looks_again(replace(ill, view=young)) == [RING_IN_MOTION]
+
+
 async def test_a_learner_is_looked_at_every_second(three: World) -> None:
     three.workload.members[3] = replace(three.workload.members[3], learner=True)
     assert Loop(three).reconciler._looks_again(await three.look()) == [RING_IN_MOTION]
