@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
 from quorate.clusterapi.inspection import Finding
-from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.observation import Observation, ObservedMachine, is_coming_up
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check
 from quorate.core.health import Health, Unknown, worst
@@ -153,8 +153,6 @@ def health(machine: ObservedMachine) -> Health:
 
 
 STARTING, LEAVING = "starting", "leaving"
-COMING_UP = timedelta(minutes=2)
-"""For how long after its creation a machine that is not well is expected to be on its way."""
 
 
 def condition(machine: ObservedMachine, now: datetime) -> str:
@@ -164,7 +162,7 @@ def condition(machine: ObservedMachine, now: datetime) -> str:
         return found.value
     if machine.deleting:
         return LEAVING
-    return STARTING if now - created < COMING_UP else found.value
+    return STARTING if is_coming_up(created, now) else found.value
 
 
 def waits_for(observation: Observation, machine: ObservedMachine) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quorate.clusterapi.foreign import ForeignObject
 from quorate.clusterapi.types.cluster import Cluster
@@ -15,6 +15,14 @@ from quorate.core.control_plane import ControlPlane
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.ring import Ring
 from quorate.kubernetes.objects import Node
+
+COMING_UP = timedelta(minutes=2)
+"""For how long after its creation a Machine that is not well is on its way rather than ill."""
+
+
+def is_coming_up(created: datetime, now: datetime) -> bool:
+    """Whether a Machine is so young that its components and its member may be well at any moment."""
+    return now - created < COMING_UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ import structlog
 from quorate.clusterapi.act import Actor, Refused
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.inputs import Inputs
-from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observation import Observation, is_coming_up
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.report import report
-from quorate.clusterapi.report.events import COMING_UP
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
@@ -200,7 +199,7 @@ class Reconciler:
 
     def _somebody_comes_up(self, view: ControlPlane) -> bool:
         """Whether a Machine is so young that its member's first answer may come at any moment."""
-        return any(self.clock() - replica.created < COMING_UP for replica in view.replicas)
+        return any(is_coming_up(replica.created, self.clock()) for replica in view.replicas)
 
     def _looks_again(self, observation: Observation) -> list[float]:
         """When to look again at what cannot be watched."""

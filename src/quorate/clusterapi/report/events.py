@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
+from quorate.clusterapi.observation import is_coming_up
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
 from quorate.core.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
 from quorate.core.steps import CreateReplica, DeleteAll, DeleteReplica, Step
 
 WARNING = "Warning"
-COMING_UP = timedelta(minutes=2)
-"""For how long after its creation a Machine that is not well is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def events(facts: Facts) -> tuple[EventToSend, ...]:
 
 def _somebody_comes_up(facts: Facts) -> bool:
     """Whether a Machine is young enough for its components to be expected soon: that is progress, not an ill control plane."""
-    return any(facts.now - replica.created < COMING_UP for replica in facts.view.staying)
+    return any(is_coming_up(replica.created, facts.now) for replica in facts.view.staying)
 
 
 def _failed(step: Step | None) -> EventReason | None:
