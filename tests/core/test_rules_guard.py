@@ -19,14 +19,16 @@ from quorate.core.steps import (
     CreateReplica,
     DeleteReplica,
     ReleaseHook,
+    Remediate,
     RemoveMember,
+    RemoveStray,
     WriteKubeconfig,
 )
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
 
-CHANGES = frozenset({CreateReplica, DeleteReplica, RemoveMember, ReleaseHook})
+CHANGES = frozenset({CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate})
 
 
 def test_row_4_a_living_control_plane_gets_its_finalizer_even_while_paused(build: Build) -> None:

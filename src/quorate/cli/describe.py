@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import assert_never
 
 from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observation import Observation, ObservedMachine, is_coming_up
@@ -14,19 +13,6 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check
 from quorate.core.health import Health, Unknown, worst
 from quorate.core.ring import Ring
-from quorate.core.steps import (
-    AbandonCreation,
-    AddFinalizer,
-    CreateReplica,
-    DeleteAll,
-    DeleteReplica,
-    EnsureCertificates,
-    ReleaseHook,
-    RemoveFinalizer,
-    RemoveMember,
-    Step,
-    WriteKubeconfig,
-)
 from quorate.kubernetes.objects import Condition
 
 
@@ -79,7 +65,7 @@ def next_step(finding: Finding) -> str:
     if decision is None:
         return "waits for a Cluster that owns it"
     if decision.step is not None:
-        return step(decision.step)
+        return str(decision.step)
     if decision.refusals:
         return f"waits: {reason(decision.refusals)}"
     settled = counts(finding.observation.kcp).settled
@@ -90,33 +76,6 @@ def reason(refusals: Iterable[Check]) -> str:
     """The refusal that a reader should see first: one that somebody must act on, or else the first."""
     ordered = sorted(refusals, key=lambda check: not check.remedy)
     return f"{ordered[0].name}? {ordered[0].evidence}"
-
-
-def step(wanted: Step) -> str:
-    """A step as an instruction."""
-    match wanted:
-        case AddFinalizer():
-            return "add the finalizer"
-        case EnsureCertificates(purposes):
-            return f"generate certificate authorities: {', '.join(purposes)}"
-        case WriteKubeconfig(rotate):
-            return "renew the kubeconfig" if rotate else "write the kubeconfig"
-        case CreateReplica(domain, initialize):
-            what = "create the first machine" if initialize else "create a machine"
-            return f"{what} in {domain}" if domain else what
-        case AbandonCreation(name):
-            return f"take back the creation of {name}"
-        case DeleteReplica(replica):
-            return f"delete {replica}"
-        case RemoveMember(replica, member):
-            return f"remove etcd member {member:x} of {replica}"
-        case ReleaseHook(replica):
-            return f"let {replica} go"
-        case DeleteAll(replicas):
-            return f"delete all machines: {', '.join(replicas)}"
-        case RemoveFinalizer():
-            return "remove the finalizer"
-    assert_never(wanted)
 
 
 def etcd(ring: Ring | Unknown) -> str:

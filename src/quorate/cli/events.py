@@ -111,7 +111,7 @@ def sight(finding: Finding, at: datetime) -> Sight:
     )
     machines = tuple(_machine(observation, machine, at) for machine in observation.machines)
     wanted = decision.step if decision else None
-    return Sight(control_plane, machines, StepSeen(at, describe.step(wanted), decision.rule) if decision and wanted else None)
+    return Sight(control_plane, machines, StepSeen(at, str(wanted), decision.rule) if decision and wanted else None)
 
 
 def _machine(observation: Observation, machine: ObservedMachine, at: datetime) -> MachineSeen:

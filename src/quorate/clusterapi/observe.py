@@ -252,7 +252,7 @@ class _Pass:
         rolling = spec.rollout.strategy.rolling_update if spec.rollout.strategy else None
         surge = rolling.max_surge if rolling else None
         domains = tuple(sorted(domain.name for domain in self.cluster.status.failure_domains if domain.control_plane))
-        return Desired(spec.replicas or 0, version, 1 if surge is None else surge_of(surge), self.etcd_managed, domains)
+        return Desired(spec.replicas or 0, version, 1 if surge is None else surge_of(surge), self.etcd_managed, failure_domains=domains)
 
     def _paused(self) -> str:
         reasons = [f"Cluster {self.name} spec.paused"] if self.cluster.spec.paused else []

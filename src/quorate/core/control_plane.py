@@ -7,11 +7,54 @@ be there is `Absent`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Unknown
-from quorate.core.ring import Ring
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class RemediationPolicy:
+    """How often, and how soon, a replica may be replaced again when its replacement fails too."""
+
+    max_retry: int | None = None  # retries after the first remediation; None: no limit
+    retry_period: timedelta = timedelta(0)
+    min_healthy_period: timedelta = timedelta(hours=1)  # what fails later than this after the last remediation is another failure
+
+
+@dataclass(frozen=True, slots=True)
+class Remediation:
+    """One remediation, as its record tells it."""
+
+    replica: str  # the one that was, or is about to be, replaced
+    at: datetime | None
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An etcd member that belongs to no replica."""
+
+    member: Member
+    since: datetime  # when it was first seen as nobody's
+
+
+@dataclass(frozen=True, slots=True)
+class Adoptable:
+    """A control-plane Machine of the cluster without an owner, and why it cannot be adopted; an empty problem: it can."""
+
+    name: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """One thing in the workload cluster that follows the specification: is there anything to do, why it failed last, and when it is tried again."""
+
+    pending: bool = False
+    problem: str = ""
+    retry_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +65,7 @@ class Desired:
     version: Version
     max_surge: int = 1
     etcd_managed: bool = True
+    remediation: RemediationPolicy = RemediationPolicy()
     failure_domains: tuple[str, ...] = ()  # those that may hold control planes; empty: there are none to choose from
 
 
@@ -43,6 +87,14 @@ class Replica:
     waits_at_hook: bool = False  # everything that comes before our hook is done: drained, volumes detached
     other_hooks: tuple[str, ...] = ()  # of other controllers, which go before ours
     delete_first: bool = False  # its owner asked for it to be chosen when one has to go
+    kubelet_version: str = ""  # as its Node tells it; empty: not known
+    node_findings: tuple[tuple[str, Finding], ...] = ()  # the marks that kubeadm leaves on its Node
+    unhealthy: bool = False  # a health check failed it, and left it to us to replace it
+    remediate_first: bool = False  # its owner asked for it to be chosen when one is to be remediated
+    replaces: Remediation | None = None  # the remediation that it was made for
+    record_problem: str = ""  # why the record of that remediation cannot be read
+    updating: str = ""  # an update in place is under way that somebody else carries out; by which mark
+    expiry_known: bool = True  # is it recorded when its API server's certificate expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +146,8 @@ class ControlPlane:
     paused: str = ""  # by what; empty: not paused
     invalid: tuple[str, ...] = ()  # what is wrong with the object itself
     unsupported: tuple[str, ...] = ()  # what is asked for that is not done yet
-    foreign: tuple[str, ...] = ()  # control-plane Machines of the cluster that somebody else, or nobody, owns
+    foreign: tuple[str, ...] = ()  # control-plane Machines of the cluster that somebody else owns
+    adoptable: tuple[Adoptable, ...] = ()  # control-plane Machines of the cluster that nobody owns
     infrastructure_ready: bool = True
     endpoint: str = ""  # host:port; empty: not known yet
     certificates: Certificates = Certificates()
@@ -102,6 +155,15 @@ class ControlPlane:
     template_problem: str = ""  # why the infrastructure template cannot be used
     topology_pending: str = ""  # the version that a managed topology is about to set
     creation: Creation | None = None
+    remediation_intended: Remediation | None = None  # our own record, made before the replica is deleted
+    remediating: Remediation | None = None  # upstream's record, made after it was deleted and kept until its replacement exists
+    remediation_problem: str = ""  # why one of the two cannot be read
+    strays: tuple[Stray, ...] = ()  # members of nobody
+    membership_problem: str = ""  # in what the members disagree about who they are
+    external_etcd: Finding | None = None  # how the API servers find the etcd that is not ours; None: it is ours
+    preparation: Upkeep = Upkeep()  # permissions and kubeadm's configuration, as the desired version wants them before anybody joins
+    addons: Upkeep = Upkeep()  # kube-proxy and CoreDNS
+    expiries: Upkeep = Upkeep()  # when the API servers' certificates expire, recorded for each replica
     deletion: Deletion | None = None
 
     def replica(self, name: str) -> Replica:

@@ -1,4 +1,4 @@
-"""The closed set of steps: everything that may ever be done to a control plane. Matched exhaustively by whoever acts."""
+"""The closed set of steps: everything that may ever be done to a control plane. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 class AddFinalizer:
     """Make sure that nothing of the control plane disappears before it was taken down in order."""
 
+    def __str__(self) -> str:
+        return "add the finalizer"
+
 
 @dataclass(frozen=True, slots=True)
 class EnsureCertificates:
@@ -16,12 +19,18 @@ class EnsureCertificates:
 
     purposes: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"generate certificate authorities: {', '.join(self.purposes)}"
+
 
 @dataclass(frozen=True, slots=True)
 class WriteKubeconfig:
     """Write the admin kubeconfig: the first one, or (`rotate`) the next one with the same server."""
 
     rotate: bool
+
+    def __str__(self) -> str:
+        return "renew the kubeconfig" if self.rotate else "write the kubeconfig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,10 @@ class CreateReplica:
     failure_domain: str
     initialize: bool
 
+    def __str__(self) -> str:
+        what = "create the first machine" if self.initialize else "create a machine"
+        return f"{what} in {self.failure_domain}" if self.failure_domain else what
+
 
 @dataclass(frozen=True, slots=True)
 class AbandonCreation:
@@ -38,12 +51,18 @@ class AbandonCreation:
 
     name: str
 
+    def __str__(self) -> str:
+        return f"take back the creation of {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteReplica:
     """Move leadership away from the replica if it holds it, then delete it; its member leaves when it waits at our hook."""
 
     replica: str
+
+    def __str__(self) -> str:
+        return f"delete {self.replica}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +72,91 @@ class RemoveMember:
     replica: str
     member: int
 
+    def __str__(self) -> str:
+        return f"remove etcd member {self.member:x} of {self.replica}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHook:
     """Let a Machine go that has no member to remove."""
 
     replica: str
+
+    def __str__(self) -> str:
+        return f"let {self.replica} go"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptReplicas:
+    """Become the owner of stand-alone control-plane Machines and of what belongs to them."""
+
+    replicas: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"adopt {', '.join(self.replicas)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStray:
+    """Remove a member that belongs to no replica from the ring."""
+
+    member: int
+
+    def __str__(self) -> str:
+        return f"remove etcd member {self.member:x}, which belongs to no machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Remediate:
+    """Replace a replica that failed: record that it is about to go, move leadership away, delete it, and leave upstream's record for its replacement."""
+
+    replica: str
+    retries: int
+
+    def __str__(self) -> str:
+        return f"replace {self.replica}, which failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRemediation:
+    """Finish the records of a remediation whose replica was deleted just before a crash."""
+
+    def __str__(self) -> str:
+        return "finish the record of a remediation"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRemediation:
+    """Clear the records of a remediation: its replacement exists, or none is wanted, or it never began and is not wanted any more."""
+
+    def __str__(self) -> str:
+        return "clear the record of a remediation"
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareWorkload:
+    """Give API servers and joining nodes of the desired version what they will read: permissions, then kubeadm's configuration."""
+
+    def __str__(self) -> str:
+        return "update permissions and kubeadm's configuration in the workload cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAddons:
+    """Bring kube-proxy and CoreDNS to what the desired version wants."""
+
+    def __str__(self) -> str:
+        return "update kube-proxy and CoreDNS"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiries:
+    """Ask these replicas' API servers for their certificates and record when they expire."""
+
+    replicas: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"record when the API server certificates of {', '.join(self.replicas)} expire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +165,16 @@ class DeleteAll:
 
     replicas: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"delete all machines: {', '.join(self.replicas)}"
+
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """Nothing is left: let the control plane object go."""
+
+    def __str__(self) -> str:
+        return "remove the finalizer"
 
 
 Step = (
@@ -82,6 +186,14 @@ Step = (
     | DeleteReplica
     | RemoveMember
     | ReleaseHook
+    | AdoptReplicas
+    | RemoveStray
+    | Remediate
+    | RecordRemediation
+    | ForgetRemediation
+    | PrepareWorkload
+    | UpdateAddons
+    | RecordExpiries
     | DeleteAll
     | RemoveFinalizer
 )
@@ -89,6 +201,6 @@ Step = (
 
 GROWS = frozenset({CreateReplica})
 """Steps that add to the control plane."""
-SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook})
+SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate})
 """Steps that take away from a control plane that is to live."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
