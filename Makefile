@@ -3,11 +3,11 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
 
-.PHONY: help run test programs manifests rules bench lint format clean
+.PHONY: help run test programs manifests rules bench bench-fleet lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
 run: programs ## A real control plane on this machine: three nodes, shown live until Ctrl-C
 	@$(RUN) quorate run
@@ -27,7 +27,10 @@ rules: .venv/ready ## docs/rules.md from the code
 	$(RUN) python -m quorate.core > docs/rules.md
 
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
-	$(RUN) python tests/bench
+	$(RUN) python tests/bench life
+
+bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
+	$(RUN) python tests/bench fleet
 
 lint: .venv/ready ## Formatting, lint, types and the contracts between rooms
 	$(RUN) ruff format --check .

@@ -1,4 +1,4 @@
-"""The command line of the bench."""
+"""The command line of the bench of one control plane's life."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _phases(_ctx: click.Context, _param: click.Parameter, value: str) -> list[fl
         raise click.BadParameter(str(error)) from None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(name="life", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="How often each provider runs at each phase duration.")
 @click.option(
     "--phases", default="2s,0s", show_default=True, callback=_phases, help="How long each of a machine's four phases takes, with commas."
@@ -52,7 +52,8 @@ def _phases(_ctx: click.Context, _param: click.Parameter, value: str) -> list[fl
 def bench(runs: int, phases: list[float], idle: float, output: Path | None, markdown: bool) -> None:
     """Measure upstream's control-plane provider and quorate, one after the other, on fresh local management clusters.
 
-    Each run creates a control plane of 3, scales it to 5 and back to 3, and deletes it. The raw numbers are written after every run.
+    Each run creates a control plane of 3, replaces failed machines, upgrades it, scales it to 5 and back to 3, and deletes it. The raw numbers are
+    written after every run.
     Ends with 0 also where a bar is not met: the table says so. Nothing else should run on the machine meanwhile.
     """
     started = datetime.now(UTC)

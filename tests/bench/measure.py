@@ -33,10 +33,15 @@ STEP_TIMEOUT = 600.0  # seconds; upstream's slowest step takes 82 on two idle co
 CALM = 30.0  # seconds before the idle time: the longest of upstream's polls, so that what the last step left behind is over
 
 CREATE, SCALE_UP, SCALE_DOWN, DELETE = "create 3", "scale 3 to 5", "scale 5 to 3", "delete"
-STEPS = (CREATE, SCALE_UP, SCALE_DOWN, DELETE)
+ROLLOUT_3, ROLLOUT_5 = "roll out to 3", "roll out to 5"
+REMEDIATE_1, REMEDIATE_2 = "remediate 1 of 3", "remediate 2 of 5 at once"
+STEPS = (CREATE, REMEDIATE_1, ROLLOUT_3, SCALE_UP, REMEDIATE_2, ROLLOUT_5, SCALE_DOWN, DELETE)
+VERSIONS = ("v1.35.4", "v1.36.1")  # that the control plane is upgraded to, first as 3 and then as 5; it is created with the demo's v1.34.4
+REMEDIATE_ANNOTATION = "cluster.x-k8s.io/remediate-machine"  # has a MachineHealthCheck fail the Machine at once
 
 Object = dict[str, Any]
 Say = Callable[[str], None]
+Done = Callable[[Object | None], Awaitable[bool]]
 
 
 def _resource(group: str, plural: str, kind: str) -> Resource[Object]:
@@ -52,6 +57,7 @@ KINDS = {
     for resource in (
         CLUSTERS,
         CONTROL_PLANES,
+        _resource("cluster.x-k8s.io", "machinehealthchecks", "MachineHealthCheck"),
         _resource(_INFRASTRUCTURE, "devclusters", "DevCluster"),
         _resource(_INFRASTRUCTURE, "devmachinetemplates", "DevMachineTemplate"),
     )
@@ -88,31 +94,39 @@ def settled(control_plane: Mapping[str, Any], replicas: int) -> bool:
     return counts == {replicas} and status.get("observedGeneration") == control_plane["metadata"]["generation"]
 
 
-async def until(client: Client, resource: Resource[Object], demo: DemoCluster, done: Callable[[Object | None], bool]) -> None:
+async def until(client: Client, resource: Resource[Object], demo: DemoCluster, done: Done) -> None:
     """Wait until `done` says yes of the object named like the cluster, None once it is gone. Raises TimeoutError after STEP_TIMEOUT."""
     selector = f"metadata.name={demo.name}"
     async with asyncio.timeout(STEP_TIMEOUT):
         while True:
             listing = await client.list(resource, demo.namespace, field_selector=selector)
-            if done(listing.items[0] if listing.items else None):
+            if await done(listing.items[0] if listing.items else None):
                 return
             events = client.watch(resource, demo.namespace, resource_version=listing.resource_version, field_selector=selector)
             async with aclosing(events):
                 async for event in events:
-                    if event.type != "BOOKMARK" and done(None if event.type == "DELETED" else event.object):
+                    if event.type != "BOOKMARK" and await done(None if event.type == "DELETED" else event.object):
                         return
 
 
 async def run(plan: Plan, folder: Path, say: Say) -> Run:
     """Make the run, in a folder that is emptied first. Raises NotSettled, naming the logs, and the LocalErrors of a local cluster that does not start."""
     load = os.getloadavg()[0]
-    async with running(folder, plan.provider.value, Options(say=say)) as cluster, _client(cluster) as client:
+    async with running(folder, plan.provider.value, Options(say=say)) as cluster, bench_client(cluster) as client:
         course = _Course(cluster, client, DemoCluster(phase_seconds=plan.phase_seconds), say)
-        observed = [await course.create(), await course.scale(SCALE_UP, 5), await course.scale(SCALE_DOWN, 3)]
+        observed = [
+            await course.create(),
+            await course.remediate(REMEDIATE_1, 1, of=3),
+            await course.roll_out(ROLLOUT_3, VERSIONS[0], 3),
+            await course.scale(SCALE_UP, 5),
+            await course.remediate(REMEDIATE_2, 2, of=5),
+            await course.roll_out(ROLLOUT_5, VERSIONS[1], 5),
+            await course.scale(SCALE_DOWN, 3),
+        ]
         idle = await course.idle(plan.idle) if plan.idle else None
         observed.append(await course.delete())
         requests = await asyncio.to_thread(audit.read, cluster.audit_log)
-        trace = await asyncio.to_thread(_trace, cluster.folder.log("quorate-manager"))
+        trace = await asyncio.to_thread(own_trace, cluster.folder.log("quorate-manager"))
     agent, steps = plan.provider.agent, [_step(requests, plan.provider, each) for each in observed]
     reactions = [
         seconds for each in _stretches(observed) for seconds in audit.reactions(audit.between(requests, each.begin, each.end), agent)
@@ -120,7 +134,7 @@ async def run(plan: Plan, folder: Path, say: Say) -> Run:
     return Run(plan.provider, plan.phase_seconds, plan.number, load, steps, reactions, _idle(requests, plan.provider, idle), trace)
 
 
-def _trace(log: Path) -> list[float]:
+def own_trace(log: Path) -> list[float]:
     """The reactions that quorate's manager wrote into its log; nothing for another provider."""
     if not log.exists():
         return []
@@ -129,7 +143,7 @@ def _trace(log: Path) -> list[float]:
 
 
 @asynccontextmanager
-async def _client(cluster: LocalCluster) -> AsyncIterator[Client]:
+async def bench_client(cluster: LocalCluster) -> AsyncIterator[Client]:
     client = connect(kubeconfig.load(str(cluster.kubeconfig)), user_agent=USER_AGENT)
     try:
         yield client
@@ -147,25 +161,51 @@ class _Course:
         return await self._observe(CREATE, self._create_objects, CONTROL_PLANES, partial(_has, 3))
 
     async def scale(self, name: str, replicas: int) -> _Observed:
-        ask = partial(self._client.merge_patch, CONTROL_PLANES, self._demo.name, {"spec": {"replicas": replicas}}, self._demo.namespace)
-        return await self._observe(name, ask, CONTROL_PLANES, partial(_has, replicas))
+        return await self._observe(name, partial(self._edit, {"replicas": replicas}), CONTROL_PLANES, partial(_has, replicas))
+
+    async def roll_out(self, name: str, version: str, replicas: int) -> _Observed:
+        """Over when no Machine of another version is left."""
+
+        async def done(item: Object | None) -> bool:
+            return await _has(replicas, item) and {machine["spec"]["version"] for machine in await self._machines()} == {version}
+
+        return await self._observe(name, partial(self._edit, {"version": version}), CONTROL_PLANES, done)
+
+    async def remediate(self, name: str, number: int, *, of: int) -> _Observed:
+        """Have a MachineHealthCheck fail the oldest Machines; over when they are gone and replaced."""
+        oldest = sorted(await self._machines(), key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+        failed = {machine["metadata"]["name"] for machine in oldest[:number]}
+        mark = {"metadata": {"annotations": {REMEDIATE_ANNOTATION: ""}}}
+
+        async def ask() -> None:
+            for machine in sorted(failed):
+                await self._client.merge_patch(MACHINES, machine, mark, self._demo.namespace)
+
+        async def done(item: Object | None) -> bool:
+            return await _has(of, item) and failed.isdisjoint(machine["metadata"]["name"] for machine in await self._machines())
+
+        return await self._observe(name, ask, CONTROL_PLANES, done)
 
     async def delete(self) -> _Observed:
         ask = partial(self._client.delete, CLUSTERS, self._demo.name, self._demo.namespace)
-        return await self._observe(DELETE, ask, CLUSTERS, lambda item: item is None)
+        return await self._observe(DELETE, ask, CLUSTERS, _gone)
 
     async def idle(self, seconds: float) -> _Observed:
         """Let the cluster come to rest, then measure while nothing is asked for."""
         await asyncio.sleep(CALM)
-        return await self._observe("idle", partial(asyncio.sleep, seconds), CONTROL_PLANES, lambda _: True)
+        return await self._observe("idle", partial(asyncio.sleep, seconds), CONTROL_PLANES, _exists)
 
     async def _create_objects(self) -> None:
-        for item in self._demo.objects():
+        for item in (*self._demo.objects(), self._demo.health_check()):
             await self._client.create(KINDS[item["kind"]], item, self._demo.namespace)
 
-    async def _observe(
-        self, name: str, ask: Callable[[], Awaitable[object]], resource: Resource[Object], done: Callable[[Object | None], bool]
-    ) -> _Observed:
+    async def _edit(self, spec: Object) -> None:
+        await self._client.merge_patch(CONTROL_PLANES, self._demo.name, {"spec": spec}, self._demo.namespace)
+
+    async def _machines(self) -> list[Object]:
+        return (await self._client.list(MACHINES, self._demo.namespace)).items
+
+    async def _observe(self, name: str, ask: Callable[[], Awaitable[object]], resource: Resource[Object], done: Done) -> _Observed:
         clock = asyncio.get_running_loop().time
         before, begin, began = self._usage(), datetime.now(UTC), clock()
         try:
@@ -175,8 +215,7 @@ class _Course:
             raise NotSettled(self._stalled(name)) from None
         seconds, end, after = clock() - began, datetime.now(UTC), self._usage()
         self._say(f"{name}: {seconds:.1f} s, {after.cpu_seconds - before.cpu_seconds:.2f} CPU s")
-        machines = (await self._client.list(MACHINES, self._demo.namespace)).items
-        return _Observed(name, Interval(begin, end), seconds, before, after, machines)
+        return _Observed(name, Interval(begin, end), seconds, before, after, await self._machines())
 
     def _usage(self) -> Usage:
         return self._cluster.usage(self._cluster.provider)
@@ -187,8 +226,16 @@ class _Course:
         return f"{name} did not end within {STEP_TIMEOUT:.0f} s{f' (ended: {ended})' if ended else ''}: see {log}"
 
 
-def _has(replicas: int, control_plane: Object | None) -> bool:
+async def _has(replicas: int, control_plane: Object | None) -> bool:
     return control_plane is not None and settled(control_plane, replicas)
+
+
+async def _gone(item: Object | None) -> bool:
+    return item is None
+
+
+async def _exists(item: Object | None) -> bool:
+    return item is not None
 
 
 def _stretches(observed: Sequence[_Observed]) -> list[Interval]:

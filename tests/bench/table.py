@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.bench import audit
-from tests.bench.measure import CREATE, DELETE, SCALE_DOWN, SCALE_UP, STEPS
+from tests.bench.measure import CREATE, DELETE, REMEDIATE_1, REMEDIATE_2, ROLLOUT_3, ROLLOUT_5, SCALE_DOWN, SCALE_UP, STEPS
 from tests.bench.results import Idle, Provider, Run
 
-SECONDS_BARS = {CREATE: 0.9, SCALE_UP: 0.9, SCALE_DOWN: 0.75, DELETE: 1.1}
-CPU_BAR, MEMORY_BAR, WRITES_BAR = 1.1, 1.0, 0.5
+SECONDS_BARS = {
+    CREATE: 0.9,
+    REMEDIATE_1: 0.85,
+    ROLLOUT_3: 0.75,
+    SCALE_UP: 0.9,
+    REMEDIATE_2: 0.85,
+    ROLLOUT_5: 0.75,
+    SCALE_DOWN: 0.75,
+    DELETE: 1.1,
+}
+CPU_BAR, MEMORY_BAR, WRITES_BAR = 0.9, 1.0, 0.5
 IDLE_CPU_BAR = 0.5  # seconds in IDLE_SECONDS
 IDLE_SECONDS = 600.0
 TRACE_BAR = 500.0  # milliseconds
@@ -131,14 +140,18 @@ def idle_rows(runs: Sequence[Run]) -> list[Row]:
 
 def render(runs: Sequence[Run], *, markdown: bool = False) -> str:
     """The tables of all phase durations and of the idle time."""
-    draw = _markdown if markdown else _plain
     tables = []
     for phase_seconds in phases(runs):
         numbers = [run.number for run in runs if run.phase_seconds == phase_seconds]
         tables.append((f"Machines of {phase_seconds:g} s a phase, medians of {max(numbers)}", rows(runs, phase_seconds)))
     if idle := idle_rows(runs):
         tables.append(("Idle, with one cluster of 3", idle))
-    return "\n\n".join([*(draw(title, found) for title, found in tables), NOTE]) + "\n"
+    return "\n\n".join([*(draw(title, found, markdown=markdown) for title, found in tables), NOTE]) + "\n"
+
+
+def draw(title: str, found: Sequence[Row], *, markdown: bool) -> str:
+    """One table under its title."""
+    return _markdown(title, found) if markdown else _plain(title, found)
 
 
 class _Figures:

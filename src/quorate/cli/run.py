@@ -115,7 +115,7 @@ async def create(client: Client, demo: DemoCluster) -> None:
     from quorate.clusterapi.foreign import pluralize
     from quorate.kubernetes.resource import Resource
 
-    for item in demo.objects():
+    for item in (*demo.objects(), demo.health_check()):
         group, _, version = item["apiVersion"].partition("/")
         resource: Resource[dict[str, Any]] = Resource(group, version, pluralize(item["kind"]), item["kind"], dict)
         await client.create(resource, item, demo.namespace, field_manager="quorate-run")

@@ -31,6 +31,16 @@ class DemoCluster:
         """Cluster, DevCluster, DevMachineTemplate and KubeadmControlPlane, in an order in which they may be created."""
         return [self._cluster(), self._dev_cluster(), self._dev_machine_template(), self._control_plane()]
 
+    def health_check(self) -> Object:
+        """A MachineHealthCheck for the control plane: it fails Machines whose Node is not ready for five minutes, and those annotated `remediate-machine`."""
+        conditions = [{"type": "Ready", "status": status, "timeoutSeconds": 300} for status in ("Unknown", "False")]
+        spec = {
+            "clusterName": self.name,
+            "selector": {"matchLabels": {"cluster.x-k8s.io/control-plane": ""}},
+            "checks": {"nodeStartupTimeoutSeconds": 0, "unhealthyNodeConditions": conditions},
+        }
+        return {"apiVersion": _CORE, "kind": "MachineHealthCheck", "metadata": self._metadata(), "spec": spec}
+
     def manifests(self) -> str:
         """The objects as YAML documents."""
         return yaml.safe_dump_all(self.objects(), sort_keys=False)
