@@ -143,6 +143,11 @@ async def test_a_pod_has_its_service_account(tmp_path: Path, monkeypatch: pytest
     assert (config.server, config.authority, config.namespace) == (server, b"ca", "quorate-system")
     assert config.credentials is not None
     assert await config.credentials.token() == "t"
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "")
+    assert kubeconfig.in_cluster(tmp_path / "account").proxy_url == "http://proxy:3128"
+    monkeypatch.setenv("NO_PROXY", host)
+    assert kubeconfig.in_cluster(tmp_path / "account").proxy_url == ""
 
 
 def test_outside_a_pod_there_is_no_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

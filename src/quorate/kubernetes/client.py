@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -73,7 +74,28 @@ def connect(
     on_request: OnRequest = lambda *_: None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done."""
-    return Client(config, user_agent=user_agent, bucket=TokenBucket(qps, burst), timeout=timeout, on_request=on_request)
+    bucket = TokenBucket(qps, burst)
+    return Client(config, Transport(config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request))
+
+
+class Carrier(Protocol):
+    """What carries requests to one API server and raises its errors: `quorate.kubernetes.transport.Transport` says how each call behaves."""
+
+    async def send(self, request: Request) -> bytes:
+        """The answer to one request."""
+        ...
+
+    def stream(self, path: str, doing: str, inactivity: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The answer to a GET, piece by piece."""
+        ...
+
+    async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
 
 
 class Client:
@@ -83,9 +105,9 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, *, user_agent: str, bucket: TokenBucket, timeout: float, on_request: OnRequest) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier) -> None:
         self.config = config
-        self._transport = Transport(config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request)
+        self._transport = transport
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:

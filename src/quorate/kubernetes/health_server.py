@@ -1,13 +1,16 @@
-"""The two plain HTTP servers a manager offers: health probes, and metrics."""
+"""The two small HTTP servers a manager offers: health probes, and metrics."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from quorate.kubernetes.gatekeeper import Gatekeeper
 from quorate.kubernetes.webserver import Running, parse_address
 
 HealthCheck = Callable[[], str]  # "" while all is well, else what is wrong, in words
@@ -39,29 +42,41 @@ class HealthServer:
         return web.Response(status=500, text="".join(f"[-]{name} failed: {failure}\n" for name, failure in failures.items()))
 
 
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What stands between metrics and strangers."""
+
+    tls: ssl.SSLContext
+    gatekeeper: Gatekeeper
+
+
 class DiagnosticsServer:
     """Answers `/metrics` on `address` (upstream's flag `diagnostics-address`) with everything in `registry`.
 
-    Upstream protects this with TLS and the API server's own authorization unless told otherwise. That is not built yet, and serving metrics unprotected is
-    not what the flag's default promises: without `insecure`, ValueError.
+    With `protection` over TLS, and only to those whom the gatekeeper lets pass; without it over plain HTTP to everybody.
     """
 
-    def __init__(self, address: str, registry: CollectorRegistry, *, insecure: bool) -> None:
-        if not insecure:
-            raise ValueError(
-                f"metrics on {address} can only be served without TLS and authorization so far: pass --insecure-diagnostics to agree to that"
-            )
+    def __init__(self, address: str, registry: CollectorRegistry, protection: Protection | None) -> None:
         parse_address(address)
         self.state = Running()
         self._address = address
         self._registry = registry
+        self._protection = protection
 
     async def run(self) -> None:
         """Serve until cancelled."""
         application = web.Application()
         application.add_routes([web.get("/metrics", self._metrics)])
-        async with self.state.listening(application, self._address):
-            await asyncio.Event().wait()
+        try:
+            async with self.state.listening(application, self._address, self._protection.tls if self._protection else None):
+                await asyncio.Event().wait()
+        finally:
+            if self._protection:
+                await self._protection.gatekeeper.close()
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self._protection:
+            answer = await self._protection.gatekeeper.judge(request.headers.get("Authorization", ""), request.method, request.path)
+            if answer.status != web.HTTPOk.status_code:
+                return web.Response(status=answer.status, text=answer.text)
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

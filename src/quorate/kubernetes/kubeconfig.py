@@ -17,6 +17,7 @@ import yaml
 
 from quorate.kubernetes.auth import ExecPlugin, FileToken, StaticToken
 from quorate.kubernetes.config import ConfigError, Credentials, RestConfig
+from quorate.kubernetes.proxy import proxy_for
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -67,6 +68,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> RestConfig:
         server=server,
         authority=_read(folder / "ca.crt"),
         credentials=FileToken(folder / "token"),
+        proxy_url=proxy_for(server, os.environ),
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
 
@@ -117,8 +119,11 @@ def _with_authority(cluster: Named, source: str, folder: Path) -> Named:
 
 
 def _proxy_url(cluster: Named, source: str) -> str:
+    """The cluster's own proxy, or else the environment's for its server."""
     url: str = cluster.get("proxy-url") or ""
-    if url and urlsplit(url).scheme not in ("http", "https"):
+    if not url:
+        return proxy_for(cluster["server"], os.environ)
+    if urlsplit(url).scheme not in ("http", "https"):
         raise ConfigError(f"{source}: the proxy-url of {cluster['server']} is not supported; use an http or https proxy")
     return url
 

@@ -42,17 +42,30 @@ class Backoff:
 
 
 class TokenBucket:
-    """An overall limit on retries: `burst` at once, then `rate` a second. It never refuses, it tells how long to wait."""
+    """An overall limit: `burst` at once, then `rate` a second. It never refuses: it tells how long to wait, or waits."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
         self._tokens, self._updated = float(burst), -math.inf
+        self._turns = asyncio.Lock()
 
     def reserve(self, now: float) -> float:
         """Take one token and return the seconds until it is there."""
-        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._rate) - 1
-        self._updated = now
+        self._fill(now)
+        self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)
+
+    async def take(self) -> None:
+        """Wait for one token, in order of asking, and take it. Who is cancelled meanwhile has taken none: it keeps nobody else waiting."""
+        async with self._turns:
+            self._fill(_now())
+            if self._tokens < 1:
+                await asyncio.sleep((1 - self._tokens) / self._rate)
+            self.reserve(_now())
+
+    def _fill(self, now: float) -> None:
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._rate)
+        self._updated = now
 
 
 class WorkQueue(Generic[K]):

@@ -1,4 +1,4 @@
-"""TLS toward an API server: its own authority, and a client certificate from memory."""
+"""TLS toward an API server, by its own authority and with a client certificate from memory, and TLS of a server of ours, from memory too."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def client_context(*, authority: bytes, certificate: bytes = b"", key: bytes = b
     return context
 
 
+def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """A context that serves with the certificate and its key (PEM), and asks nobody for theirs. Raises ValueError where the two do not fit."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _present(context, certificate, key)
+    return context
+
+
 def _trust(context: ssl.SSLContext, authority: bytes) -> None:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))
@@ -35,11 +43,11 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
 
 def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     # OpenSSL's binding takes files only. This one is in memory: whenever the process dies, no key is left on a disk.
-    descriptor = os.memfd_create("quorate-client", os.MFD_CLOEXEC)
+    descriptor = os.memfd_create("quorate-pair", os.MFD_CLOEXEC)
     with os.fdopen(descriptor, "wb") as pair:
         pair.write(certificate.rstrip() + b"\n" + key)
         pair.flush()
         try:
             context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")  # or OpenSSL asks at the terminal for an encrypted key's
         except ssl.SSLError as error:
-            raise ValueError(f"the client certificate and key do not make a pair: {error}") from error
+            raise ValueError(f"the certificate and the key do not make a pair: {error}") from error

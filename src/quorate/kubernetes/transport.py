@@ -163,17 +163,14 @@ class Transport:
         """Attempt something, and once more where the server refuses the credentials and there are others."""
         identity = await self._identity()
         try:
-            await self._turn()
+            await self._bucket.take()
             return await attempt(identity)
         except Unauthorized:
             renewed = await self._renewed(identity)
             if renewed == identity:
                 raise
-        await self._turn()
+        await self._bucket.take()
         return await attempt(renewed)
-
-    async def _turn(self) -> None:
-        await asyncio.sleep(self._bucket.reserve(asyncio.get_running_loop().time()))
 
     async def _identity(self) -> _Identity:
         credentials = self._config.credentials

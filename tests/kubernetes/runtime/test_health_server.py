@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer
+from quorate.kubernetes.gatekeeper import Answer
+from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer, Protection
 from quorate.kubernetes.metrics import Metrics
+from quorate.kubernetes.tls import client_context, server_context
 from quorate.kubernetes.webserver import parse_address
 
 LOCAL = "127.0.0.1:0"
@@ -49,16 +52,42 @@ async def test_metrics_are_served_from_the_registry_given() -> None:
     metrics = Metrics(registry)
     metrics.controller("kubeadmcontrolplane", 100)
     metrics.request("GET", "api.example.com", "200")
-    async with running(DiagnosticsServer(LOCAL, registry, insecure=True)) as url:
+    async with running(DiagnosticsServer(LOCAL, registry, None)) as url:
         status, text = await get(f"{url}/metrics")
     assert status == 200
     assert 'controller_runtime_max_concurrent_reconciles{controller="kubeadmcontrolplane"} 100.0' in text
     assert 'rest_client_requests_total{code="200",host="api.example.com",method="GET"} 1.0' in text
 
 
-async def test_metrics_without_protection_must_be_asked_for() -> None:
-    with pytest.raises(ValueError, match="pass --insecure-diagnostics"):
-        DiagnosticsServer(LOCAL, CollectorRegistry(), insecure=False)
+class Doorman:
+    """Knows one token, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.closed = False
+
+    async def judge(self, authorization: str, method: str, path: str) -> Answer:
+        self.asked.append((authorization, method, path))
+        return Answer(200) if authorization == "Bearer good" else Answer(401, "Unauthorized")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_protected_metrics_are_served_over_tls_to_those_who_may_read_them(certificates: Any) -> None:
+    pair, doorman = certificates.server(ip_addresses=("127.0.0.1",)), Doorman()
+    server = DiagnosticsServer(LOCAL, CollectorRegistry(), Protection(server_context(pair.certificate, pair.key), cast("Any", doorman)))
+    trusting = client_context(authority=certificates.authority.certificate)
+    async with running(server) as plain, aiohttp.ClientSession() as session:
+        url = plain.replace("http", "https") + "/metrics"
+        async with session.get(url, ssl=trusting) as answer:
+            assert (answer.status, await answer.text()) == (401, "Unauthorized")
+        async with session.get(url, ssl=trusting, headers={"Authorization": "Bearer good"}) as answer:
+            assert answer.status == 200
+        with pytest.raises(aiohttp.ClientError):
+            await get(f"{plain}/metrics")
+    assert doorman.asked == [("", "GET", "/metrics"), ("Bearer good", "GET", "/metrics")]
+    assert doorman.closed
 
 
 async def test_a_taken_port_is_an_error_that_names_it() -> None:

@@ -111,6 +111,32 @@ def test_the_token_bucket_fills_up_again_and_never_beyond_its_burst() -> None:
     assert [bucket.reserve(1000), bucket.reserve(1000), bucket.reserve(1000)] == [0, 0, 1]
 
 
+async def test_tokens_are_handed_out_in_order_at_the_rate_after_the_burst() -> None:
+    bucket, loop = TokenBucket(rate=2.0, burst=2), asyncio.get_running_loop()
+    taken: list[tuple[int, float]] = []
+
+    async def ask(number: int) -> None:
+        await bucket.take()
+        taken.append((number, loop.time()))
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(5):
+            tasks.create_task(ask(number))
+    assert taken == [(0, 0), (1, 0), (2, 0.5), (3, 1.0), (4, 1.5)]
+
+
+async def test_who_gives_up_while_waiting_for_a_token_keeps_nobody_else_waiting() -> None:
+    bucket, loop = TokenBucket(rate=1.0, burst=1), asyncio.get_running_loop()
+    await bucket.take()
+    async with asyncio.TaskGroup() as tasks:
+        impatient = [tasks.create_task(bucket.take()) for _ in range(100)]
+        await asyncio.sleep(0.5)
+        for task in impatient:
+            task.cancel()
+    await bucket.take()
+    assert loop.time() == 1.0
+
+
 @given(st.integers(0, 10_000), st.floats(0, 1), st.integers())
 def test_jitter_never_exceeds_the_cap_and_never_takes_more_than_its_share(failures: int, jitter: float, seed: int) -> None:
     delay = Backoff(0.005, 1000.0, Random(seed), jitter=jitter).delay(failures)
