@@ -95,7 +95,7 @@ def test_the_dependable_ring_keeps_the_leader(build: Build) -> None:
 
 @pytest.mark.parametrize("health", [Health.BAD, Health.UNKNOWN])
 def test_components_that_are_not_good_are_named_each(build: Build, health: Health) -> None:
-    components, members = checks.components_healthy((build.replica(1), build.ill(2, health)), etcd_managed=True)
+    components, members = checks.components_healthy(build.three(), (build.replica(1), build.ill(2, health)))
     assert components.outcome is Outcome.FAIL
     assert components.evidence.count("cp-2: ") == 4
     assert f"cp-2: SchedulerPodHealthy is {health.value}" in components.evidence
@@ -104,17 +104,18 @@ def test_components_that_are_not_good_are_named_each(build: Build, health: Healt
 
 def test_an_ill_member_counts_only_where_etcd_is_managed(build: Build) -> None:
     replica = build.replica(1, member_findings=(("EtcdMemberHealthy", Finding(Health.BAD, "AlarmRaised")),))
-    assert checks.components_healthy((replica,), etcd_managed=True)[1].evidence == "cp-1: EtcdMemberHealthy AlarmRaised"
-    assert all(check.passed for check in checks.components_healthy((replica,), etcd_managed=False))
+    assert checks.components_healthy(build.three(), (replica,))[1].evidence == "cp-1: EtcdMemberHealthy AlarmRaised"
+    external = build.three(desired=build.desired(3, etcd_managed=False))
+    assert all(check.passed for check in checks.components_healthy(external, (replica,)))
 
 
 def test_a_replica_without_a_node_fails_both(build: Build) -> None:
-    both = checks.components_healthy((build.joining(1),), etcd_managed=True)
+    both = checks.components_healthy(build.three(), (build.joining(1),))
     assert [(check.outcome, check.evidence) for check in both] == [(Outcome.FAIL, "cp-1 has no Node yet")] * 2
 
 
 def test_a_replica_of_which_nothing_is_known_is_not_well(build: Build) -> None:
-    components, _ = checks.components_healthy((build.replica(1, component_findings=()),), etcd_managed=True)
+    components, _ = checks.components_healthy(build.three(), (build.replica(1, component_findings=()),))
     assert components.evidence == "cp-1 has not been looked at yet"
 
 
@@ -140,3 +141,21 @@ def test_one_that_is_leaving_too_still_serves_and_one_that_vanishes_does_not(bui
 def test_neither_a_nodeless_nor_an_unseen_replica_serves(build: Build) -> None:
     control_plane = build.control_plane(build.leaving(1), build.joining(2), build.replica(3, component_findings=()))
     assert not checks.another_serves(control_plane, control_plane.replica("cp-1")).passed
+
+
+@pytest.mark.parametrize(
+    ("health", "outcome"), [(Health.GOOD, Outcome.PASS), (Health.BAD, Outcome.FAIL), (Health.UNKNOWN, Outcome.UNKNOWN)]
+)
+def test_an_external_etcd_is_as_well_as_the_api_servers_find_it(build: Build, health: Health, outcome: Outcome) -> None:
+    found = Finding(health, "Readyz", "cp-1: etcd failed")
+    external = build.three(desired=build.desired(3, etcd_managed=False), external_etcd=found)
+    check = checks.components_healthy(external, external.staying)[1]
+    assert (check.name, check.outcome, check.evidence) == (checks.MEMBERS_HEALTHY, outcome, "external etcd: cp-1: etcd failed")
+
+
+def test_somebody_serves_where_one_is_well_and_not_vanishing(build: Build) -> None:
+    one = build.control_plane(build.ill(1), build.leaving(2), build.vanishing(3))
+    none = build.control_plane(build.ill(1), build.joining(2), build.vanishing(3))
+    assert checks.somebody_serves(one).evidence == "cp-2 serves with every component healthy"
+    assert not checks.somebody_serves(none).passed
+    assert checks.somebody_serves(none).remedy

@@ -23,6 +23,10 @@ def test_an_initialized_cluster_without_machines_is_never_founded_again(build: B
     assert "Restore an etcd snapshot" in opinion.checks[0].remedy
 
 
+def test_nothing_is_founded_where_no_replica_is_wanted(build: Build) -> None:
+    assert initialize(build.control_plane(initialized=False, desired=0), build.noon) == NOTHING
+
+
 def test_with_any_replica_there_is_nothing_to_found(build: Build) -> None:
     for replica in (build.joining(1), build.leaving(1), build.vanishing(1)):
         assert initialize(build.control_plane(replica, initialized=False), build.noon) == NOTHING

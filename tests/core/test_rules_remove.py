@@ -12,9 +12,9 @@ from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import decide
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion
-from quorate.core.rules.remove import AT_HOOK, release_the_leaving
+from quorate.core.ring import Ring
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK, BEFORE_INITIALIZATION, release_the_leaving
 from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember
-from quorate.core.versions import Version
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -27,6 +27,14 @@ def refusals(opinion: Opinion) -> list[str]:
     assert opinion.step is None
     assert opinion.bars == BARRED
     return [check.evidence for check in opinion.checks if not check.passed]
+
+
+def last_one(opinion: Opinion) -> str:
+    """Why the only one is held, of an opinion that lets its replacement join."""
+    assert opinion.step is None
+    assert opinion.bars == frozenset({DeleteReplica})
+    assert opinion.checks[-1].name == ANOTHER_HOLDS_THE_DATA
+    return opinion.checks[-1].evidence
 
 
 def test_nobody_leaves_and_nothing_is_said(build: Build) -> None:
@@ -50,10 +58,10 @@ def test_row_22_one_that_is_still_drained_is_waited_for(build: Build) -> None:
     assert refusals(opinion) == ["cp-1 is being drained, or waits for volumes or other hooks"]
 
 
-@pytest.mark.parametrize(("version", "waits"), [("v1.30.9", False), ("v1.31.0-alpha.1", True), ("v1.31.0", True), ("v1.34.4", True)])
-def test_row_22_other_hooks_go_first_from_1_31(build: Build, version: str, waits: bool) -> None:
-    desired = build.desired(3, version=Version.parse(version))
-    control_plane = build.control_plane(build.leaving(1, other_hooks=("backup",)), build.replica(2), build.replica(3), desired=desired)
+@pytest.mark.parametrize(("version", "waits"), [("v1.30.9", False), ("v1.31.0-alpha.1", True), ("v1.31.0", True), ("", True)])
+def test_row_22_other_hooks_go_first_from_1_31_by_the_machines_own_version(build: Build, version: str, waits: bool) -> None:
+    leaving = build.leaving(1, other_hooks=("backup",), version=version)
+    control_plane = build.control_plane(leaving, build.replica(2), build.replica(3))
     opinion = release_the_leaving(control_plane, build.noon)
     if waits:
         assert refusals(opinion) == ["cp-1 waits for other hooks first: backup"]
@@ -61,15 +69,47 @@ def test_row_22_other_hooks_go_first_from_1_31(build: Build, version: str, waits
         assert opinion.step == RemoveMember("cp-1", 1)
 
 
-def test_row_23_the_only_machine_is_held_with_a_condition_where_upstream_lets_it_go(build: Build) -> None:
+def test_row_23_the_only_machine_is_held_until_its_replacement_has_joined_where_upstream_lets_it_go(build: Build) -> None:
     opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=1), build.noon)
-    assert refusals(opinion) == ["cp-1 is the only control plane left: its etcd data would be lost"]
+    assert last_one(opinion) == "cp-1 is the only control plane left: its etcd data would be lost"
+    assert not opinion.checks[-1].remedy
+
+
+def test_row_23_with_no_room_for_a_replacement_somebody_has_to_decide(build: Build) -> None:
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=build.desired(1, max_surge=0)), build.noon)
+    last_one(opinion)
     assert opinion.checks[-1].remedy
 
 
 def test_row_23_one_that_is_gone_in_all_but_name_is_no_second_machine(build: Build) -> None:
     opinion = release_the_leaving(build.control_plane(build.leaving(1), build.vanishing(2, member=Absent())), build.noon)
-    assert refusals(opinion) == ["cp-1 is the only control plane left: its etcd data would be lost"]
+    last_one(opinion)
+
+
+def test_row_23_with_external_etcd_the_last_that_serves_is_held_too(build: Build) -> None:
+    external = build.control_plane(build.leaving(1), desired=build.desired(3, etcd_managed=False), ring=Unknown("external"))
+    assert "nobody would serve" in last_one(release_the_leaving(external, build.noon))
+
+
+def test_the_only_machine_gets_its_replacement_first_and_leaves_once_that_votes_and_serves(build: Build) -> None:
+    alone = build.control_plane(build.leaving(1), desired=1)
+    assert decide(alone, build.noon).step == CreateReplica("", initialize=False)
+    joining = build.control_plane(build.leaving(1), build.joining(2, member=2), desired=1, ring="gG")
+    assert decide(joining, build.noon).step is None
+    joined = build.control_plane(build.leaving(1), build.replica(2), desired=1)
+    assert decide(joined, build.noon).step == RemoveMember("cp-1", 1)
+
+
+def test_the_last_voter_of_ours_is_held_beside_a_voter_that_is_nobodys(build: Build) -> None:
+    replicas = build.leaving(1), build.joining(2)
+    opinion = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
+    assert refusals(opinion) == ["no replica other than cp-1 has a voting member: its etcd data would be lost"]
+
+
+def test_the_last_voter_of_ours_is_held_where_the_other_s_member_is_not_known(build: Build) -> None:
+    replicas = build.leaving(1), build.replica(2, member=Unknown("two members have its address"))
+    opinion = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
+    assert refusals(opinion) == ["cannot tell whether a replica other than cp-1 has a voting member"]
 
 
 @pytest.mark.parametrize("member", [1, Absent(), Unknown("never dialled")])
@@ -77,7 +117,12 @@ def test_before_initialization_a_failed_first_machine_goes_by_a_named_exemption(
     control_plane = build.control_plane(build.leaving(1, member=member), initialized=False, ring=Unknown("no cluster yet"))
     opinion = release_the_leaving(control_plane, build.noon)
     assert opinion.step == ReleaseHook("cp-1")
-    assert "exempt before initialization" in [check.name for check in opinion.checks]
+    assert BEFORE_INITIALIZATION in [check.name for check in opinion.checks]
+
+
+def test_several_replicas_of_a_cluster_that_was_never_initialized_are_not_believed(build: Build) -> None:
+    control_plane = build.control_plane(build.leaving(1), build.replica(2), initialized=False, ring=Unknown("no cluster yet"))
+    assert "cp-1 is not the only one" in refusals(release_the_leaving(control_plane, build.noon))[0]
 
 
 def test_row_24_no_member_goes_while_no_other_control_plane_serves(build: Build) -> None:
@@ -181,6 +226,31 @@ def test_three_of_five_deleted_at_once_all_go_where_upstream_deadlocks(build: Bu
 
 def test_of_all_deleted_at_once_the_last_one_is_kept(build: Build) -> None:
     assert removed(build.control_plane(*(build.leaving(number) for number in (1, 2, 3))), build) == ["cp-1", "cp-2"]
+
+
+def test_all_three_deleted_the_last_is_joined_by_a_replacement(build: Build) -> None:
+    left = build.control_plane(build.leaving(3), build.vanishing(2, member=Absent()))
+    assert decide(left, build.noon).step == CreateReplica("", initialize=False)
+
+
+@pytest.mark.parametrize(("ring", "leaves"), [("ggG", True), ("gggG", True), ("gbG", False), ("gg-", False), ("gggg-", True)])
+def test_s2_a_voter_leaves_beside_one_that_joins_only_where_quorum_holds_without_that_one(build: Build, ring: str, leaves: bool) -> None:
+    others = [build.replica(number) for number in range(2, len(ring) + 1)]
+    opinion = release_the_leaving(build.control_plane(build.leaving(1), *others, ring=ring), build.noon)
+    assert opinion.step == (RemoveMember("cp-1", 1) if leaves else None)
+
+
+@pytest.mark.parametrize("ring", ["Ggg", "-gg", "Bgg"])
+def test_s2_the_one_that_joins_may_itself_leave(build: Build, ring: str) -> None:
+    control_plane = build.control_plane(build.leaving(1), build.replica(2), build.replica(3), ring=ring)
+    assert release_the_leaving(control_plane, build.noon).step == RemoveMember("cp-1", 1)
+
+
+@pytest.mark.parametrize("leader", [1, None])
+def test_the_hook_waits_for_no_leader_that_could_take_over(build: Build, leader: int | None) -> None:
+    ring = Ring(build.ring("ggg").members, leader)
+    control_plane = build.control_plane(build.leaving(1), build.replica(2), build.replica(3), ring=ring)
+    assert release_the_leaving(control_plane, build.noon).step == RemoveMember("cp-1", 1)
 
 
 def test_nothing_joins_and_nothing_else_goes_while_one_cannot_leave(build: Build) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.versions import Version, minor_distance, parse_or_none
+from quorate.core.versions import Version, minor_distance, parse_or_none, within_one_minor
 
 PRECEDENCE = (  # semantic versioning 2.0.0, item 11
     "1.0.0-alpha",
@@ -95,6 +95,14 @@ def test_a_version_is_no_text() -> None:
 )
 def test_minors_apart(first: str, second: str, distance: int | None) -> None:
     assert minor_distance(Version.parse(first), Version.parse(second)) == distance
+
+
+@pytest.mark.parametrize(
+    ("other", "within"),
+    [("v1.33.0", True), ("v1.34.9", True), ("v1.35.0-rc.0", True), ("v1.36.0", False), ("v1.32.9", False), ("v2.34.0", False)],
+)
+def test_one_minor_up_or_down_runs_beside_it_and_another_major_does_not(other: str, within: bool) -> None:
+    assert within_one_minor(Version.parse("v1.34.4"), Version.parse(other)) is within
 
 
 @given(TEXTS, TEXTS, TEXTS)

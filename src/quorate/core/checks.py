@@ -62,6 +62,9 @@ TOPOLOGY = "the topology's version has arrived"
 ROOM = "there is room for one more replica"
 HOOK_HELD = "the Machine will wait at our hook"
 TEMPLATE = "the infrastructure template exists"
+INITIALIZED = "the cluster is initialized"
+VERSION_NEAR = "the version is at most one minor away from every one that runs"
+VERSION_NOT_BELOW = "the version is not below every one that runs"
 
 EXTERNAL = "etcd is external: its members are not ours to count"
 _RESTORE = "Restore the failed members (or restore etcd from a snapshot if the majority is lost), then this resolves by itself."
@@ -131,11 +134,24 @@ def quorum_survives_addition(ring: Ring | Unknown) -> Check:
     return passed(name, f"with one more member: {ring.after(adding=1)}")
 
 
-def components_healthy(replicas: tuple[Replica, ...], *, etcd_managed: bool) -> tuple[Check, Check]:
-    """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)"""
+def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:
+    """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)
+
+    Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
+    """
     ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
-    ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)] if etcd_managed else []
-    return _all_well(COMPONENTS_HEALTHY, ill, replicas), _all_well(MEMBERS_HEALTHY, ill_members, replicas)
+    components = _all_well(COMPONENTS_HEALTHY, ill, replicas)
+    if not control_plane.desired.etcd_managed:
+        return components, _external_etcd_answers(control_plane.external_etcd)
+    ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)]
+    return components, _all_well(MEMBERS_HEALTHY, ill_members, replicas)
+
+
+def _external_etcd_answers(finding: Finding | None) -> Check:
+    if finding is None:
+        return passed(MEMBERS_HEALTHY, EXTERNAL)
+    answer = {Health.GOOD: passed, Health.BAD: failed, Health.UNKNOWN: unknown}[finding.health]
+    return answer(MEMBERS_HEALTHY, f"external etcd: {finding.message or finding.reason}")
 
 
 def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[str]:
@@ -157,12 +173,23 @@ def another_serves(control_plane: ControlPlane, leaving: Replica) -> Check:
 
     One that is leaving too serves until we let it go; one that is vanishing counts for nothing.
     """
-    others = [replica for replica in (*control_plane.staying, *control_plane.leaving) if replica.name != leaving.name]
-    for replica in others:
-        if not _ills(replica, replica.component_findings):
-            return passed(COMPONENTS_SURVIVE, f"{replica.name} serves with every component healthy")
+    if (serving := _one_that_serves(control_plane, apart_from=leaving.name)) is not None:
+        return passed(COMPONENTS_SURVIVE, f"{serving.name} serves with every component healthy")
     return failed(
         COMPONENTS_SURVIVE,
         f"without {leaving.name} no control plane with every component healthy is left",
         "Bring another control plane node back to health; deleting the KubeadmControlPlane itself needs no such check.",
     )
+
+
+def somebody_serves(control_plane: ControlPlane) -> Check:
+    """Is there a replica with every component well, for another one to join? What stands in for `components_healthy` while a replacement is missing."""
+    if (serving := _one_that_serves(control_plane)) is not None:
+        return passed(COMPONENTS_SURVIVE, f"{serving.name} serves with every component healthy")
+    remedy = "Bring a control plane node back to health."
+    return failed(COMPONENTS_SURVIVE, "no control plane with every component healthy is left to join", remedy)
+
+
+def _one_that_serves(control_plane: ControlPlane, apart_from: str = "") -> Replica | None:
+    others = [replica for replica in (*control_plane.staying, *control_plane.leaving) if replica.name != apart_from]
+    return next((replica for replica in others if not _ills(replica, replica.component_findings)), None)

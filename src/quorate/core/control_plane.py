@@ -165,6 +165,7 @@ class ControlPlane:
     addons: Upkeep = Upkeep()  # kube-proxy and CoreDNS
     expiries: Upkeep = Upkeep()  # when the API servers' certificates expire, recorded for each replica
     deletion: Deletion | None = None
+    uninitialized_since: datetime | None = None  # on record as not initialized from then on; None: no record
 
     def replica(self, name: str) -> Replica:
         """The replica of this name, which exists."""

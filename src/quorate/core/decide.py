@@ -13,7 +13,7 @@ from datetime import datetime
 from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import Rule
-from quorate.core.rules import certificates, delete, guard, initialize, remove, rollout, scale
+from quorate.core.rules import adopt, certificates, delete, guard, initialize, remediate, remove, rollout, scale, strays, upkeep
 from quorate.core.steps import EVERYTHING, Step
 
 
@@ -37,18 +37,26 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("respect a pause", guard.respect_a_pause),
     ("take the control plane down", delete.take_down),
     ("refuse what is invalid", guard.refuse_what_is_invalid),
+    ("adopt stand-alone machines", adopt.adopt_stand_alone_machines),
     ("leave others' machines alone", guard.leave_others_machines_alone),
     ("wait for infrastructure", guard.wait_for_infrastructure),
     ("provide certificates", certificates.provide_certificates),
     ("wait for the endpoint", guard.wait_for_the_endpoint),
     ("provide the kubeconfig", certificates.provide_the_kubeconfig),
     ("wait for the workload cluster", guard.wait_for_the_workload_cluster),
+    ("members agree", strays.members_agree),
+    ("remove strays", strays.remove_strays),
     ("release the leaving", remove.release_the_leaving),
     ("take back an abandoned creation", scale.take_back_an_abandoned_creation),
-    ("hold back a rollout", rollout.hold_back),
+    ("keep the records", remediate.keep_the_records),
+    ("remediate", remediate.remediate),
+    ("prepare the workload", upkeep.prepare_the_workload),
+    ("replace the outdated", rollout.replace_the_outdated),
     ("initialize", initialize.initialize),
     ("scale up", scale.scale_up),
     ("scale down", scale.scale_down),
+    ("update add-ons", upkeep.update_addons),
+    ("record expiries", upkeep.record_expiries),
 )
 """In order. The documentation's table is made from this one."""
 

@@ -1,6 +1,6 @@
 """Kubernetes versions: parsing, ordering and the few questions asked of them.
 
-Source: semantic versioning 2.0.0 for the order; Kubernetes' version skew policy for what `minor_distance` is used for.
+Source: semantic versioning 2.0.0 for the order; Kubernetes' version skew policy for `minor_distance` and `within_one_minor`.
 """
 
 from __future__ import annotations
@@ -72,3 +72,9 @@ def parse_or_none(text: str) -> Version | None:
 def minor_distance(first: Version, second: Version) -> int | None:
     """How many minors lie from `first` up to `second` (negative: down); None across majors, where no skew is defined."""
     return second.minor - first.minor if first.major == second.major else None
+
+
+def within_one_minor(first: Version, second: Version) -> bool:
+    """Whether the two may run side by side in one control plane: at most one minor apart, and never across majors."""
+    distance = minor_distance(first, second)
+    return distance is not None and abs(distance) <= 1

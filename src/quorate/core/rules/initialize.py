@@ -7,13 +7,14 @@ from datetime import datetime
 from quorate.core.checks import failed, passed
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import NOTHING, Opinion, barring, wanting
-from quorate.core.rules.scale import next_failure_domain, template_exists
+from quorate.core.rules.placement import next_failure_domain
+from quorate.core.rules.preflight import template_exists
 from quorate.core.steps import GROWS, CreateReplica
 
 
 def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion:
     """Create the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
-    if control_plane.replicas:
+    if control_plane.replicas or control_plane.desired.replicas < 1:
         return NOTHING
     name = "the cluster was never initialized"
     if control_plane.initialized:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import Check, another_serves, failed, passed, quorum_survives_removal
+from quorate.core.checks import Check, another_serves, failed, passed, quorum_survives_removal, unknown
 from quorate.core.control_plane import ControlPlane, Replica
-from quorate.core.health import Absent
+from quorate.core.health import Absent, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.ring import Ring
+from quorate.core.rules.preflight import only_one_is_leaving
 from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.versions import parse_or_none
 
 LAST_HOOK_SINCE = (1, 31, 0)  # from here the kubelet talks to the local API server, so whatever needs a working kubelet goes before us
 AT_HOOK = "the Machine waits at our hook"
+BEFORE_INITIALIZATION = "exempt before initialization"
+ANOTHER_HOLDS_THE_DATA = "another replica holds the data"
 
 
 def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion:
     """A Machine that waits at our hook gives up its member as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
-    while a safe order exists, as they do in upstream's provider. Until all have gone, nothing joins and nothing else is deleted.
+    while a safe order exists, as they do in upstream's provider. Until all have gone, nothing joins and nothing else is deleted; only the last control
+    plane of all may be joined by its replacement, for it never goes without one.
     """
     if not control_plane.leaving:
         return NOTHING
@@ -28,34 +34,94 @@ def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion:
         checks += asked
         if all(check.passed for check in asked):
             return Opinion(_let_go(control_plane, replica), asked)
-    return barring(frozenset({CreateReplica, DeleteReplica}), *checks)
+    is_last = control_plane.initialized and only_one_is_leaving(control_plane)
+    return barring(frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica}), *checks)
 
 
-def _may_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
-    arrived = _has_arrived(control_plane, replica)
-    if not arrived.passed:
-        return (arrived,)
-    if not control_plane.initialized:
-        return (arrived, passed("exempt before initialization", f"{replica.name} holds no data yet"))
-    if len(control_plane.holding) == 1:
-        return (arrived, _last_one(replica))
-    never_joined = replica.node is None and isinstance(replica.member, Absent)  # it serves nobody, so nobody misses it
-    serving = () if never_joined else (another_serves(control_plane, replica),)
-    return (arrived, *serving, quorum_survives_removal(control_plane, replica))
-
-
-def _has_arrived(control_plane: ControlPlane, replica: Replica) -> Check:
+def has_arrived(replica: Replica) -> Check:
+    """Is everything done that comes before our hook: drain, volumes, and from Kubernetes 1.31 on the hooks of others? Judged by the Machine's own version."""
     if not replica.waits_at_hook:
         return failed(AT_HOOK, f"{replica.name} is being drained, or waits for volumes or other hooks")
-    if replica.other_hooks and control_plane.desired.version.release >= LAST_HOOK_SINCE:
+    version = parse_or_none(replica.version)
+    if replica.other_hooks and (version is None or version.release >= LAST_HOOK_SINCE):
         return failed(AT_HOOK, f"{replica.name} waits for other hooks first: {', '.join(replica.other_hooks)}")
     return passed(AT_HOOK, replica.name)
 
 
-def _last_one(replica: Replica) -> Check:
-    """The last holder of data is never released while the control plane is to live (S4)."""
-    remedy = "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
-    return failed("another replica holds the data", f"{replica.name} is the only control plane left: its etcd data would be lost", remedy)
+def safe_to_let_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
+    """Can the others do without this replica, whether or not its Machine has arrived at our hook? All of the checks must pass."""
+    if not control_plane.initialized:
+        return (exempt_before_initialization(control_plane, replica),)
+    data = another_holds_the_data(control_plane, replica)
+    if not data.passed:
+        return (data,)
+    serving = () if never_joined(replica) else (another_serves(control_plane, replica),)
+    return (*serving, quorum_survives_removal(control_plane, replica))
+
+
+def exempt_before_initialization(control_plane: ControlPlane, replica: Replica) -> Check:
+    """Nothing can be lost with the only replica of a cluster that never came up. Where there are several, it did: nobody joins before it has."""
+    name = BEFORE_INITIALIZATION
+    others = sorted(other.name for other in control_plane.replicas if other.name != replica.name)
+    if not others:
+        return passed(name, f"{replica.name} is the only one, and holds no data yet")
+    remedy = "Make sure that the workload cluster can be reached: whether it was initialized is learned from it."
+    return failed(name, f"{replica.name} is not the only one, so the cluster was initialized before: {', '.join(others)}", remedy)
+
+
+def another_holds_the_data(control_plane: ControlPlane, replica: Replica) -> Check:
+    """Is there a replica beside this one that has the cluster's data? The last holder is never released while the control plane is to live (S4).
+
+    A healthy voter that belongs to no Machine does not count: nobody would replace it. With external etcd any other replica will do.
+    """
+    name = ANOTHER_HOLDS_THE_DATA
+    others = [other for other in control_plane.holding if other.name != replica.name]
+    if not others:
+        return failed(name, f"{replica.name} is the only control plane left: {_loss(control_plane)}", _way_out(control_plane))
+    ring = control_plane.ring
+    if not control_plane.desired.etcd_managed or isinstance(ring, Unknown) or not ring.members or isinstance(replica.member, Absent):
+        return passed(name, others[0].name)  # it has no data to lose, or the check of quorum says that nothing is known
+    voting = [other.name for other in others if _votes(ring, other)]
+    if voting:
+        return passed(name, voting[0])
+    if any(isinstance(other.member, Unknown) for other in others):
+        return unknown(name, f"cannot tell whether a replica other than {replica.name} has a voting member")
+    return failed(name, f"no replica other than {replica.name} has a voting member: its etcd data would be lost")
+
+
+def a_replica_holds_the_data(control_plane: ControlPlane) -> Check:
+    """Does a replica of ours have a voting member, so that members of nobody can be done without (S4)? Needs a ring."""
+    ring = control_plane.ring
+    voting = [replica.name for replica in control_plane.holding if isinstance(ring, Ring) and _votes(ring, replica)]
+    if voting:
+        return passed(ANOTHER_HOLDS_THE_DATA, voting[0])
+    remedy = "Delete nothing by hand: bring a Machine back whose etcd member votes, or restore etcd from a snapshot."
+    return failed(ANOTHER_HOLDS_THE_DATA, "no Machine has a voting member: the data is with members that belong to no Machine", remedy)
+
+
+def never_joined(replica: Replica) -> bool:
+    """Whether it has no Node and, proven, no member: it serves nobody, so nobody misses it."""
+    return replica.node is None and isinstance(replica.member, Absent)
+
+
+def _may_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
+    arrived = has_arrived(replica)
+    return (arrived, *safe_to_let_go(control_plane, replica)) if arrived.passed else (arrived,)
+
+
+def _loss(control_plane: ControlPlane) -> str:
+    return "its etcd data would be lost" if control_plane.desired.etcd_managed else "nobody would serve, and no other could join"
+
+
+def _way_out(control_plane: ControlPlane) -> str:
+    if control_plane.desired.replicas + control_plane.desired.max_surge > 1:
+        return ""  # its replacement may join beside it (S6), and it leaves then
+    return "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
+
+
+def _votes(ring: Ring, replica: Replica) -> bool:
+    member = ring.member(replica.member) if isinstance(replica.member, int) else None
+    return member is not None and not member.learner and bool(member.name)
 
 
 def _let_go(control_plane: ControlPlane, replica: Replica) -> Step:

@@ -1,21 +1,91 @@
-"""Replicas that differ from what is desired. This release names them and holds everything else still; it does not replace them yet."""
+"""The rolling replacement of replicas that differ from what is desired: one more while there is room for a surge, otherwise one that is outdated goes.
+
+The newest specification wins: what failed to come up by an earlier one makes room first, so that a bad change corrected half-way ends well.
+Source: kubeadmcontrolplane/update.go.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import failed, passed
-from quorate.core.control_plane import ControlPlane
-from quorate.core.opinion import Opinion, barring
+from quorate.core.checks import Check, failed, passed
+from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.opinion import Opinion, wanting
+from quorate.core.ring import Ring
+from quorate.core.rules.placement import age, candidates, is_ill, next_failure_domain
+from quorate.core.rules.preflight import before_joining, has_room, template_exists, topology_arrived
+from quorate.core.rules.remove import BEFORE_INITIALIZATION
+from quorate.core.rules.scale import first_permitted
 from quorate.core.steps import CreateReplica, DeleteReplica
 
 UP_TO_DATE = "replicas are up to date"
+REPLACEMENT_WANTED = "a replacement is wanted"
+ANOTHER_STAYS = "another replica stays"
+NOTHING_TO_LOSE = "the first replica holds nothing yet"
 
 
-def hold_back(control_plane: ControlPlane, _now: datetime) -> Opinion:
-    """A changed version or configuration is shown, and neither scaling nor a replacement is begun beside it."""
+def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
     if not control_plane.outdated:
         return Opinion(checks=(passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ())
-    ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in control_plane.outdated)
-    remedy = "This release does not roll out changes yet: undo the change, or let a provider that does take over."
-    return barring(frozenset({CreateReplica, DeleteReplica}), failed(UP_TO_DATE, ways, remedy))
+    ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
+    wanted = passed(REPLACEMENT_WANTED, ways)
+    if not control_plane.initialized:
+        return _begin_anew(control_plane, wanted)
+    desired = control_plane.desired
+    if len(control_plane.staying) < desired.replicas + desired.max_surge:
+        return _one_more(control_plane, wanted)
+    return _one_fewer(control_plane, candidates(control_plane), wanted)
+
+
+def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion:
+    """One at the new specification joins; where an outdated one that failed to come up is all that stands in the way, that one goes."""
+    opinion = wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), wanted, *before_joining(control_plane))
+    failed_ones = tuple(sorted((r for r in control_plane.outdated if _failed_to_come_up(control_plane, r)), key=age))
+    if opinion.step is not None or not failed_ones or len(control_plane.staying) == 1:
+        return opinion
+    if control_plane.remediating is not None or not has_room(control_plane).passed:
+        return opinion  # another one is going already, and this one's place would be the second that is empty
+    instead = _one_fewer(control_plane, failed_ones, wanted)
+    return instead if instead.step is not None else opinion
+
+
+def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Opinion:
+    """One outdated replica goes, unless it is the only one."""
+    if len(control_plane.staying) == 1:
+        evidence = f"{control_plane.staying[0].name} is the only one, and maxSurge is 0"
+        remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1), or ask for three replicas."
+        return Opinion(checks=(wanted, failed(ANOTHER_STAYS, evidence, remedy)))
+    return first_permitted(control_plane, victims, wanted)
+
+
+def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
+    """The newest one, when it is ill; or one with neither a Node nor a vote.
+
+    An older one that is ill did come up, and may be so for a moment: it keeps its place until the surge is there. So does one that votes and has lost its Node.
+    """
+    if replica.node is not None:
+        return is_ill(replica) and replica is max(control_plane.staying, key=age)
+    member = control_plane.ring.member(replica.member) if isinstance(control_plane.ring, Ring) and isinstance(replica.member, int) else None
+    return member is None or member.learner or not member.name
+
+
+def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion:
+    """Before initialization there is no data, and no ring to ask: the only replica goes, and the next one founds the cluster by the new specification."""
+    replica, *others = sorted(control_plane.replicas, key=age)
+    alone = (
+        failed(BEFORE_INITIALIZATION, f"{replica.name} is not the only one: {', '.join(r.name for r in others)}")
+        if others
+        else passed(BEFORE_INITIALIZATION, f"{replica.name} is the only one, and has not finished kubeadm init")
+    )
+    asked = (alone, _holds_nothing(control_plane, replica), topology_arrived(control_plane), template_exists(control_plane))
+    return wanting(DeleteReplica(replica.name), wanted, *asked)
+
+
+def _holds_nothing(control_plane: ControlPlane, replica: Replica) -> Check:
+    """A record of not being initialized must be older than the replica: a restored or moved control plane forgets that it is, and looks just like it."""
+    since = control_plane.uninitialized_since
+    if since is not None and since <= replica.created:
+        return passed(NOTHING_TO_LOSE, f"not initialized since {since:%Y-%m-%dT%H:%M:%SZ}, before {replica.name} was made")
+    remedy = f"Delete Machine {replica.name} if the cluster never came up: whatever it holds is lost with it."
+    return failed(NOTHING_TO_LOSE, f"{replica.name} may be older than the record that the cluster is not initialized", remedy)

@@ -1,0 +1,102 @@
+"""Members of the ring that belong to no replica: each costs the others a vote, or keeps everybody from joining, until it is removed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quorate.core.checks import Check, another_serves, dependable_ring, failed, passed, removal_keeps_quorum, unknown
+from quorate.core.control_plane import ControlPlane, Replica, Stray
+from quorate.core.health import Unknown
+from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.ring import Member, Ring
+from quorate.core.rules.remove import a_replica_holds_the_data, another_holds_the_data, has_arrived, never_joined
+from quorate.core.steps import GROWS, SHRINKS, RemoveStray
+
+GRACE = timedelta(minutes=2)
+"""For how long a member must have been nobody's: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
+JOINING = timedelta(minutes=10)
+"""For how long after its creation a replica that has its Node may still be joining etcd: twice what kubeadm gives up after, and the boot before it."""
+
+AGED = "the member has been nobody's for long enough"
+NOBODY_ELSES = "the member cannot be that of a replica on its way"
+RING_IS_READ = "the ring was read"
+AGREEMENT = "the etcd members agree about who they are"
+
+
+def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion:
+    """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and membership stays as it is."""
+    problem = control_plane.membership_problem
+    if not control_plane.initialized or not control_plane.desired.etcd_managed or not problem:
+        return NOTHING
+    remedy = "Find the members that left or were restored apart from the others, and delete their Machines or data."
+    return barring(GROWS | SHRINKS, failed(AGREEMENT, problem, remedy))
+
+
+def remove_strays(control_plane: ControlPlane, now: datetime) -> Opinion:
+    """A member that is nobody's leaves the ring once it is certain that it is nobody's, if the ring can do without it. One at a time.
+
+    Those that never started go first: they keep everybody from joining. A stray that leads may go too: etcd elects another, and the gate counts without it.
+    """
+    if not control_plane.strays or not control_plane.initialized or not control_plane.desired.etcd_managed:
+        return NOTHING
+    ring = dependable_ring(control_plane)
+    if isinstance(ring, Unknown):
+        return Opinion(checks=(unknown(RING_IS_READ, f"members that belong to no Machine cannot be judged: {ring.reason}"),))
+    checks: tuple[Check, ...] = ()
+    wake: list[datetime] = []
+    for stray in sorted(control_plane.strays, key=_order):
+        asked = may_be_removed(control_plane, ring, stray, now)
+        checks += asked
+        if all(check.passed for check in asked):
+            return Opinion(RemoveStray(stray.member.id), asked)
+        wake += [moment for moment in _wake_moments(control_plane, stray) if moment > now]
+    return Opinion(checks=checks, wake_at=min(wake, default=None))
+
+
+def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: datetime) -> tuple[Check, ...]:
+    """Everything that must hold before a stray is removed from `ring`, which is asked again on a fresh read at the instant of acting (S10)."""
+    owners = _possible_owners(control_plane, stray, now)
+    at_hook = [replica for replica in owners if replica.deleting_since and has_arrived(replica).passed]
+    coming = [replica.name for replica in owners if replica not in at_hook]
+    return (
+        _aged(stray, now),
+        _nobody_elses(stray.member, coming),
+        a_replica_holds_the_data(control_plane),
+        *(check for replica in at_hook for check in _can_do_without(control_plane, replica)),
+        removal_keeps_quorum(ring, stray.member.id),
+    )
+
+
+def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -> list[Replica]:
+    """Replicas whose own member this may be: of those without a known one, whoever has no Node yet; with a Node only a young one, of one not started yet."""
+    unmatched = [replica for replica in control_plane.holding if not isinstance(replica.member, int)]
+    return [replica for replica in unmatched if replica.node is None or (not stray.member.name and now < replica.created + JOINING)]
+
+
+def _can_do_without(control_plane: ControlPlane, owner: Replica) -> tuple[Check, ...]:
+    """Of a possible owner that waits at our hook: where the others can do without it, the stray may go whether it is the owner's or not."""
+    serving = () if never_joined(owner) else (another_serves(control_plane, owner),)
+    return (another_holds_the_data(control_plane, owner), *serving)
+
+
+def _aged(stray: Stray, now: datetime) -> Check:
+    evidence = f"{stray.member.label} was first seen at {stray.since:%H:%M:%S} as belonging to no Machine"
+    return passed(AGED, evidence) if now >= stray.since + GRACE else failed(AGED, evidence)
+
+
+def _nobody_elses(member: Member, coming: list[str]) -> Check:
+    if not coming:
+        return passed(NOBODY_ELSES, f"{member.label} fits no Machine")
+    return failed(NOBODY_ELSES, f"{member.label} may be the member of {', '.join(sorted(coming))}")
+
+
+def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
+    """When time alone may change the answer about a stray."""
+    young = [
+        replica.created + JOINING for replica in control_plane.holding if replica.node is not None and not isinstance(replica.member, int)
+    ]
+    return [stray.since + GRACE, *young]
+
+
+def _order(stray: Stray) -> tuple[bool, datetime, int]:
+    return bool(stray.member.name), stray.since, stray.member.id

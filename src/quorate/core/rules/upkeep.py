@@ -1,0 +1,83 @@
+"""What in the workload cluster follows the specification: kubeadm's configuration before anybody joins, the add-ons and certificate expiries afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import Check, failed
+from quorate.core.control_plane import ControlPlane, Replica, Upkeep
+from quorate.core.health import Absent, Health
+from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.rules.preflight import version_fits
+from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, UpdateAddons
+
+PREPARED = "kubeadm's configuration is that of the desired version"
+ADDONS = "kube-proxy and CoreDNS are those of the desired version"
+EXPIRIES = "it is recorded when API server certificates expire"
+_API_SERVER = "APIServerPodHealthy"
+
+
+def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion:
+    """Permissions and kubeadm's configuration are brought up to date before a replica is created that will read them, and only then.
+
+    Not for a version that no replica may have: workers that join meanwhile would read it too.
+    """
+    upkeep = control_plane.preparation
+    joins = bool(control_plane.outdated) or len(control_plane.staying) < control_plane.desired.replicas
+    joins = joins and all(check.passed for check in version_fits(control_plane))
+    if not _can_be_asked(control_plane) or not upkeep.pending or not joins:
+        return NOTHING
+    if _due(upkeep, now):
+        return Opinion(PrepareWorkload(), bars=frozenset({CreateReplica}))
+    return Opinion(checks=(_failing(PREPARED, upkeep),), bars=frozenset({CreateReplica}), wake_at=upkeep.retry_at)
+
+
+def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion:
+    """kube-proxy and CoreDNS follow once every replica is as desired and has joined: neither may be newer than the API servers that it talks to."""
+    upkeep = control_plane.addons
+    if not _can_be_asked(control_plane) or not upkeep.pending or not _converged(control_plane):
+        return NOTHING
+    if _due(upkeep, now):
+        return Opinion(UpdateAddons())
+    return Opinion(checks=(_failing(ADDONS, upkeep),), wake_at=upkeep.retry_at)
+
+
+def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion:
+    """API servers that are well are asked for their certificates once; `rollout.before.certificatesExpiryDays` goes by what they say."""
+    upkeep = control_plane.expiries
+    asked = tuple(sorted(replica.name for replica in control_plane.staying if not replica.expiry_known and _serves_tls(replica)))
+    if not _can_be_asked(control_plane) or not asked:
+        return NOTHING
+    if _due(upkeep, now):
+        return Opinion(RecordExpiries(asked))
+    return Opinion(checks=(_failing(EXPIRIES, upkeep),), wake_at=upkeep.retry_at)
+
+
+def _can_be_asked(control_plane: ControlPlane) -> bool:
+    return control_plane.initialized and control_plane.workload.health is Health.GOOD
+
+
+def _due(upkeep: Upkeep, now: datetime) -> bool:
+    return upkeep.retry_at is None or upkeep.retry_at <= now
+
+
+def _failing(name: str, upkeep: Upkeep) -> Check:
+    return failed(name, f"the last attempt failed: {upkeep.problem}")
+
+
+def _converged(control_plane: ControlPlane) -> bool:
+    """Whether exactly the desired replicas are there, up to date, and none is leaving or has yet to join."""
+    replicas = control_plane.replicas
+    if len(replicas) != control_plane.desired.replicas or len(control_plane.staying) != len(replicas) or control_plane.outdated:
+        return False
+    return all(_joined(replica, etcd_managed=control_plane.desired.etcd_managed) for replica in replicas)
+
+
+def _joined(replica: Replica, *, etcd_managed: bool) -> bool:
+    return replica.node is not None and not (etcd_managed and isinstance(replica.member, Absent))
+
+
+def _serves_tls(replica: Replica) -> bool:
+    return replica.node is not None and any(
+        name == _API_SERVER and finding.health is Health.GOOD for name, finding in replica.component_findings
+    )

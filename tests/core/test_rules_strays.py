@@ -1,0 +1,213 @@
+"""Members of nobody (rows 19 and 20): when it is certain that they are nobody's, in which order they go, and what the ring must bear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quorate.core import checks
+from quorate.core.checks import Outcome
+from quorate.core.control_plane import Adoptable, ControlPlane, Replica, Stray
+from quorate.core.decide import decide
+from quorate.core.health import Absent, Unknown
+from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.ring import Ring
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
+from quorate.core.rules.strays import AGED, AGREEMENT, GRACE, JOINING, NOBODY_ELSES, RING_IS_READ, members_agree, remove_strays
+from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Build
+
+UNKNOWN = Unknown("a member is nobody's yet and may be its own")
+
+
+def with_strays(build: Build, ring: str, *replicas: Replica, age: timedelta = timedelta(hours=1), **changes: Any) -> ControlPlane:
+    """These replicas, and a ring in which every member that is none of theirs has been nobody's for so long."""
+    members = build.ring(ring)
+    matched = {replica.member for replica in replicas}
+    strays = tuple(Stray(member, build.noon - age) for member in members.members if member.id not in matched)
+    return build.control_plane(*replicas, **{"ring": members, "strays": strays, **changes})
+
+
+def three(build: Build, ring: str = "gggb", **changes: Any) -> ControlPlane:
+    """Three good replicas; whoever else is in the ring is nobody's."""
+    return with_strays(build, ring, *map(build.replica, (1, 2, 3)), **changes)
+
+
+def refused(opinion: Opinion) -> list[str]:
+    """The names of the checks that did not pass, of an opinion without a step that holds nothing else up."""
+    assert opinion.step is None
+    assert opinion.bars == frozenset()
+    return [check.name for check in opinion.checks if not check.passed]
+
+
+@pytest.mark.parametrize("ring", ["gggg", "gggb", "gggu", "ggg-", "gggG", "gggB"])
+def test_row_19_a_member_of_nobody_goes_whatever_its_state(build: Build, ring: str) -> None:
+    assert decide(three(build, ring), build.noon).step == RemoveStray(4)
+
+
+def test_external_etcd_has_no_strays_of_ours(build: Build) -> None:
+    assert remove_strays(three(build, desired=build.desired(3, etcd_managed=False)), build.noon) == NOTHING
+
+
+def test_without_machines_nothing_is_removed(build: Build) -> None:
+    assert remove_strays(with_strays(build, "ggg"), build.noon).step is None
+
+
+def test_where_only_members_of_nobody_vote_none_of_them_is_removed(build: Build) -> None:
+    control_plane = with_strays(build, "Ggg", build.replica(1))
+    opinion = remove_strays(control_plane, build.noon)
+    assert set(refused(opinion)) == {ANOTHER_HOLDS_THE_DATA}
+
+
+def test_where_every_member_is_matched_nothing_is_said(build: Build) -> None:
+    assert remove_strays(build.three(), build.noon) == NOTHING
+
+
+def test_before_initialization_nothing_is_said(build: Build) -> None:
+    assert remove_strays(three(build, initialized=False), build.noon) == NOTHING
+
+
+@pytest.mark.parametrize("ring", [Unknown("dial timeout"), Ring((), None)])
+def test_row_20_a_ring_that_cannot_be_read_is_left_as_it_is(build: Build, ring: Ring | Unknown) -> None:
+    control_plane = build.three(ring=ring, strays=three(build).strays)
+    opinion = remove_strays(control_plane, build.noon)
+    assert refused(opinion) == [RING_IS_READ]
+    assert opinion.checks[0].outcome is Outcome.UNKNOWN
+
+
+def test_row_20_a_healthy_stray_keeps_the_quorum_and_stays_with_a_remedy(build: Build) -> None:
+    control_plane = with_strays(build, "gbg", build.replica(1), build.replica(2))
+    opinion = remove_strays(control_plane, build.noon)
+    assert refused(opinion) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert opinion.checks[-1].remedy
+
+
+def test_nothing_is_removed_while_etcd_cannot_commit(build: Build) -> None:
+    assert refused(remove_strays(three(build, "gbbb"), build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+
+
+def test_a_member_just_seen_as_nobodys_is_given_time(build: Build) -> None:
+    opinion = remove_strays(three(build, age=timedelta(seconds=30)), build.noon)
+    assert refused(opinion) == [AGED]
+    assert opinion.wake_at == build.noon + timedelta(seconds=90)
+    assert remove_strays(three(build, age=GRACE), build.noon).step == RemoveStray(4)
+
+
+@pytest.mark.parametrize("member", [UNKNOWN, Absent()])
+@pytest.mark.parametrize("ring", ["ggg", "gg-", "ggG"])
+def test_while_a_replica_is_provisioned_the_member_may_be_its_own(build: Build, ring: str, member: Unknown | Absent) -> None:
+    control_plane = with_strays(build, ring, build.replica(1), build.replica(2), build.joining(9, member=member))
+    opinion = remove_strays(control_plane, build.noon)
+    assert refused(opinion) == [NOBODY_ELSES]
+    assert "cp-9" in opinion.checks[1].evidence
+
+
+def test_one_on_its_way_whose_member_is_known_protects_no_other(build: Build) -> None:
+    control_plane = with_strays(build, "gggb", *map(build.replica, (1, 2)), build.joining(3, member=3))
+    assert remove_strays(control_plane, build.noon).step == RemoveStray(4)
+
+
+def test_g4_a_node_may_register_before_its_member_starts(build: Build) -> None:
+    young = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(minutes=1))
+    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), young)
+    opinion = remove_strays(control_plane, build.noon)
+    assert refused(opinion) == [NOBODY_ELSES]
+    assert opinion.wake_at == young.created + JOINING
+    assert remove_strays(control_plane, young.created + JOINING).step == RemoveStray(3)
+
+
+def test_a_member_with_another_s_name_is_not_that_of_a_replica_with_a_node(build: Build) -> None:
+    young = build.replica(3, member=Absent(), created=build.noon)
+    control_plane = with_strays(build, "ggg", build.replica(1), build.replica(2), young)
+    assert remove_strays(control_plane, build.noon).step == RemoveStray(3)
+
+
+def leaving(build: Build, **changes: Any) -> Replica:
+    """One without a Node and with a member that nobody knows, waiting at our hook."""
+    return build.joining(3, **{"member": UNKNOWN, "deleting_since": build.noon, "waits_at_hook": True, **changes})
+
+
+def test_b8_a_learner_left_behind_goes_when_the_only_one_it_can_belong_to_waits_at_our_hook(build: Build) -> None:
+    control_plane = with_strays(build, "ggG", build.replica(1), build.replica(2), leaving(build))
+    assert decide(control_plane, build.noon).step == RemoveStray(3)
+    after = build.control_plane(build.replica(1), build.replica(2), leaving(build, member=Absent()))
+    assert decide(after, build.noon).step == ReleaseHook("cp-3")
+
+
+def test_one_that_has_not_arrived_at_our_hook_keeps_what_may_be_its_own(build: Build) -> None:
+    on_its_way = leaving(build, waits_at_hook=False)
+    behind_others = leaving(build, other_hooks=("backup",))
+    for replica in (on_its_way, behind_others):
+        opinion = remove_strays(with_strays(build, "ggG", build.replica(1), build.replica(2), replica), build.noon)
+        assert refused(opinion) == [NOBODY_ELSES]
+
+
+def test_one_whose_node_alone_is_gone_may_serve_and_its_member_goes_only_where_another_does(build: Build) -> None:
+    control_plane = with_strays(build, "ggg", build.ill(1), build.ill(2), leaving(build))
+    assert refused(remove_strays(control_plane, build.noon)) == [checks.COMPONENTS_SURVIVE]
+
+
+def test_the_last_holder_of_data_is_not_lost_under_a_wrong_name(build: Build) -> None:
+    assert ANOTHER_HOLDS_THE_DATA in refused(remove_strays(with_strays(build, "gg", leaving(build)), build.noon))
+
+
+def test_of_several_those_that_never_started_go_first_then_the_longest_known(build: Build) -> None:
+    assert remove_strays(three(build, "gggg-"), build.noon).step == RemoveStray(5)
+    assert remove_strays(three(build, "gggbg"), build.noon).step == RemoveStray(4)
+
+
+def test_one_that_must_stay_keeps_no_other_from_going(build: Build) -> None:
+    control_plane = with_strays(build, "gbgb", build.replica(1), build.replica(2))
+    assert remove_strays(control_plane, build.noon).step is None
+    freed = with_strays(build, "ggbgb", *map(build.replica, (1, 2)))
+    assert remove_strays(freed, build.noon).step == RemoveStray(3)
+
+
+def test_a_stray_that_leads_goes_too_for_etcd_elects_another(build: Build) -> None:
+    leading = replace(three(build, "gggg"), ring=Ring(build.ring("gggg").members, leader=4))
+    assert remove_strays(leading, build.noon).step == RemoveStray(4)
+
+
+def test_an_alarm_of_its_own_keeps_no_stray_in_the_ring(build: Build) -> None:
+    assert remove_strays(three(build, "gggb"), build.noon).step == RemoveStray(4)  # an alarm shows as a member that is not well
+
+
+def test_an_alarm_of_another_member_counts_against_the_removal(build: Build) -> None:
+    control_plane = with_strays(build, "gbg", build.replica(1), build.replica(2))
+    assert refused(remove_strays(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+
+
+def test_a_member_of_a_vanishing_replica_counts_as_lost(build: Build) -> None:
+    control_plane = with_strays(build, "gggg", build.replica(1), build.replica(2), build.vanishing(3))
+    assert remove_strays(control_plane, build.noon).step == RemoveStray(4)
+    tight = with_strays(build, "ggg", build.replica(1), build.vanishing(2))
+    assert refused(remove_strays(tight, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+
+
+def test_b1_strays_are_judged_though_nobody_leaves_and_before_anybody_joins(build: Build) -> None:
+    two = with_strays(build, "gg-", build.replica(1), build.replica(2))
+    assert decide(two, build.noon).step == RemoveStray(3)
+
+
+def test_machines_that_wait_to_be_adopted_explain_members_first(build: Build) -> None:
+    assert decide(three(build, adoptable=(Adoptable("other"),)), build.noon).step == AdoptReplicas(("other",))
+
+
+def test_members_that_disagree_keep_membership_as_it_is(build: Build) -> None:
+    split = three(build, membership_problem="cp-3 is in another cluster")
+    opinion = members_agree(split, build.noon)
+    assert [(check.name, check.evidence) for check in opinion.checks] == [(AGREEMENT, "cp-3 is in another cluster")]
+    assert opinion.checks[0].remedy
+    assert opinion.bars >= {CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate}
+    assert decide(split, build.noon).step is None
+
+
+def test_members_that_agree_or_are_not_ours_are_not_spoken_of(build: Build) -> None:
+    assert members_agree(build.three(), build.noon) == NOTHING
+    assert members_agree(build.three(membership_problem="x", desired=build.desired(3, etcd_managed=False)), build.noon) == NOTHING
+    assert members_agree(build.three(membership_problem="x", initialized=False), build.noon) == NOTHING

@@ -1,0 +1,146 @@
+"""Upkeep of the workload cluster (rows 42 and 43): configuration before anybody joins, add-ons and expiries once all have."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quorate.core.control_plane import ControlPlane, Upkeep
+from quorate.core.decide import decide
+from quorate.core.health import Absent, Finding, Health
+from quorate.core.opinion import NOTHING
+from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED, prepare_the_workload, record_expiries, update_addons
+from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, UpdateAddons
+from quorate.core.versions import Version
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Build
+
+PENDING = Upkeep(pending=True)
+DOWN = Finding(Health.BAD, "ConnectionDown", "no answer")
+
+
+def failing(build: Build, seconds: int = 30) -> Upkeep:
+    """One that failed and is tried again so many seconds after noon."""
+    return Upkeep(pending=True, problem="no ConfigMap kubeadm-config", retry_at=build.noon + timedelta(seconds=seconds))
+
+
+def two(build: Build, **changes: Any) -> ControlPlane:
+    """Two of three, whose next one is about to be created."""
+    return build.control_plane(build.replica(1), build.replica(2), **{"preparation": PENDING, **changes})
+
+
+# Before anybody joins
+
+
+def test_i18_the_configuration_is_prepared_before_the_replica_that_reads_it(build: Build) -> None:
+    assert decide(two(build), build.noon).step == PrepareWorkload()
+    assert decide(two(build, preparation=Upkeep()), build.noon).step == CreateReplica("", initialize=False)
+
+
+def test_a_rollout_begins_with_the_configuration(build: Build) -> None:
+    outdated = build.control_plane(*(build.replica(number, outdated=("Version",)) for number in (1, 2, 3)), preparation=PENDING)
+    assert decide(outdated, build.noon).step == PrepareWorkload()
+
+
+def test_where_nobody_is_about_to_join_nothing_is_prepared(build: Build) -> None:
+    assert prepare_the_workload(build.three(preparation=PENDING), build.noon) == NOTHING
+
+
+@pytest.mark.parametrize("changes", [{"initialized": False}, {"workload": DOWN}])
+def test_nothing_is_prepared_where_there_is_nobody_to_ask(build: Build, changes: dict[str, Any]) -> None:
+    assert prepare_the_workload(two(build, **changes), build.noon) == NOTHING
+
+
+def test_g18_nothing_is_prepared_for_a_version_that_no_replica_may_have(build: Build) -> None:
+    too_far = build.desired(3, version=Version.parse("v1.36.0"))
+    assert prepare_the_workload(two(build, desired=too_far), build.noon) == NOTHING
+    assert decide(two(build, desired=too_far), build.noon).step is None
+
+
+def test_i18_where_preparation_failed_nobody_joins_until_it_succeeds(build: Build) -> None:
+    control_plane = two(build, preparation=failing(build))
+    opinion = prepare_the_workload(control_plane, build.noon)
+    assert [(check.name, check.passed) for check in opinion.checks] == [(PREPARED, False)]
+    assert "no ConfigMap kubeadm-config" in opinion.checks[0].evidence
+    assert opinion.bars == frozenset({CreateReplica})
+    decision = decide(control_plane, build.noon)
+    assert decision.step is None
+    assert decision.wake_at == build.noon + timedelta(seconds=30)
+    assert decide(control_plane, build.noon + timedelta(seconds=30)).step == PrepareWorkload()
+
+
+# Once all have joined
+
+
+def test_row_43_converged_add_ons_are_brought_up_to_date(build: Build) -> None:
+    assert decide(build.three(addons=PENDING), build.noon).step == UpdateAddons()
+
+
+def test_row_43_what_is_up_to_date_is_left_alone(build: Build) -> None:
+    assert decide(build.three(), build.noon).step is None
+
+
+def test_row_42_before_initialization_and_without_connection_nobody_is_asked(build: Build) -> None:
+    one = build.control_plane(build.replica(1, expiry_known=False), desired=1, addons=PENDING, initialized=False)
+    down = build.three(addons=PENDING, workload=DOWN)
+    assert update_addons(one, build.noon) == record_expiries(one, build.noon) == update_addons(down, build.noon) == NOTHING
+
+
+def test_add_ons_wait_until_the_rollout_is_over_and_everybody_stays_and_has_joined(build: Build) -> None:
+    rest = build.replica(1), build.replica(2)
+    for third in (
+        build.replica(3, outdated=("Version",)),
+        build.leaving(3),
+        build.vanishing(3, member=Absent()),
+        build.joining(3),
+        build.replica(3, member=Absent()),
+    ):
+        assert update_addons(build.control_plane(*rest, third, addons=PENDING), build.noon) == NOTHING
+    assert update_addons(build.control_plane(*rest, addons=PENDING), build.noon) == NOTHING
+    assert update_addons(build.three(desired=build.desired(1), addons=PENDING), build.noon) == NOTHING
+
+
+def test_g17_without_surge_add_ons_wait_for_the_last_new_machine_to_join(build: Build) -> None:
+    desired = build.desired(3, max_surge=0)
+    replicas = build.replica(1), build.replica(2)
+    assert update_addons(build.control_plane(*replicas, build.joining(3), desired=desired, addons=PENDING), build.noon) == NOTHING
+    assert update_addons(build.three(desired=desired, addons=PENDING), build.noon).step == UpdateAddons()
+
+
+def test_with_external_etcd_nobody_needs_a_member_to_have_joined(build: Build) -> None:
+    replicas = [build.replica(number, member=Absent()) for number in (1, 2, 3)]
+    external = build.control_plane(*replicas, desired=build.desired(3, etcd_managed=False), addons=PENDING)
+    assert update_addons(external, build.noon).step == UpdateAddons()
+
+
+def test_a_failure_of_the_add_ons_is_said_tried_again_in_time_and_holds_nothing_up(build: Build) -> None:
+    opinion = update_addons(build.three(addons=failing(build)), build.noon)
+    assert [check.name for check in opinion.checks] == [ADDONS]
+    assert opinion.bars == frozenset()
+    assert opinion.wake_at == build.noon + timedelta(seconds=30)
+    assert update_addons(build.three(addons=failing(build, 0)), build.noon).step == UpdateAddons()
+
+
+# When certificates expire
+
+
+def test_row_43_expiries_are_recorded_of_every_api_server_that_is_well(build: Build) -> None:
+    unrecorded = {"expiry_known": False}
+    control_plane = build.control_plane(build.replica(2, **unrecorded), build.replica(1, **unrecorded), build.replica(3))
+    assert decide(control_plane, build.noon).step == RecordExpiries(("cp-1", "cp-2"))
+
+
+def test_nobody_asks_an_api_server_that_is_ill_leaving_or_has_no_node(build: Build) -> None:
+    for replica in (build.ill(1, expiry_known=False), build.leaving(1, expiry_known=False), build.joining(1, expiry_known=False)):
+        assert record_expiries(build.control_plane(replica, build.replica(2)), build.noon) == NOTHING
+
+
+def test_a_failure_to_ask_is_said_tried_again_in_time_and_holds_nothing_up(build: Build) -> None:
+    replicas = build.replica(1, expiry_known=False), build.replica(2), build.replica(3)
+    opinion = record_expiries(build.control_plane(*replicas, expiries=failing(build)), build.noon)
+    assert [check.name for check in opinion.checks] == [EXPIRIES]
+    assert opinion.bars == frozenset()
+    assert opinion.wake_at == build.noon + timedelta(seconds=30)
