@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,34 +13,10 @@ from quorate.kubernetes.client import Listing, WatchEvent
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import ConfigMap, Node, NodeSpec, ObjectMeta, Pod, PodStatus
 from quorate.kubernetes.resource import Resource
+from quorate.simulation.clock import VirtualTimeLoop
 from quorate.workload.nodes import CONTROL_PLANE
 
 T = TypeVar("T")
-
-
-class _NullSelector(selectors.SelectSelector):
-    """Never sees any I/O; instead of waiting it moves the clock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("deadlock: no task can run, and no timer is set")
-        self.now += max(0.0, timeout)
-        return []
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop on which sleeping takes no time."""
-
-    def __init__(self) -> None:
-        self._null = _NullSelector()
-        super().__init__(self._null)
-
-    def time(self) -> float:
-        return self._null.now
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:  # noqa: ARG001

@@ -23,6 +23,7 @@ from quorate.workload import connection
 from quorate.workload.access import AccessUnavailable, EtcdSecrets
 from quorate.workload.connection import Phase, Setup, Workload
 from quorate.workload.static_pods import Component
+from quorate.workload.updates import CannotUpdate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KUBECONFIG = b"users: [{name: a, user: {token: t}}]"
@@ -54,6 +55,11 @@ class FakeSecrets:
         return self.etcd_secrets
 
 
+async def _expiry(_client: object, node: str, port: int) -> datetime:
+    assert (node, port) == ("cp-a", 6443)
+    return datetime(2027, 1, 1, tzinfo=UTC)
+
+
 @dataclass
 class Stage:
     """A Workload that runs, and the times at which it told of a change."""
@@ -65,7 +71,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         pool = Pool(loop_time)
-        setup: Setup[Any] = Setup(self.cluster.connect, lambda _: DirectDialer({}), lambda pair: pair, pool, now, Random(1))
+        setup: Setup[Any] = Setup(self.cluster.connect, lambda _: DirectDialer({}), lambda pair: pair, pool, now, Random(1), _expiry)
         self.workload = Workload("default/blue", self.secrets, setup, lambda: self.changes.append(loop_time()))
 
     def phase(self) -> Phase:
@@ -136,6 +142,13 @@ async def test_the_kubeadm_config_is_there_or_not_or_unknown(stage: Stage, kubea
         assert await stage.workload.kubeadm_config_exists() is True
         stage.cluster.hang.add("get")
         assert await stage.workload.kubeadm_config_exists() == Unknown("no answer in time")
+
+
+async def test_a_certificate_is_asked_for_while_connected_and_refused_with_the_reason_otherwise(stage: Stage) -> None:
+    with pytest.raises(CannotUpdate, match="not connected"):
+        await stage.workload.certificate_expiry("cp-a", 6443)
+    async with stage.running():
+        assert (await stage.workload.certificate_expiry("cp-a", 6443)).year == 2027
 
 
 async def test_a_change_of_a_node_is_told_and_a_mere_new_version_is_not(stage: Stage, node_of: Callable[..., Any]) -> None:

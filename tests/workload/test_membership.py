@@ -29,7 +29,7 @@ class FakeMember:
     """One member: values it answers with, errors it raises, in order; the last one for ever."""
 
     statuses: list[Status | EtcdError]
-    listing: MemberList | EtcdError
+    listing: MemberList | EtcdError | list[MemberList]
     alarm_list: tuple[Alarm, ...] | EtcdError = ()
     before_answer: Callable[[], Any] | None = None
     listed: int = 0
@@ -42,6 +42,8 @@ class FakeMember:
 
     async def members(self) -> MemberList:
         self.listed += 1
+        if isinstance(self.listing, list):
+            return self.listing.pop(0) if len(self.listing) > 1 else self.listing[0]
         return _answered(self.listing)
 
     async def alarms(self) -> tuple[Alarm, ...]:
@@ -102,10 +104,11 @@ async def test_a_ring_in_which_all_answer_is_good() -> None:
     assert str(reading.ring.now) == "3 of 3 voters healthy, quorum 2: tolerates 1 more"
 
 
-async def test_only_one_member_is_asked_for_the_list() -> None:
+async def test_every_member_is_asked_for_its_own_list_once() -> None:
     ring = healthy()
-    await ring.reading()
-    assert sum(member.listed for member in ring.members.values()) == 1
+    reading = await ring.reading()
+    assert [member.listed for member in ring.members.values()] == [1, 1, 1]
+    assert reading.disagreement == ""
 
 
 async def test_a_member_that_does_not_answer_while_others_do_is_bad_with_the_reason() -> None:
@@ -141,17 +144,51 @@ async def test_a_member_that_follows_nobody_is_bad_and_does_not_list() -> None:
     assert ring.members["cp-a"].listed == 0
 
 
-async def test_the_next_lists_when_the_first_cannot() -> None:
+async def test_a_member_that_cannot_list_is_unknown_and_the_others_list() -> None:
     ring = healthy()
     ring.members["cp-a"].listing = NoLeader("cp-a", "request timed out")
-    gate = asyncio.Event()
-    ring.members["cp-b"].before_answer = ring.members["cp-c"].before_answer = gate.wait
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(ring.reading())
-        while not ring.failed:  # noqa: ASYNC110 (bounded: the member fails in its first step)
-            await asyncio.sleep(0)
-        gate.set()
-    assert task.result().read_through in ("cp-b", "cp-c")
+    reading = await ring.reading()
+    assert reading.read_through == "cp-b"
+    assert health_of(reading) == {"cp-a": Health.UNKNOWN, "cp-b": Health.GOOD, "cp-c": Health.GOOD}
+    assert evidence_of(reading, "cp-a") == "answers, but not with what the majority confirms: request timed out"
+    assert reading.member_ids == IDS
+
+
+async def test_the_next_tells_the_alarms_when_the_first_cannot() -> None:
+    ring = healthy()
+    ring.members["cp-a"].alarm_list = NoLeader("cp-a", "leader changed")
+    assert (await ring.reading()).read_through == "cp-b"
+
+
+SPLIT = MemberList(0xC1, LISTING.members[:2])
+
+
+async def test_lists_that_differ_once_are_a_change_under_way() -> None:
+    ring = healthy()
+    ring.members["cp-b"].listing = [SPLIT, LISTING]
+    reading = await ring.reading()
+    assert reading.disagreement == ""
+    assert set(health_of(reading).values()) == {Health.GOOD}
+    assert [member.listed for member in ring.members.values()] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("listing", "told"),
+    [
+        (SPLIT, "the member on cp-b lists a, b in cluster c1"),
+        (MemberList(0xC2, LISTING.members), "the member on cp-b lists a, b, c in cluster c2"),
+    ],
+    ids=["members", "cluster"],
+)
+async def test_members_that_differ_twice_disagree_and_the_odd_one_vouches_for_nobody(listing: MemberList, told: str) -> None:
+    ring = healthy()
+    ring.members["cp-b"].listing = listing
+    reading = await ring.reading()
+    assert reading.disagreement == f"the member on cp-a lists a, b, c in cluster c1; {told}"
+    assert (reading.cluster_id, len(reading.ring.members), reading.read_through) == (0xC1, 3, "cp-a")
+    assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.BAD, "cp-c": Health.GOOD}
+    assert evidence_of(reading, "cp-b") == "answers for another ring: it lists other members, or another cluster"
+    assert reading.member_ids == {"cp-a": 0xA, "cp-c": 0xC}
 
 
 async def test_without_a_majority_the_ring_is_unknown_with_every_reason() -> None:

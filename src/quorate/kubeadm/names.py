@@ -45,17 +45,17 @@ def template_problems(template: str) -> tuple[str, ...]:
     """What is wrong with `spec.machineNaming.template`, one sentence for each fault; nothing if it is fit for use. An empty template is."""
     if not template:
         return ()
-    problems = [] if _RANDOM in template else [f"invalid template: {_RANDOM} is missing"]
+    problems = [] if _RANDOM in template else [f"{_RANDOM} is missing, without which two machines would have one name"]
     try:
         sample = _render(
             template, {"cluster.name": "cluster", "kubeadmControlPlane.name": "kubeadmcontrolplane", "random": _ALPHABET[:_RANDOM_LENGTH]}
         )
     except TemplateError as error:
-        return (*problems, f"invalid template: {error}")
+        return (*problems, str(error))
     if len(sample) > _MAX_LENGTH:
         sample = _shortened(sample, _ALPHABET[:_RANDOM_LENGTH])
     if not _SUBDOMAIN.fullmatch(sample):
-        problems.append(f"invalid template: it makes names such as {sample!r}, which is no lower case RFC 1123 subdomain")
+        problems.append(f"it makes names such as {sample!r}, which is no lower case RFC 1123 subdomain")
     return tuple(problems)
 
 

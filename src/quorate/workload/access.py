@@ -107,10 +107,12 @@ class WebSocketOpener(Protocol):
 
 def port_forward_dialer(client: WebSocketOpener) -> PortForwardDialer:
     """A dialer through the workload cluster's API server."""
-    return PortForwardDialer(_translating(client))
+    return PortForwardDialer(opener(client))
 
 
-def _translating(client: WebSocketOpener) -> OpenWebSocket:
+def opener(client: WebSocketOpener) -> OpenWebSocket:
+    """The client's `connect_websocket` with the errors that ways to a Pod know."""
+
     async def open_websocket(path: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
         try:
             return await client.connect_websocket(path, protocols)

@@ -7,7 +7,7 @@ whatever the watches tell counts as a sign of life, and every change is told at 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +28,7 @@ from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
 from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets, check_kubeconfig
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
+from quorate.workload.updates import CannotUpdate
 from quorate.workload.watches import Watches
 
 T = TypeVar("T")
@@ -92,6 +93,7 @@ class Setup(Generic[Client]):
     pool: Pool
     now: Callable[[], datetime]
     random: Random
+    certificate_expiry: Callable[[Client, str, int], Awaitable[datetime]]  # of the API server on a node at a port; raises CannotUpdate
     inactivity: float = 70.0  # seconds that a watch may be silent; 130 for Cluster API's in-memory provider, which sends no bookmarks
 
 
@@ -182,6 +184,13 @@ class Workload(Generic[Client]):
             return session
         found = await self._read(session.client, CONFIG_MAPS, "kubeadm-config", NAMESPACE)
         return found if isinstance(found, Unknown) else not isinstance(found, Absent)
+
+    async def certificate_expiry(self, node: str, port: int) -> datetime:
+        """When the certificate of the API server on a node expires. Raises CannotUpdate where that cannot be told. Takes at most 15 s."""
+        session = self._connected()
+        if isinstance(session, Unknown):
+            raise CannotUpdate(session.reason)
+        return await self._setup.certificate_expiry(session.client, node, port)
 
     # Its etcd.
 

@@ -1,13 +1,14 @@
 """The etcd ring of a workload cluster, read: the members as a majority confirms them, and each one's health by its own word.
 
-Upstream's provider calls a member healthy when it is listed and has no alarm. Here every member whose node is known is asked itself, all at once.
+Upstream's provider asks one member for the list, and calls every other one healthy that is listed and has no alarm. Here every member whose node is known is
+asked itself, all at once: for its status, and for its own list of the members and the id of its cluster, in which all have to agree.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,7 +23,7 @@ Lend = Callable[[str], AbstractAsyncContextManager[etcd.EtcdClient]]
 STATUS_PATIENCE = 5.0
 """Seconds for one member to be connected and to tell its status; it answers alone, in about a millisecond."""
 LISTING_PATIENCE = 10.0
-"""Seconds for the list of members and the alarms; etcd itself gives up finding a majority after 7."""
+"""Seconds for the list of members, and for the alarms; etcd itself gives up finding a majority after 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +38,71 @@ class RingReading:
     ]  # by node: which member answered there. Only where servers tell who they are: never in the in-memory provider
     read_through: str  # the node whose member listed the others
     read_at: datetime  # when the list was asked for: it contains everything confirmed before
+    disagreement: str = ""  # in what the members contradict each other about who they are, asked twice; empty: they agree
 
 
 Answer = etcd.Status | EtcdError
-Listed = tuple[etcd.MemberList, tuple[etcd.Alarm, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A member that answers, and what it says is no proof that it belongs to the ring and follows its majority."""
+
+    health: Health
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Witness:
+    """What one member said: its status, and its list, or why it gave none."""
+
+    status: Answer
+    listing: etcd.MemberList | str
+
+    @property
+    def identity(self) -> tuple[int, frozenset[int]] | None:
+        """The cluster that it belongs to and the members that it knows, by id."""
+        if isinstance(self.listing, str):
+            return None
+        return self.listing.cluster_id, frozenset(member.id for member in self.listing.members)
+
+
+Heard = Mapping[str, Answer | _Doubt]
 
 
 async def read_ring(lend: Lend, nodes: Sequence[str], now: Callable[[], datetime]) -> RingReading | Unknown:
-    """Ask the members on `nodes` for the ring; `Unknown` with the reasons when no majority, or nobody, answered. Takes at most 15 s for each of `nodes`.
+    """Ask the members on `nodes` for the ring; `Unknown` with the reasons when no majority, or nobody, answered. Takes milliseconds as a rule.
 
-    All are asked for their status at once; the first that follows a leader and is no learner lists the members and alarms, the next one if that fails.
+    All are asked at once for their status and, unless they follow no leader or are learners, for the members. Where the lists differ, all are asked once more:
+    a change may have been confirmed between two answers, and each answer waits for everything confirmed before it was asked for.
     """
     if not nodes:
         return Unknown("no node to ask")
+    reading = await _asked_once(lend, nodes, now)
+    if isinstance(reading, RingReading) and reading.disagreement:
+        return await _asked_once(lend, nodes, now)
+    return reading
+
+
+async def _asked_once(lend: Lend, nodes: Sequence[str], now: Callable[[], datetime]) -> RingReading | Unknown:
+    read_at = now()
     async with asyncio.TaskGroup() as tasks:
-        asked = {node: tasks.create_task(_ask_status(lend, node)) for node in nodes}
-        return await _through_the_first(lend, asked, now)
-
-
-async def _through_the_first(lend: Lend, asked: Mapping[str, asyncio.Task[Answer]], now: Callable[[], datetime]) -> RingReading | Unknown:
-    failures: list[str] = []
-    async with aclosing(_as_answered(asked)) as heard:
-        async for node, answer in heard:
-            read_at = now()
-            listed = await _list(lend, node) if (problem := _cannot_list(answer)) is None else problem
-            if not isinstance(listed, str):
-                return _reading(listed, {other: await task for other, task in asked.items()}, node, read_at)
-            failures.append(f"{node}: {listed}")
+        asked = {node: tasks.create_task(_ask(lend, node)) for node in nodes}
+    witnesses = {node: task.result() for node, task in asked.items()}
+    agreeing = _largest_agreement(witnesses)
+    failures = [f"{node}: {witness.listing}" for node, witness in witnesses.items() if isinstance(witness.listing, str)]
+    for node in agreeing:
+        alarms = await _alarms(lend, node)
+        if not isinstance(alarms, str):
+            return _reading(witnesses, agreeing, node, alarms, read_at)
+        failures.append(f"{node}: {alarms}")
     return Unknown("; ".join(failures))
 
 
-async def _as_answered(asked: Mapping[str, asyncio.Task[Answer]]) -> AsyncGenerator[tuple[str, Answer], None]:
-    """Nodes with their answers, in the order in which these come."""
-    nodes = {task: node for node, task in asked.items()}
-    waiting: set[asyncio.Task[Answer]] = set(nodes)
-    while waiting:
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            yield nodes[task], task.result()
+async def _ask(lend: Lend, node: str) -> _Witness:
+    status = await _ask_status(lend, node)
+    why_not = _cannot_list(status)
+    return _Witness(status, await _list(lend, node) if why_not is None else why_not)
 
 
 def _cannot_list(answer: Answer) -> str | None:
@@ -107,50 +135,104 @@ async def _status(lend: Lend, node: str) -> etcd.Status:
             raise DeadlineExceeded(node, f"did not answer within {STATUS_PATIENCE:g} s") from error
 
 
-async def _list(lend: Lend, node: str) -> Listed | str:
-    """The members and alarms, or why they could not be had."""
+async def _list(lend: Lend, node: str) -> etcd.MemberList | str:
+    """The members as this one lists them, or why they could not be had."""
     try:
         async with lend(node) as client:
             try:
                 async with asyncio.timeout(LISTING_PATIENCE):
-                    return await client.members(), await client.alarms()
+                    return await client.members()
             except TimeoutError as error:
                 raise DeadlineExceeded(node, f"did not list the members within {LISTING_PATIENCE:g} s") from error
     except EtcdError as error:
         return error.message
 
 
-def _reading(listed: Listed, answers: Mapping[str, Answer], node: str, read_at: datetime) -> RingReading | Unknown:
-    listing, alarms = listed
-    asked = answers[node]
+async def _alarms(lend: Lend, node: str) -> tuple[etcd.Alarm, ...] | str:
+    """The alarms of every member, or why they could not be had."""
+    try:
+        async with lend(node) as client:
+            try:
+                async with asyncio.timeout(LISTING_PATIENCE):
+                    return await client.alarms()
+            except TimeoutError as error:
+                raise DeadlineExceeded(node, f"did not tell the alarms within {LISTING_PATIENCE:g} s") from error
+    except EtcdError as error:
+        return error.message
+
+
+def _largest_agreement(witnesses: Mapping[str, _Witness]) -> tuple[str, ...]:
+    """The nodes of the most members that give the same cluster and the same ids, in the order asked; of two as large, those asked first."""
+    groups: dict[tuple[int, frozenset[int]], list[str]] = {}
+    for node, witness in witnesses.items():
+        if witness.identity is not None:
+            groups.setdefault(witness.identity, []).append(node)
+    largest: list[str] = max(groups.values(), key=len, default=[])
+    return tuple(largest)
+
+
+def _disagreement(witnesses: Mapping[str, _Witness], agreeing: Sequence[str]) -> str:
+    told = {node: witness.identity for node, witness in witnesses.items() if witness.identity is not None}
+    others = [node for node in told if node not in agreeing]
+    return "; ".join(_account(node, told[node]) for node in (agreeing[0], *others)) if others else ""
+
+
+def _account(node: str, identity: tuple[int, frozenset[int]] | None) -> str:
+    cluster, members = identity or (0, frozenset())
+    return f"the member on {node} lists {', '.join(f'{member:x}' for member in sorted(members))} in cluster {cluster:x}"
+
+
+def _reading(
+    witnesses: Mapping[str, _Witness], agreeing: Sequence[str], node: str, alarms: tuple[etcd.Alarm, ...], read_at: datetime
+) -> RingReading | Unknown:
+    listing, asked = witnesses[node].listing, witnesses[node].status
+    if isinstance(listing, str):
+        raise TypeError(f"{node} did not list the members")
     leader = asked.leader if isinstance(asked, etcd.Status) else 0
     ids = {member.id for member in listing.members}
     if leader not in ids:
         return Unknown(f"{node}: its leader {leader:x} is not among the members")
-    answered = {name: answer.member_id for name, answer in answers.items() if isinstance(answer, etcd.Status) and answer.member_id in ids}
-    members = tuple(_judged(member, alarms, _answer_of(member, answers, answered)) for member in listing.members)
-    return RingReading(Ring(members, leader), listing.cluster_id, alarms, answered, node, read_at)
+    heard: Heard = {other: _heard(witness, agrees=other in agreeing) for other, witness in witnesses.items()}
+    vouching = {name: witnesses[name].status for name, answer in heard.items() if not _is_elsewhere(answer)}
+    answered = {name: answer.member_id for name, answer in vouching.items() if isinstance(answer, etcd.Status) and answer.member_id in ids}
+    members = tuple(_judged(member, alarms, _answer_of(member, heard, answered)) for member in listing.members)
+    disagreement = _disagreement(witnesses, agreeing)
+    return RingReading(Ring(members, leader), listing.cluster_id, alarms, answered, node, read_at, disagreement)
 
 
-def _answer_of(member: etcd.Member, answers: Mapping[str, Answer], answered: Mapping[str, int]) -> Answer | None:
+def _heard(witness: _Witness, *, agrees: bool) -> Answer | _Doubt:
+    if witness.identity is not None and not agrees:
+        return _Doubt(Health.BAD, "answers for another ring: it lists other members, or another cluster")
+    if isinstance(witness.listing, str) and _cannot_list(witness.status) is None:
+        return _Doubt(Health.UNKNOWN, f"answers, but not with what the majority confirms: {witness.listing}")
+    return witness.status
+
+
+def _is_elsewhere(answer: Answer | _Doubt) -> bool:
+    return isinstance(answer, _Doubt) and answer.health is Health.BAD
+
+
+def _answer_of(member: etcd.Member, heard: Heard, answered: Mapping[str, int]) -> Answer | _Doubt | None:
     """What was heard of a member: on whichever node it said that it is this one, or else on the node of its name, as kubeadm names members."""
     for node, member_id in answered.items():
         if member_id == member.id:
-            return answers[node]
-    answer = answers.get(member.name)
-    somebody_else = isinstance(answer, etcd.Status) and answer.member_id not in (0, member.id)
+            return heard[node]
+    answer = heard.get(member.name)
+    somebody_else = (isinstance(answer, etcd.Status) and answer.member_id not in (0, member.id)) or member.name in answered
     return None if somebody_else else answer
 
 
-def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer | None) -> Member:
+def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer | _Doubt | None) -> Member:
     health, evidence = _health(member, [alarm.kind for alarm in alarms if alarm.member_id == member.id], answer)
     return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence)
 
 
-def _health(member: etcd.Member, alarms: list[str], answer: Answer | None) -> tuple[Health, str]:
+def _health(member: etcd.Member, alarms: list[str], answer: Answer | _Doubt | None) -> tuple[Health, str]:
     if alarms:
         return Health.BAD, f"raised the alarm {', '.join(sorted(alarms))}"
     match answer:
+        case _Doubt(health=health, evidence=evidence):
+            return health, evidence
         case etcd.Status(leader=0):
             return Health.BAD, "answers but knows no leader"
         case etcd.Status(leader=leader):

@@ -1,0 +1,100 @@
+"""A workload cluster's API that keeps objects, resourceVersions and a log of what was written, and can be made to fail at any write."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
+from quorate.kubernetes.resource import Resource
+
+Json = dict[str, Any]
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return copy.deepcopy(patch)
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+@dataclass
+class ClusterApi:
+    """Objects by plural and name. The answer to write number `lose_answer_of` is lost: it took effect, and the writer is told that it may not have."""
+
+    objects: dict[tuple[str, str], Json] = field(default_factory=dict)
+    writes: list[tuple[str, Json]] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+    lose_answer_of: int | None = None
+    trouble: dict[str, Exception] = field(default_factory=dict)  # raised by every read of this plural
+    before_patch: list[Callable[[], None]] = field(default_factory=list)
+    version: int = 0
+
+    def put(self, plural: str, obj: Json) -> None:
+        self.version += 1
+        stored = copy.deepcopy(obj)
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[plural, obj["metadata"]["name"]] = stored
+
+    @property
+    def written(self) -> list[str]:
+        return [what for what, _ in self.writes]
+
+    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        assert resource.namespaced == bool(namespace)
+        self.reads.append(f"{resource.plural} {name}")
+        if error := self.trouble.get(resource.plural):
+            raise error
+        return self._decoded(resource, self._find(resource, name))
+
+    async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "") -> Any:
+        assert resource.namespaced == bool(namespace)
+        name = body["metadata"]["name"]
+        if (resource.plural, name) in self.objects:
+            raise AlreadyExists(f"{name} exists")
+        return self._wrote("create", resource, name, dict(body), dict(body))
+
+    async def merge_patch(self, resource: Resource[Any], name: str, patch: Mapping[str, Any], namespace: str = "") -> Any:
+        assert resource.namespaced == bool(namespace)
+        if self.before_patch:
+            self.before_patch.pop(0)()
+        current = self._find(resource, name)
+        if patch["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]:
+            raise Conflict(f"{name} has changed")
+        return self._wrote("patch", resource, name, dict(patch), merged(current, patch))
+
+    def _wrote(self, verb: str, resource: Resource[Any], name: str, body: Json, obj: Json) -> Any:
+        self.writes.append((f"{verb} {resource.plural} {name}", copy.deepcopy(body)))
+        self.put(resource.plural, obj)
+        if self.lose_answer_of == len(self.writes) - 1:
+            raise ConnectionFailed("the answer was lost")
+        return self._decoded(resource, self.objects[resource.plural, name])
+
+    def _find(self, resource: Resource[Any], name: str) -> Json:
+        if (resource.plural, name) not in self.objects:
+            raise NotFound(f"{resource.plural} {name} not found")
+        return self.objects[resource.plural, name]
+
+    @staticmethod
+    def _decoded(resource: Resource[Any], obj: Json) -> Any:
+        return msgspec.convert(copy.deepcopy(obj), resource.type)
+
+
+def config_map(name: str, data: dict[str, str]) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"}, "data": data}
+
+
+def workload_of(name: str, image: str, **pod: Any) -> Json:
+    """A DaemonSet or Deployment with a side car first, whose container must never change."""
+    containers = [{"name": "sidecar", "image": "example.org/sidecar:1"}, {"name": name, "image": image, "args": ["-x"]}]
+    return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": {"spec": {"containers": containers, **pod}}}}
