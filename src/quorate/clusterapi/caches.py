@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from quorate.clusterapi.applied import Applied
 from quorate.clusterapi.foreign import ForeignKinds, ForeignObject
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
@@ -40,6 +41,7 @@ _KEPT = tuple(
         SecretSuffix.KUBECONFIG,
     )
 )
+_APPLIED_TO: tuple[Resource[Any], ...] = (MACHINES, KUBEADM_CONFIGS)  # beside infrastructure machines
 
 
 class Caches:
@@ -49,6 +51,7 @@ class Caches:
         self._client, self._queue, self._random, self._namespace = client, queue, random, namespace
         self._watch_filter = watch_filter
         self.reflectors: list[Reflector[Any]] = []
+        self.applied = Applied()
         self.kcps = self._store(KUBEADM_CONTROL_PLANES, _owner_clusters, self._of_itself, _kcp_facts, filtered=True)
         self.clusters = self._store(CLUSTERS, None, self._of_cluster_itself, _cluster_facts)
         self.machines = self._store(MACHINES, _label_cluster, self._of_its_cluster, _machine_facts)
@@ -57,7 +60,7 @@ class Caches:
         self.secrets = self._store(
             SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, transform=without_bootstrap_data
         )
-        self.foreign = ForeignKinds(client, random, self._foreign_handler, namespace=namespace)
+        self.foreign = ForeignKinds(client, random, self._foreign_handlers, namespace=namespace)
 
     def control_planes_of(self, cluster: str) -> list[KubeadmControlPlane]:
         """The control planes of a Cluster (`namespace/name`): one, unless somebody made a mistake."""
@@ -78,7 +81,9 @@ class Caches:
         selectors = [selector] if selector else []
         if filtered and self._watch_filter:
             selectors.append(f"{Label.WATCH_FILTER}={self._watch_filter}")
-        handler: Handler[T] = Enqueue(self._queue, mapper, (_changed(facts),))
+        handlers: tuple[Handler[T], ...] = (Enqueue(self._queue, mapper, (_changed(facts),)),)
+        if resource in _APPLIED_TO:
+            handlers += (self.applied,)
         self.reflectors.append(
             Reflector(
                 self._client,
@@ -87,15 +92,15 @@ class Caches:
                 random=self._random,
                 namespace=self._namespace,
                 label_selector=",".join(selectors),
-                handlers=(handler,),
+                handlers=handlers,
             )
         )
         return store
 
-    def _foreign_handler(self, kind: str) -> Handler[ForeignObject]:
+    def _foreign_handlers(self, kind: str) -> tuple[Handler[ForeignObject], ...]:
         if kind.endswith("Template"):
-            return Enqueue(self._queue, self._of_users, (_changed(_existence),))
-        return Enqueue(self._queue, self._of_its_cluster, (_changed(_foreign_facts),))
+            return (Enqueue(self._queue, self._of_users, (_changed(_existence),)),)
+        return Enqueue(self._queue, self._of_its_cluster, (_changed(_foreign_facts),)), self.applied
 
     @staticmethod
     def _of_itself(kcp: KubeadmControlPlane) -> Iterable[Request]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from quorate.clusterapi import desired, intent
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.foreign import ContractMissing
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import FieldManager
@@ -20,19 +23,25 @@ from quorate.kubernetes.resource import Resource
 async def create(clients: Clients, observation: Observation, planned: intent.Intent) -> None:
     """Record the intent, make infrastructure and KubeadmConfig side by side, then the Machine, then clear the intent.
 
-    An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists,
-    nothing but the clearing is left to do: applying it again would change a Machine that runs.
+    A Machine that replaces one that failed carries the record of that remediation, which goes from the control plane together with the intent.
+    An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists, nothing
+    but the clearing is left to do: applying it again would change a Machine that runs. Infrastructure of a kind that is wanted no more goes first.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("a Machine needs a Cluster")
-    recorded = intent.read(kcp.metadata.annotations)
+    recorded, version = intent.read(kcp.metadata.annotations), kcp.metadata.resource_version
+    kind = _infrastructure_kind(kcp)
     if recorded is None:
-        recorded = planned
-        await _record(clients, kcp, planned)
-    elif clients.caches.machines.get(kcp.metadata.namespace, recorded.name) is not None:
-        await _record(clients, kcp, None)
+        recorded = replace(planned, infrastructure=kind)
+        version = await _record(clients, kcp, recorded)
+    elif (made := clients.caches.machines.get(kcp.metadata.namespace, recorded.name)) is not None:
+        await _fulfilled(clients, kcp, version, made.metadata.annotations)
         return
+    elif recorded.infrastructure != kind:
+        await _delete_infrastructure(clients, kcp, recorded)
+        recorded = replace(recorded, infrastructure=kind)
+        version = await _record(clients, kcp, recorded)
     async with asyncio.TaskGroup() as tasks:
         infrastructure = tasks.create_task(_infrastructure(clients, kcp, cluster.metadata.name, recorded.name))
         config = tasks.create_task(_config(clients, kcp, cluster.metadata.name, recorded))
@@ -43,12 +52,13 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         failure_domain=recorded.failure_domain,
         config=config.result(),
         infrastructure=infrastructure.result(),
+        initialize=recorded.initialize,
     )
     machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     clients.applied.remember(machine.metadata.uid, body)
     request = Request(kcp.metadata.namespace, kcp.metadata.name)
     clients.expectations.expect_version(request, clients.caches.machines, machine.metadata.resource_version)
-    await _record(clients, kcp, None)
+    await _fulfilled(clients, kcp, version, body["metadata"]["annotations"])
 
 
 async def abandon(clients: Clients, observation: Observation, name: str) -> None:
@@ -60,22 +70,47 @@ async def abandon(clients: Clients, observation: Observation, name: str) -> None
     if await _exists(clients, kcp.metadata.namespace, name):
         await _record(clients, kcp, None)
         return
-    reference = kcp.spec.machine_template.spec.infrastructure_ref
-    infrastructure = await clients.caches.foreign.resource(reference.api_group, reference.kind.removesuffix("Template"))
-    resources: tuple[Resource[Any], ...] = (infrastructure, KUBEADM_CONFIGS)
-    for resource in resources:
-        try:
-            await clients.management.delete(resource, name, kcp.metadata.namespace)
-        except NotFound:
-            continue
+    recorded = intent.read(kcp.metadata.annotations) or intent.Intent(name, infrastructure=_infrastructure_kind(kcp))
+    await _delete_infrastructure(clients, kcp, recorded)
+    await _delete_own(clients, kcp, KUBEADM_CONFIGS, name)
     await _record(clients, kcp, None)
 
 
 async def settle(clients: Clients, observation: Observation) -> None:
     """Clear an intent whose Machine exists: a crash came between the two, and once that Machine is gone nobody may inherit its name."""
-    recorded = intent.read(observation.kcp.metadata.annotations)
-    if recorded is not None and any(machine.name == recorded.name for machine in observation.machines):
-        await _record(clients, observation.kcp, None)
+    kcp = observation.kcp
+    recorded = intent.read(kcp.metadata.annotations)
+    if recorded is None:
+        return
+    made = clients.caches.machines.get(kcp.metadata.namespace, recorded.name)
+    if made is not None:
+        await _fulfilled(clients, kcp, kcp.metadata.resource_version, made.metadata.annotations)
+
+
+async def _delete_infrastructure(clients: Clients, kcp: KubeadmControlPlane, recorded: intent.Intent) -> None:
+    kind, _, group = recorded.infrastructure.partition(".")
+    try:
+        resource = await clients.caches.foreign.resource(group, kind)
+    except ContractMissing:
+        return  # nothing of that kind can have been made
+    await _delete_own(clients, kcp, resource, recorded.name)
+
+
+async def _delete_own(clients: Clients, kcp: KubeadmControlPlane, resource: Resource[Any], name: str) -> None:
+    """Delete the object if the control plane owns it: one of the same name that somebody else made is theirs."""
+    namespace = kcp.metadata.namespace
+    try:
+        metadata = (await clients.management.get(resource, name, namespace)).metadata
+        if any(owner.uid == kcp.metadata.uid for owner in metadata.owner_references):
+            await clients.management.delete(resource, name, namespace, uid=metadata.uid)
+    except NotFound:
+        return
+
+
+def _infrastructure_kind(kcp: KubeadmControlPlane) -> str:
+    """`Kind.group` of what the template makes."""
+    reference = kcp.spec.machine_template.spec.infrastructure_ref
+    return f"{reference.kind.removesuffix('Template')}.{reference.api_group}"
 
 
 async def _exists(clients: Clients, namespace: str, name: str) -> bool:
@@ -86,17 +121,24 @@ async def _exists(clients: Clients, namespace: str, name: str) -> bool:
     return True
 
 
-async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> None:
-    """Write or clear the intent, and have the next decision wait until the cache shows it. Conflict: the control plane has changed; decide again."""
+async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> str:
+    """Write or clear the intent; the control plane's new resourceVersion. Conflict: the control plane has changed; decide again."""
+    return await _patch(clients, kcp, intent.patch(kcp.metadata.resource_version, planned))
+
+
+async def _fulfilled(clients: Clients, kcp: KubeadmControlPlane, version: str, machine: Mapping[str, str]) -> None:
+    """Clear what the Machine, by its annotations, has fulfilled; `version` is the control plane's, as it was read or written last."""
+    await _patch(clients, kcp, intent.fulfilled(version, kcp.metadata.annotations, machine))
+
+
+async def _patch(clients: Clients, kcp: KubeadmControlPlane, patch: dict[str, Any]) -> str:
+    """Patch the control plane, and have the next decision wait until the cache shows it."""
     written = await clients.management.merge_patch(
-        KUBEADM_CONTROL_PLANES,
-        kcp.metadata.name,
-        intent.patch(kcp.metadata.resource_version, planned),
-        kcp.metadata.namespace,
-        field_manager=FieldManager.DEFAULT,
+        KUBEADM_CONTROL_PLANES, kcp.metadata.name, patch, kcp.metadata.namespace, field_manager=FieldManager.DEFAULT
     )
     request = Request(kcp.metadata.namespace, kcp.metadata.name)
     clients.expectations.expect_version(request, clients.caches.kcps, written.metadata.resource_version)
+    return str(written.metadata.resource_version)
 
 
 async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str, name: str) -> ObjectReference:

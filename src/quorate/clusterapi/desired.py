@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.clusterapi import remediation_record
 from quorate.clusterapi.foreign import ForeignObject
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -31,6 +32,12 @@ from quorate.kubeadm.config import etcd_is_managed, machine_config
 from quorate.kubeadm.names import label_value
 
 Object = dict[str, Any]
+
+FOUNDED_BY = "quorate.dev/founded-by"
+"""On the Machine that was made to found the cluster: the uid of the control plane that had it made, and was not initialized then.
+
+A control plane that was restored or moved forgets that it is initialized, but has another uid than the one that its Machine names.
+"""
 
 
 def owner_reference(kcp: KubeadmControlPlane, *, controller: bool) -> Object:
@@ -60,10 +67,18 @@ def machine_annotations(kcp: KubeadmControlPlane) -> dict[str, str]:
 
 
 def new_machine(
-    kcp: KubeadmControlPlane, cluster: str, name: str, *, failure_domain: str, config: ObjectReference, infrastructure: ObjectReference
+    kcp: KubeadmControlPlane,
+    cluster: str,
+    name: str,
+    *,
+    failure_domain: str,
+    config: ObjectReference,
+    infrastructure: ObjectReference,
+    initialize: bool = False,
 ) -> Object:
     """A Machine to create at the control plane's version."""
-    kept = _remediation(kcp.metadata.annotations.get(Annotation.REMEDIATION_IN_PROGRESS))
+    kept = _remediation(_readable(kcp.metadata.annotations, Annotation.REMEDIATION_IN_PROGRESS))
+    kept |= {FOUNDED_BY: kcp.metadata.uid} if initialize else {}
     return _machine(kcp, cluster, name, kcp.spec.version, failure_domain, config, infrastructure, kept)
 
 
@@ -75,7 +90,9 @@ def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) ->
     spec = machine.spec
     if spec.bootstrap.config_ref is None or spec.infrastructure_ref is None:
         raise ValueError(f"Machine {machine.metadata.namespace}/{machine.metadata.name} lacks a bootstrap or infrastructure reference")
-    kept = _remediation(machine.metadata.annotations.get(Annotation.REMEDIATION_FOR))
+    annotations = machine.metadata.annotations
+    kept = _remediation(annotations.get(Annotation.REMEDIATION_FOR))
+    kept |= {FOUNDED_BY: annotations[FOUNDED_BY]} if FOUNDED_BY in annotations else {}
     desired = _machine(
         kcp, cluster, machine.metadata.name, spec.version, spec.failure_domain, spec.bootstrap.config_ref, spec.infrastructure_ref, kept
     )
@@ -153,6 +170,14 @@ def _machine(
 def _remediation(data: str | None) -> dict[str, str]:
     """The history of replacements follows from one Machine to the next in its place."""
     return {} if data is None else {Annotation.REMEDIATION_FOR: data}
+
+
+def _readable(annotations: Mapping[str, str], key: str) -> str | None:
+    """The record under this key, unless nobody could read it: a Machine that inherited it could never be replaced."""
+    try:
+        return annotations[key] if remediation_record.read(annotations, key) else None
+    except remediation_record.MalformedRecord:
+        return None
 
 
 def _readiness_gates(kcp: KubeadmControlPlane) -> list[Object]:

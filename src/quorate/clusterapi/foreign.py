@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -44,15 +44,18 @@ class ContractMissing(Exception):
 class _Watched:
     resource: Resource[ForeignObject]
     reflector: Reflector[ForeignObject]
+    due: float  # loop time until which its first list is waited for
 
 
 class ForeignKinds:
-    """Caches of foreign kinds, each started when it is first asked for. `handler` is told of every change in any of them."""
+    """Caches of foreign kinds, each started when it is first asked for. `handlers` gives those that are told of every change of a kind."""
 
-    def __init__(self, client: Client, random: Random, handler: Callable[[str], Handler[ForeignObject]], *, namespace: str = "") -> None:
+    def __init__(
+        self, client: Client, random: Random, handlers: Callable[[str], Sequence[Handler[ForeignObject]]], *, namespace: str = ""
+    ) -> None:
         self._client = client
         self._random = random
-        self._handler = handler
+        self._handlers = handlers
         self._namespace = namespace
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._to_start: asyncio.Queue[_Watched] = asyncio.Queue()
@@ -70,10 +73,15 @@ class ForeignKinds:
         return (await self._watch(group, kind)).resource
 
     async def store(self, group: str, kind: str) -> Store[ForeignObject]:
-        """The cache of the kind, filled. Raises ContractMissing, and TimeoutError with what the API server said where it cannot be filled in time."""
-        reflector = (await self._watch(group, kind)).reflector
+        """The cache of the kind, filled. Raises ContractMissing, and TimeoutError with what the API server said where it cannot be filled in time.
+
+        All who ask wait together, once: a kind that did not answer in time is refused at once from then on, until the watch, which goes on trying with its
+        own backoff, has filled the cache. Otherwise a kind that nobody may list would cost every pass SYNC_TIMEOUT for each Machine.
+        """
+        watched = await self._watch(group, kind)
+        reflector = watched.reflector
         try:
-            async with asyncio.timeout(SYNC_TIMEOUT):
+            async with asyncio.timeout_at(watched.due):
                 await reflector.synced.wait()
         except TimeoutError:
             raise TimeoutError(f"{kind}.{group} could not be listed: {reflector.last_error or 'no answer'}") from None
@@ -84,9 +92,9 @@ class ForeignKinds:
             if (group, kind) not in self._watched:
                 resource = await self._find(group, kind)
                 reflector = Reflector(
-                    self._client, resource, Store(), random=self._random, namespace=self._namespace, handlers=(self._handler(kind),)
+                    self._client, resource, Store(), random=self._random, namespace=self._namespace, handlers=self._handlers(kind)
                 )
-                watched = self._watched[group, kind] = _Watched(resource, reflector)
+                watched = self._watched[group, kind] = _Watched(resource, reflector, asyncio.get_running_loop().time() + SYNC_TIMEOUT)
                 self._to_start.put_nowait(watched)
             return self._watched[group, kind]
 

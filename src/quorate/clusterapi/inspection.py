@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Any
 
+from quorate.clusterapi import addons
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.observe import Edit, Observer
 from quorate.clusterapi.rings import Rings
-from quorate.clusterapi.workloads import EtcdDialer, Workloads
+from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.core.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import RestConfig
@@ -51,12 +52,19 @@ class Inspector:
         found = [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self._caches.kcps.items()]
         return sorted(request for request in found if not namespace or request.namespace == namespace)
 
-    async def look(self, request: Request) -> Finding | None:
-        """One look, or None where there is no such control plane. The first look at a cluster may come before it is connected: look again on `changed`."""
-        observation = await self._observer.observe(request)
+    async def look(self, request: Request, edit: Edit | None = None) -> Finding | None:
+        """One look, as it is or as it would be after an edit; None where there is no such control plane.
+
+        The first look at a cluster may come before it is connected: look again on `changed`.
+        """
+        observation = await self._observer.observe(request, edit)
         if observation is None:
             return None
-        return Finding(observation, decide(observation.view, _now()) if observation.view else None)
+        if observation.view is None:
+            return Finding(observation, None)
+        preparation, following = await addons.foreseen(self._observer.clients, observation, _now())  # the manager's memory cannot be asked
+        view = replace(observation.view, preparation=preparation, addons=following)
+        return Finding(replace(observation, view=view), decide(view, _now()))
 
 
 class _Changes:
@@ -114,7 +122,7 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Insp
     random, changes = SystemRandom(), _Changes()
     caches = Caches(client, changes, random, namespace=namespace)
     clock = asyncio.get_running_loop().time
-    workloads = Workloads(caches, client, dialer=etcd_dialer, now=_now, random=random, clock=clock)
+    workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
     return Inspector(Observer(clients, _now, changes.add, Rings(clock)), caches, changes.queue), _Background(caches, workloads)
 

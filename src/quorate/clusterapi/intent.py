@@ -6,10 +6,13 @@ instead of a second set. It is taken away as soon as the Machine exists, so that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from quorate.clusterapi.types.names import Annotation
 
 ANNOTATION = "quorate.dev/creating"
 
@@ -21,6 +24,9 @@ class Intent:
     name: str
     initialize: bool = False
     failure_domain: str = ""
+    infrastructure: str = (
+        ""  # `Kind.group` of what is made with it: the control plane may have another kind of template by the time of a repeat
+    )
 
 
 def read(annotations: dict[str, str]) -> Intent | None:
@@ -36,3 +42,16 @@ def patch(resource_version: str, intent: Intent | None) -> dict[str, Any]:
     if intent is None:
         return {"metadata": {"annotations": {ANNOTATION: None}}}
     return {"metadata": {"resourceVersion": resource_version, "annotations": {ANNOTATION: msgspec.json.encode(intent).decode()}}}
+
+
+def fulfilled(resource_version: str, annotations: Mapping[str, str], machine: Mapping[str, str]) -> dict[str, Any]:
+    """The merge patch that clears the intent once its Machine exists, and with it upstream's record of the remediation that the Machine was made for.
+
+    `annotations` are the control plane's and `machine` the Machine's. The record is cleared only if the control plane is still as it was read: a newer one,
+    of another remediation, must not be lost.
+    """
+    record = annotations.get(Annotation.REMEDIATION_IN_PROGRESS)
+    if record is None or machine.get(Annotation.REMEDIATION_FOR) != record:
+        return patch(resource_version, None)
+    cleared = {ANNOTATION: None, Annotation.REMEDIATION_IN_PROGRESS: None}
+    return {"metadata": {"resourceVersion": resource_version, "annotations": cleared}}

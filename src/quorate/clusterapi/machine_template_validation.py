@@ -1,7 +1,7 @@
 """What is wrong with the machine template of a control plane: its labels, annotations, taints and naming. Pure functions on plain JSON.
 
 Source: cluster-api, internal/util/taints/validation.go, api/core/v1beta2 ObjectMeta.Validate, and validateNaming of the control plane's webhook; apimachinery
-for what a label, an annotation and a name may be.
+for what a label and an annotation may be.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from collections.abc import Collection, Mapping
 
 from quorate.clusterapi.fields import Errors, FieldError, Kind, Object, list_at, object_at, text_at
 from quorate.clusterapi.types.names import FeatureGate
+from quorate.kubeadm.names import template_problems
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024  # of all keys and values together, apimachinery's limit
-MAX_NAME = 63  # a longer machine name is cut to 58 characters and five random ones
-RANDOM = "{{ .random }}"
 
 _NAME_PART = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_VARIABLE = re.compile(r"\{\{-?\s*(\S+?)\s*-?\}\}")
-_SAMPLE = {".cluster.name": "cluster", ".kubeadmControlPlane.name": "kubeadmcontrolplane", ".random": "abcde"}
 
 _RESERVED_KEYS = {
     "node.cluster.x-k8s.io/uninitialized": "is Cluster API's own",
@@ -86,16 +83,5 @@ def _taint_key_problems(key: str) -> list[str]:
 
 def validate_naming(spec: Object, path: str) -> Errors:
     """What is wrong with `machineNaming.template` of the spec found at `path`."""
-    template = text_at(spec, "machineNaming", "template")
-    if not template:
-        return
-    path = f"{path}.machineNaming.template"
-    if RANDOM not in template:
-        yield FieldError(path, Kind.INVALID, f"must hold {RANDOM}, so that no two machines get the same name")
-    if unknown := sorted(set(_VARIABLE.findall(template)) - _SAMPLE.keys()):
-        yield FieldError(path, Kind.INVALID, f"knows no {', '.join(unknown)}: there are {', '.join(_SAMPLE)}")
-        return
-    sample = _VARIABLE.sub(lambda match: _SAMPLE[match[1]], template)
-    name = sample if len(sample) <= MAX_NAME else sample[: MAX_NAME - len(_SAMPLE[".random"])] + _SAMPLE[".random"]
-    if not _SUBDOMAIN.fullmatch(name):
-        yield FieldError(path, Kind.INVALID, f"makes names such as {name!r}, which are not lower-case DNS names as Kubernetes wants them")
+    for problem in template_problems(text_at(spec, "machineNaming", "template")):
+        yield FieldError(f"{path}.machineNaming.template", Kind.INVALID, problem)

@@ -164,6 +164,12 @@ def waits_at_hook(machine: Machine) -> bool:
     )
 
 
+def is_to_be_remediated(machine: Machine) -> bool:
+    """Whether a health check failed the Machine and left it to its owner to replace it."""
+    failed = {condition.type for condition in machine.status.conditions if condition.status == "False"}
+    return {MachineCondition.HEALTH_CHECK_SUCCEEDED, MachineCondition.OWNER_REMEDIATED} <= failed
+
+
 def oldest_first(machines: Iterable[Machine]) -> Sequence[Machine]:
     """By creation, then by name."""
     return sorted(machines, key=lambda machine: (str(machine.metadata.creation_timestamp), machine.metadata.name))

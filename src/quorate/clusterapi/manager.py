@@ -11,6 +11,7 @@ from random import Random, SystemRandom
 
 from prometheus_client import CollectorRegistry
 
+from quorate.clusterapi import diagnostics
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
@@ -20,7 +21,7 @@ from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import Pace, Reconciler
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE, RECORDER_NAME
-from quorate.clusterapi.workloads import EtcdDialer, Workloads
+from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError
@@ -32,11 +33,13 @@ from quorate.kubernetes.leader import LeaderElector
 from quorate.kubernetes.manager import Manager, Runnable
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.queue import WorkQueue
+from quorate.workload.connection import Setup
 
 CONTROLLER = "kubeadmcontrolplane"
 DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
+_REVIEW_QPS, _REVIEW_BURST = 5.0, 10  # to ask who reads the metrics; each reader is asked about once a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +66,35 @@ class Options:
     etcd_dialer: EtcdDialer = EtcdDialer.PORT_FORWARD
 
 
-async def run(options: Options, stopping: asyncio.Event) -> None:
-    """Run until `stopping` is set. Raises ConfigError for a kubeconfig that cannot be used, and what Manager.run raises."""
-    loop = asyncio.get_running_loop()
-    registry, random = CollectorRegistry(), SystemRandom()
-    metrics = Metrics(registry)
-    client = _connect(options, metrics)
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one process is made of, wired together; nothing runs yet."""
+
+    caches: Caches
+    reconciler: Reconciler
+    controller: Controller
+    runnables: tuple[Runnable, ...]
+
+
+def assemble(client: Client, setup: Setup[Client], options: Options, *, identity: str, metrics: Metrics) -> Parts:
+    """Wire the process that works on the management cluster of `client` and reaches workload clusters as `setup` says, by its clock and randomness.
+
+    Needs a running event loop, whose time drives every delay.
+    """
+    loop, now, random = asyncio.get_running_loop(), setup.now, setup.random
     queue: WorkQueue[Request] = WorkQueue(CONTROLLER, random, base_delay=_FIRST_RETRY, max_delay=_LONGEST_RETRY, metrics=metrics)
     inputs = Inputs(queue, loop.time)
     caches = Caches(client, inputs, random, namespace=options.namespace, watch_filter=options.watch_filter)
-    workloads = Workloads(
-        caches,
-        client,
-        dialer=options.etcd_dialer,
-        now=_now,
-        random=random,
-        clock=loop.time,
-        qps=options.workload_qps,
-        burst=options.workload_burst,
-    )
+    workloads = Workloads(caches, client, setup)
     clients = Clients(client, caches, workloads, Expectations(inputs.add))
-    recorder = EventRecorder(client, RECORDER_NAME, instance=_identity(), now=_now, random=random)
+    recorder = EventRecorder(client, RECORDER_NAME, instance=identity, now=now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, _now, inputs.add, Rings(loop.time)),
-        actor=Actor(clients, random, _now),
+        observer=Observer(clients, now, inputs.add, Rings(loop.time)),
+        actor=Actor(clients, random, now),
         publisher=Publisher(client, caches),
         recorder=recorder,
-        clock=_now,
+        clock=now,
         random=random,
         grace=timedelta(seconds=options.remote_conditions_grace_period),
         pace=Pace(loop.time),
@@ -106,14 +110,29 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         pending=clients.expectations.pending,
         metrics=metrics,
     )
-    synced = [reflector.synced for reflector in caches.reflectors]
-    runnables: list[Runnable] = [workloads, caches.foreign, recorder]
-    runnables += _servers(options, registry, synced)
+    return Parts(caches, reconciler, controller, (workloads, caches.foreign, recorder))
+
+
+async def run(options: Options, stopping: asyncio.Event) -> None:
+    """Run until `stopping` is set. Raises ConfigError for a kubeconfig that cannot be used, and what Manager.run raises."""
+    registry, random, identity = CollectorRegistry(), SystemRandom(), _identity()
+    metrics = Metrics(registry)
+    client = _connect(options, metrics)
+    setup = network_setup(
+        options.etcd_dialer,
+        now=_now,
+        random=random,
+        clock=asyncio.get_running_loop().time,
+        qps=options.workload_qps,
+        burst=options.workload_burst,
+    )
+    parts = assemble(client, setup, options, identity=identity, metrics=metrics)
+    synced = [reflector.synced for reflector in parts.caches.reflectors]
     manager = Manager(
-        reflectors=caches.reflectors,
-        controllers=(controller,),
-        runnables=runnables,
-        elector=_elector(options, client, random, metrics) if options.leader_elect else None,
+        reflectors=parts.caches.reflectors,
+        controllers=(parts.controller,),
+        runnables=[*parts.runnables, *_servers(options, registry, synced)],
+        elector=_elector(options, client, random, identity, metrics) if options.leader_elect else None,
     )
     try:
         await manager.run(stopping)
@@ -134,8 +153,15 @@ def _servers(options: Options, registry: CollectorRegistry, synced: list[asyncio
     if options.health_addr not in ("", "0"):
         servers.append(HealthServer(options.health_addr, live={}, ready={"caches": lambda: _unsynced(synced)}))
     if options.diagnostics_address not in ("", "0"):
-        servers.append(DiagnosticsServer(options.diagnostics_address, registry, insecure=options.insecure_diagnostics))
+        servers.append(_diagnostics(options, registry))
     return servers
+
+
+def _diagnostics(options: Options, registry: CollectorRegistry) -> DiagnosticsServer:
+    if options.insecure_diagnostics:
+        return DiagnosticsServer(options.diagnostics_address, registry, None)
+    config = kubeconfig.load(options.kubeconfig, options.context)
+    return diagnostics.protected(options.diagnostics_address, registry, connect(config, qps=_REVIEW_QPS, burst=_REVIEW_BURST), _now())
 
 
 def _unsynced(synced: list[asyncio.Event]) -> str:
@@ -143,12 +169,12 @@ def _unsynced(synced: list[asyncio.Event]) -> str:
     return f"{late} of {len(synced)} caches are not filled yet" if late else ""
 
 
-def _elector(options: Options, client: Client, random: Random, metrics: Metrics) -> LeaderElector:
+def _elector(options: Options, client: Client, random: Random, identity: str, metrics: Metrics) -> LeaderElector:
     return LeaderElector(
         client,
         namespace=os.environ.get("POD_NAMESPACE") or options.namespace or DEFAULT_NAMESPACE,
         name=LEADER_ELECTION_LEASE,
-        identity=_identity(),
+        identity=identity,
         now=_now,
         random=random,
         lease_duration=options.leader_elect_lease_duration,

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
 
-import msgspec
-
-from quorate.clusterapi import intent, machines
-from quorate.clusterapi.caches import BY_CLUSTER, is_ours, owner_cluster
+from quorate.clusterapi import addons, intent, machines, remediation_record, specification
+from quorate.clusterapi.adoption import ownership
+from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.credentials import Credentials
+from quorate.clusterapi.desired import FOUNDED_BY
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.remediation_record import MalformedRecord
+from quorate.clusterapi.replicas import replica
 from quorate.clusterapi.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.rings import Rings
+from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.strays import Sightings
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Annotation, Finalizer, Label, MachineCondition
-from quorate.clusterapi.validation import surge_of, validate_create
-from quorate.clusterapi.workloads import ClusterSecrets
-from quorate.core.control_plane import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Replica
+from quorate.clusterapi.types.names import Annotation, Finalizer, Label, MachineCondition
+from quorate.core.control_plane import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import Node
-from quorate.pki import PkiError, is_generated, purposes, rotates_at
 from quorate.workload.connection import LOST_AFTER_FAILURES, Phase
 from quorate.workload.membership import RingReading
 
 MEMBER_GRACE = timedelta(minutes=2)
 """How old a Node may be without a member before that counts: kubeadm registers the Node first and joins etcd after."""
+
+
+Edit = Callable[[KubeadmControlPlane], KubeadmControlPlane]
+"""What somebody thinks of changing; its result has another resourceVersion than what is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +49,46 @@ class Observer:
     clock: Callable[[], datetime]
     wake: Callable[[Request], None]
     rings: Rings
+    specifications: Specifications = field(default_factory=Specifications)
+    credentials: Credentials = field(default_factory=Credentials)
+    sightings: Sightings = field(default_factory=Sightings)
 
-    async def observe(self, request: Request) -> Observation | None:
-        """The control plane as it is now, or None where there is none of this name."""
+    async def observe(self, request: Request, edit: Edit | None = None) -> Observation | None:
+        """The control plane as it is now, or as it would be seen after an edit of its object; None where there is none of this name."""
         stored = self.clients.caches.kcps.get(request.namespace, request.name)
         if stored is None:
+            self._forget(request)
             return None
-        kcp = _defaulted(stored)
+        kcp, invalid = self.specifications.of(edit(stored) if edit else stored)
         cluster = self.clients.caches.clusters.get(request.namespace, owner_cluster(kcp.metadata))
         if cluster is None:
             connection = Connection(Health.UNKNOWN, "there is no Cluster yet")
             return Observation(kcp, None, (), connection, Unknown(connection.message))
-        return await _Pass(self, kcp, cluster, request).observe()
+        return await _Pass(self, kcp, cluster, request).observe(invalid)
+
+    def _forget(self, request: Request) -> None:
+        self.specifications.forget(request)
+        self.credentials.forget(request)
+        self.sightings.forget(request)
 
 
 class _Pass:
     """One observation in the making."""
 
     def __init__(self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request) -> None:
-        self.clients, self.kcp, self.cluster = observer.clients, kcp, cluster
+        self.observer, self.clients, self.rings = observer, observer.clients, observer.rings
+        self.kcp, self.cluster, self.request = kcp, cluster, request
         self.now = observer.clock()
-        self.rings = observer.rings
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
         self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake(request))
 
-    async def observe(self) -> Observation:
+    async def observe(self, invalid: tuple[str, ...]) -> Observation:
         everyone = self.clients.caches.machines.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")
         control_plane = [machine for machine in everyone if machine.metadata.labels.get(Label.CONTROL_PLANE) == ""]
-        ours = machines.oldest_first(machine for machine in control_plane if is_ours(machine.metadata, self.kcp))
-        foreign = tuple(sorted(m.metadata.name for m in control_plane if not is_ours(m.metadata, self.kcp)))
+        owned = ownership(control_plane, self.kcp)
+        ours = machines.oldest_first(owned.ours)
         infrastructure = {machine.metadata.name: await self._infrastructure(machine) for machine in ours}
         self._hurry(ours, infrastructure)
         nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name]) for m in ours}
@@ -89,7 +101,10 @@ class _Pass:
         )
         connection = self._connection()
         template_problem = await self._template_problem()
-        certificates, kubeconfig = await self._secrets()
+        secrets = self.clients.workloads.secrets(self.namespace, self.name)
+        certificates, kubeconfig = await self.observer.credentials.read(secrets, self.kcp, etcd_managed=self.etcd_managed)
+        intended, remediating, remediation_problem = self._remediation()
+        replicas = tuple(replica(m, members.of[m.name], etcd_managed=self.etcd_managed, now=self.now) for m in observed)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -103,24 +118,35 @@ class _Pass:
             template_missing=bool(template_problem),
             view=ControlPlane(
                 name=self.kcp.metadata.name,
-                desired=self._desired(),
-                replicas=tuple(self._replica(machine, members) for machine in observed),
+                desired=specification.desired(self.kcp, self.cluster),
+                replicas=replicas,
                 ring=ring_of(reading),
                 initialized=initialized,
                 workload=Finding(connection.health, "Connection", connection.message),
                 has_finalizer=Finalizer.KUBEADM_CONTROL_PLANE in self.kcp.metadata.finalizers,
-                paused=self._paused(),
-                invalid=_problems(msgspec.json.encode({"metadata": {"name": self.kcp.metadata.name}, "spec": self.kcp.spec})),
-                unsupported=self._unsupported(observed),
-                foreign=foreign,
+                paused=specification.paused(self.kcp, self.cluster),
+                invalid=invalid,
+                unsupported=_unsupported(replicas),
+                foreign=owned.foreign,
+                adoptable=owned.adoptable,
                 infrastructure_ready=bool(self.cluster.status.initialization.infrastructure_provisioned),
                 endpoint=str(self.cluster.spec.control_plane_endpoint),
                 certificates=certificates,
                 kubeconfig=kubeconfig,
                 template_problem=template_problem,
-                topology_pending=self._topology_pending(),
+                topology_pending=specification.topology_pending(self.kcp, self.cluster),
                 creation=self._creation(everyone),
+                remediation_intended=intended,
+                remediating=remediating,
+                remediation_problem=remediation_problem,
+                strays=self._stray_members(members, reading),
+                membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
+                external_etcd=await self._external_etcd(initialized=initialized),
+                preparation=addons.preparation(self.clients, self.kcp),
+                addons=addons.addons(self.clients, self.kcp),
+                expiries=addons.expiries(self.clients, self.kcp, (r.name for r in replicas if not r.expiry_known)),
                 deletion=self._deletion(everyone, control_plane),
+                uninitialized_since=None if initialized else self._uninitialized_since(ours),
             ),
         )
 
@@ -153,7 +179,7 @@ class _Pass:
         """
         if self.kcp.status.initialization.control_plane_initialized:
             return True
-        if len(ours) == 1 and (ours[0].metadata.deletion_timestamp or _to_be_remediated(ours[0])):
+        if len(ours) == 1 and (ours[0].metadata.deletion_timestamp or machines.is_to_be_remediated(ours[0])):
             return False
         return await self.workload.kubeadm_config_exists() is True
 
@@ -191,31 +217,6 @@ class _Pass:
             outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now),
         )
 
-    def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
-        machine, metadata = observed.machine, observed.machine.metadata
-        return Replica(
-            name=metadata.name,
-            version=machine.spec.version,
-            created=metadata.creation_timestamp or self.now,
-            member=members.of[metadata.name] if self.etcd_managed else Absent(),
-            node=observed.node.metadata.name if observed.node else None,
-            failure_domain=machine.spec.failure_domain,
-            component_findings=tuple(
-                (str(kind), observed.findings[kind])
-                for kind in machines.components(etcd_managed=self.etcd_managed)
-                if kind in observed.findings
-            ),
-            member_findings=tuple(
-                (str(k), observed.findings[k]) for k in (MachineCondition.ETCD_MEMBER_HEALTHY,) if k in observed.findings
-            ),
-            outdated=tuple(way.message for way in observed.outdated),
-            deleting_since=metadata.deletion_timestamp,
-            holds_hook=machines.holds_hook(machine),
-            waits_at_hook=machines.waits_at_hook(machine),
-            other_hooks=machines.other_hooks(machine),
-            delete_first=Annotation.DELETE_MACHINE in metadata.annotations,
-        )
-
     def _connection(self) -> Connection:
         state = self.workload.connectivity
         if state.phase is Phase.CONNECTED:
@@ -246,58 +247,30 @@ class _Pass:
 
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
-    def _desired(self) -> Desired:
-        spec = self.kcp.spec
-        version = parse_or_none(spec.version) or Version(0, 0, 0, text=spec.version)  # refused as invalid before anybody reads it
-        rolling = spec.rollout.strategy.rolling_update if spec.rollout.strategy else None
-        surge = rolling.max_surge if rolling else None
-        domains = tuple(sorted(domain.name for domain in self.cluster.status.failure_domains if domain.control_plane))
-        return Desired(spec.replicas or 0, version, 1 if surge is None else surge_of(surge), self.etcd_managed, failure_domains=domains)
+    def _stray_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Stray, ...]:
+        """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
+        return () if isinstance(reading, Unknown) else self.observer.sightings.of(self.request, members.strays, self.now)
 
-    def _paused(self) -> str:
-        reasons = [f"Cluster {self.name} spec.paused"] if self.cluster.spec.paused else []
-        reasons += [f"annotation {Annotation.PAUSED}"] if Annotation.PAUSED in self.kcp.metadata.annotations else []
-        return " and ".join(reasons)
+    async def _external_etcd(self, *, initialized: bool) -> Finding | None:
+        return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None
 
-    def _unsupported(self, observed: tuple[ObservedMachine, ...]) -> tuple[str, ...]:
-        external = () if self.etcd_managed else ("external etcd is not supported by this release",)
-        marks = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
-        updating = [m.name for m in observed if any(mark in m.machine.metadata.annotations for mark in marks)]
-        return external + tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
+    def _remediation(self) -> tuple[Remediation | None, Remediation | None, str]:
+        """Our record, upstream's, and why one of them cannot be read."""
+        found: list[Remediation | None] = []
+        problems: list[str] = []
+        for key in (remediation_record.INTENT, Annotation.REMEDIATION_IN_PROGRESS):
+            try:
+                found.append(remediation_record.read(self.kcp.metadata.annotations, key))
+            except MalformedRecord as error:
+                found.append(None)
+                problems.append(str(error))
+        intended, remediating = found
+        return intended, remediating, "; ".join(problems)
 
-    async def _secrets(self) -> tuple[Certificates, Kubeconfig]:
-        """Certificates and kubeconfig; Secrets that the API will not let us read are a problem to report, not an end to the pass."""
-        try:
-            return await self._certificates(), await self._kubeconfig()
-        except ApiError as error:
-            return Certificates(problem=str(error)), Kubeconfig(exists=True, problem=str(error))
-
-    async def _certificates(self) -> Certificates:
-        secrets = self.clients.workloads.secrets(self.namespace, self.name)
-        needed = purposes(external_etcd=not self.etcd_managed)
-        missing = [purpose for purpose in needed if await secrets.find(purpose) is None]
-        empty = [p.secret_name(self.name) for p in needed if p not in missing and not await _has_certificate(secrets, p)]
-        problem = f"Secret {self.namespace}/{empty[0]} has no tls.crt" if empty else ""
-        generatable = all(is_generated(purpose, external_etcd=not self.etcd_managed) for purpose in missing)
-        return Certificates(tuple(map(str, missing)), generatable, problem)
-
-    async def _kubeconfig(self) -> Kubeconfig:
-        secret = await self.clients.workloads.secrets(self.namespace, self.name).find("kubeconfig")
-        if secret is None:
-            return Kubeconfig(exists=False)
-        if secret.type != CLUSTER_SECRET_TYPE or not is_ours(secret.metadata, self.kcp):
-            return Kubeconfig(exists=True, ours=False)
-        try:
-            return Kubeconfig(exists=True, rotates_at=rotates_at(secret.data.get("value", b"")))
-        except PkiError as error:
-            return Kubeconfig(exists=True, problem=f"Secret {self.namespace}/{secret.metadata.name}: {error}")
-
-    def _topology_pending(self) -> str:
-        topology = self.cluster.spec.topology
-        if topology is None or not topology.version or topology.version == self.kcp.spec.version:
-            return ""
-        step = self.cluster.metadata.annotations.get(Annotation.UPGRADE_STEP)
-        return "" if step == self.kcp.spec.version else step or topology.version
+    def _uninitialized_since(self, ours: Sequence[Machine]) -> datetime | None:
+        """When the only Machine was made, if this very control plane had it made to found the cluster: nobody had founded it then."""
+        founders = [machine for machine in ours if machine.metadata.annotations.get(FOUNDED_BY) == self.kcp.metadata.uid]
+        return founders[0].metadata.creation_timestamp if len(founders) == len(ours) == 1 else None
 
     def _creation(self, everyone: Sequence[Machine]) -> Creation | None:
         planned = intent.read(self.kcp.metadata.annotations)
@@ -315,22 +288,6 @@ class _Pass:
         return Deletion(since, tuple(sorted(f"MachinePool {pool.metadata.name}" for pool in pools) + workers))
 
 
-async def _has_certificate(secrets: ClusterSecrets, purpose: str) -> bool:
-    secret = await secrets.find(purpose)
-    return secret is not None and bool(secret.data.get("tls.crt"))
-
-
-def _to_be_remediated(machine: Machine) -> bool:
-    failed = {condition.type for condition in machine.status.conditions if condition.status == "False"}
-    return {MachineCondition.HEALTH_CHECK_SUCCEEDED, MachineCondition.OWNER_REMEDIATED} <= failed
-
-
-def _defaulted(kcp: KubeadmControlPlane) -> KubeadmControlPlane:
-    """The control plane with what admission would have filled in."""
-    return msgspec.convert(default_kubeadm_control_plane(msgspec.to_builtins(kcp)), KubeadmControlPlane)
-
-
-@lru_cache(maxsize=1024)
-def _problems(encoded: bytes) -> tuple[str, ...]:
-    """What admission would refuse, as sentences. Cached: it is asked in every pass and changes with the object alone."""
-    return tuple(f"{error.path}: {error.message}" for error in validate_create(msgspec.json.decode(encoded)))
+def _unsupported(replicas: Sequence[Replica]) -> tuple[str, ...]:
+    updating = [replica.name for replica in replicas if replica.updating]
+    return tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)

@@ -10,7 +10,7 @@ import msgspec
 
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.report import MachineConditions, Report, merge_conditions
-from quorate.clusterapi.report.conditions import LEGACY_ORDER, as_dict, legacy_as_dict
+from quorate.clusterapi.report.conditions import as_dict, legacy_as_dict
 from quorate.clusterapi.report.lifecycle import STALLED
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -64,7 +64,11 @@ class Publisher:
             return True
         for name, conditions in report.machine_conditions.items():
             machine = self._caches.machines.get(kcp.metadata.namespace, name)
-            if machine is not None and _changes_more_than_wording(self.newest.of(machine), conditions):
+            if (
+                machine is not None
+                and machine.metadata.uid == conditions.uid
+                and _changes_more_than_wording(self.newest.of(machine), conditions)
+            ):
                 return True
         return False
 
@@ -86,7 +90,7 @@ class Publisher:
 
     async def _publish_machine(self, namespace: str, name: str, conditions: MachineConditions) -> None:
         cached = self._caches.machines.get(namespace, name)
-        if cached is not None:
+        if cached is not None and cached.metadata.uid == conditions.uid:
             await self._write(MACHINES, self.newest.of(cached), lambda machine: _machine_patch(machine, conditions))
 
     async def _write(self, resource: Resource[T], current: T, patch: Callable[[T], dict[str, Any]]) -> None:
@@ -126,8 +130,7 @@ class Publisher:
 def _machine_patch(machine: Machine, conditions: MachineConditions) -> dict[str, Any]:
     current = [as_dict(condition) for condition in machine.status.conditions]
     legacy = [legacy_as_dict(condition) for condition in machine.status.deprecated.v1beta1.conditions]
-    wanted = merge_conditions(current, conditions.conditions)
-    wanted_legacy = merge_conditions(legacy, conditions.legacy, LEGACY_ORDER)
+    wanted, wanted_legacy = conditions.over(current), conditions.legacy_over(legacy)
     changes: dict[str, Any] = {}
     if wanted != current:
         changes["conditions"] = wanted
@@ -167,5 +170,5 @@ def _without_wording(status: dict[str, Any]) -> dict[str, Any]:
 
 def _changes_more_than_wording(machine: Machine, conditions: MachineConditions) -> bool:
     before = [as_dict(condition) for condition in machine.status.conditions]
-    after = merge_conditions(before, conditions.conditions)
+    after = conditions.over(before)
     return _without_wording({"conditions": before}) != _without_wording({"conditions": after})

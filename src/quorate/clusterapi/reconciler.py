@@ -10,12 +10,13 @@ from random import Random
 import msgspec
 import structlog
 
-from quorate.clusterapi.act import Actor, Refused
+from quorate.clusterapi.act import Actor
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Observation, is_coming_up
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
@@ -45,7 +46,7 @@ MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine a
 # Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
 INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK's next join waits for our word about it
 RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
-RING_ILL = 5.0  # a member does not answer; its Pod may look well all the same
+RING_ILL = 5.0  # a member does not answer, though its Pod may look well; or one is nobody's, or tells of another ring; or an external etcd is not reached
 RING_AT_REST = 60.0  # nothing is expected: a rare look, spread by a fifth
 
 
@@ -114,6 +115,7 @@ class Reconciler:
             if observation is None or observation.view is None:
                 if observation is None:
                     self.clients.expectations.forget(request)
+                    self.clients.progress.forget(request)
                     self.pace.forget(request)
                     self.inputs.forget(request)
                 return Result()
@@ -208,13 +210,18 @@ class Reconciler:
             return []
         if not observation.initialized:
             return [INITIALIZING] if view.replicas else []
-        if not view.desired.etcd_managed or not any(replica.node for replica in view.replicas):
+        if not any(replica.node for replica in view.replicas):
             return []
+        if view.external_etcd is not None:
+            return [RING_ILL if view.external_etcd.health is Health.BAD else self._at_rest()]
         if isinstance(view.ring, Unknown) or view.ring.unsettled or any(not isinstance(r.member, int) and r.node for r in view.replicas):
             return [RING_IN_MOTION]
-        if any(member.health is not Health.GOOD for member in view.ring.members):
+        if view.strays or view.membership_problem or any(member.health is not Health.GOOD for member in view.ring.members):
             return [RING_IN_MOTION if self._somebody_comes_up(view) else RING_ILL]
-        return [RING_AT_REST * self.random.uniform(0.8, 1.2)]
+        return [self._at_rest()]
+
+    def _at_rest(self) -> float:
+        return RING_AT_REST * self.random.uniform(0.8, 1.2)
 
 
 def _reference(observation: Observation) -> ObjectReference:

@@ -1,4 +1,4 @@
-"""Readings of etcd rings, used again for a moment: many events come together, and each reading is a call to every member.
+"""Readings of etcd, used again for a moment: many events come together, and each reading is a call to every member, or to the API server of an external etcd.
 
 Good enough to decide by. What removes a member never sees one of these: it reads the ring for itself, at the instant of acting.
 """
@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from quorate.core.health import Unknown
+from quorate.core.health import Finding, Health, Unknown
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Pod
 from quorate.workload.connection import Workload
+from quorate.workload.external_etcd import INSPECTION_FAILED, external_etcd_health
 from quorate.workload.membership import RingReading
 from quorate.workload.static_pods import Component
 
@@ -35,6 +36,7 @@ class Rings:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
+        self._external: dict[str, tuple[Finding, float]] = {}
 
     async def read(self, workload: Workload[Client], nodes: Sequence[str]) -> RingReading | Unknown:
         """The ring as the members on these Nodes tell it, now or less than a moment ago."""
@@ -54,9 +56,22 @@ class Rings:
             self._kept[workload.cluster] = _Kept(reading, circumstances, started)
         return reading
 
+    async def external(self, workload: Workload[Client]) -> Finding:
+        """How the API servers find an etcd that is not ours, now or less than a moment ago."""
+        if isinstance(workload.client, Unknown):
+            return Finding(Health.UNKNOWN, INSPECTION_FAILED, workload.client.reason)
+        kept = self._external.get(workload.cluster)
+        if kept is not None and self._clock() - kept[1] < FRESH:
+            return kept[0]
+        asked_at = self._clock()
+        found = await external_etcd_health(workload.client)
+        self._external[workload.cluster] = found, asked_at
+        return found
+
     def forget(self, cluster: str) -> None:
         """The ring has been changed, or the cluster (`namespace/name`) is gone."""
         self._kept.pop(cluster, None)
+        self._external.pop(cluster, None)
 
 
 def _version(workload: Workload[Client], node: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi import creation, desired
+from quorate.clusterapi import creation, desired, managed_fields
 from quorate.clusterapi.caches import is_ours
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.foreign import ContractMissing
@@ -69,8 +69,10 @@ async def _companion(clients: Clients, kcp: KubeadmControlPlane, cluster: str, r
 async def _apply(clients: Clients, resource: Resource[Any], body: desired.Object, uid: str, field_manager: str) -> None:
     if clients.applied.is_current(uid, body):
         return
+    name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
     try:
-        await clients.management.apply(resource, body, body["metadata"]["namespace"], field_manager=field_manager)
+        await managed_fields.put_right(clients.management, resource, name, namespace, manager=field_manager)
+        await clients.management.apply(resource, body, namespace, field_manager=field_manager)
     except NotFound:
         return
     clients.applied.remember(uid, body)

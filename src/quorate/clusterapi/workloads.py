@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.types.names import Secret as SecretSuffix
-from quorate.etcd.dialers import Dialer, InMemoryDialer
+from quorate.etcd.dialers import InMemoryDialer
 from quorate.etcd.pool import Pool
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import USER_AGENT, Client, connect
@@ -23,6 +23,7 @@ from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
 from quorate.pki import KeyAlgorithm, KeyPair, PkiError, issue_etcd_client
 from quorate.workload.access import AccessUnavailable, EtcdSecrets, port_forward_dialer
+from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
 from quorate.workload.connection import Setup, Workload
 
 
@@ -84,31 +85,8 @@ class ClusterSecrets:
 class Workloads:
     """Workload connections by Cluster, started when first asked for and ended by `forget`."""
 
-    def __init__(
-        self,
-        caches: Caches,
-        client: Client,
-        *,
-        dialer: EtcdDialer,
-        now: Callable[[], datetime],
-        random: Random,
-        clock: Callable[[], float],
-        qps: float = 20.0,
-        burst: int = 30,
-    ) -> None:
-        self._caches, self._client, self._now = caches, client, now
-        self._pool = Pool(clock)
-        self._setup = Setup(
-            connect=partial(_connect, qps=qps, burst=burst),
-            dialer=port_forward_dialer if dialer is EtcdDialer.PORT_FORWARD else _in_memory_dialer,
-            mint=partial(_mint, algorithm="RSA-2048", now=now),
-            pool=self._pool,
-            now=now,
-            random=random,
-            inactivity=70.0
-            if dialer is EtcdDialer.PORT_FORWARD
-            else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
-        )
+    def __init__(self, caches: Caches, client: Client, setup: Setup[Client]) -> None:
+        self._caches, self._client, self._setup = caches, client, setup
         self._workloads: dict[str, Workload[Client]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._to_start: asyncio.Queue[str] = asyncio.Queue()
@@ -117,19 +95,19 @@ class Workloads:
         """Keep the connections until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pool.run())
+                tasks.create_task(self._setup.pool.run())
                 while True:
                     cluster = await self._to_start.get()
                     if cluster in self._workloads and cluster not in self._tasks:  # forgotten and asked for again, it was queued twice
                         self._tasks[cluster] = tasks.create_task(self._workloads[cluster].run(), name=f"workload {cluster}")
         finally:
-            await self._pool.aclose()
+            await self._setup.pool.aclose()
 
     def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
         """The connection to a cluster; `algorithm` is that of the keys it is given, `on_change` is told of every change in it."""
         key = f"{namespace}/{cluster}"
         if key not in self._workloads:
-            setup = replace(self._setup, mint=partial(_mint, algorithm=algorithm, now=self._now)) if algorithm else self._setup
+            setup = replace(self._setup, mint=partial(_mint, algorithm=algorithm, now=self._setup.now)) if algorithm else self._setup
             secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
             self._workloads[key] = Workload(key, secrets, setup, on_change)
             self._to_start.put_nowait(key)
@@ -151,6 +129,23 @@ class Workloads:
             task.cancel()
 
 
+def network_setup(
+    dialer: EtcdDialer, *, now: Callable[[], datetime], random: Random, clock: Callable[[], float], qps: float = 20.0, burst: int = 30
+) -> Setup[Client]:
+    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds."""
+    port_forward = dialer is EtcdDialer.PORT_FORWARD
+    return Setup(
+        connect=partial(_connect, qps=qps, burst=burst),
+        dialer=port_forward_dialer if port_forward else _in_memory_dialer,
+        mint=partial(_mint, algorithm="RSA-2048", now=now),
+        pool=Pool(clock),
+        now=now,
+        random=random,
+        certificate_expiry=expiry_through_port_forward if port_forward else _in_memory_expiry,
+        inactivity=70.0 if port_forward else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
+    )
+
+
 def _mint(authority: KeyPair, *, algorithm: str, now: Callable[[], datetime]) -> KeyPair:
     return issue_etcd_client(authority, KeyAlgorithm.parse(algorithm), now=now())
 
@@ -162,6 +157,11 @@ def _connect(data: bytes, *, qps: float, burst: int) -> Client:
         raise ValueError(str(error)) from error
 
 
-def _in_memory_dialer(client: Client) -> Dialer:
+def _in_memory_dialer(client: Client) -> InMemoryDialer:
     server = urlsplit(client.config.server)
     return InMemoryDialer(server.hostname or "", server.port or 443)
+
+
+async def _in_memory_expiry(client: Client, node: str, port: int) -> datetime:
+    """All API servers of the in-memory provider are one endpoint, which shows the one certificate they have."""
+    return await certificate_expiry(partial(_in_memory_dialer(client).dial, node), node, port)

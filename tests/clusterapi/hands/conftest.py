@@ -12,15 +12,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi import desired
+from quorate.clusterapi import addons, desired, remediation_record
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.progress import Task
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import Finalizer, Hook, Label
+from quorate.clusterapi.types.names import Annotation, Finalizer, Hook, Label
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.workloads import ClusterSecrets
@@ -65,10 +66,25 @@ class FakeEtcd:
 
 
 @dataclass
+class FakeWorkloadApi(FakeApi):
+    """The workload cluster's API."""
+
+    etcd_trouble: Exception | None = None
+
+    async def get_raw(self, path: str) -> bytes:
+        """`/readyz/etcd`, by which an external etcd is judged."""
+        assert path == "/readyz/etcd"
+        if self.etcd_trouble:
+            raise self.etcd_trouble
+        return b"ok"
+
+
+@dataclass
 class FakeWorkload:
     """The workload cluster."""
 
     log: list[str]
+    api: FakeWorkloadApi = field(default_factory=lambda: FakeWorkloadApi([]))
     cluster: str = f"{NAMESPACE}/demo"
     node_list: list[Node] = field(default_factory=list)
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -78,13 +94,14 @@ class FakeWorkload:
     kubeadm_config: bool | Unknown = False
     connectivity: Connectivity = field(default_factory=lambda: Connectivity(Phase.CONNECTED, NOON, last_success=NOON))
     ring_problem: str = ""
+    disagreement: str = ""
     before_read: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     eager: bool = False
 
     @property
     def client(self) -> object:
-        return object() if self.connectivity.phase is Phase.CONNECTED else Unknown("not connected")
+        return self.api if self.connectivity.phase is Phase.CONNECTED else Unknown("not connected")
 
     def expect_soon(self, *, expected: bool) -> None:
         self.eager = expected
@@ -106,7 +123,8 @@ class FakeWorkload:
         if self.ring_problem:
             return Unknown(self.ring_problem)
         through = next(iter(nodes), "")
-        return RingReading(Ring(tuple(self.members.values()), self.leader), 1, (), dict(self.answers), through, NOON)
+        ring = Ring(tuple(self.members.values()), self.leader)
+        return RingReading(ring, 1, (), dict(self.answers), through, NOON, self.disagreement)
 
     @asynccontextmanager
     async def etcd(self, node: str) -> AsyncIterator[FakeEtcd]:
@@ -210,7 +228,8 @@ class World:
     def add_machine(self, name: str, *, member: int | None = None, node: bool = True, metadata: Json | None = None, **parts: Any) -> Json:
         """A Machine with its companions, and, unless told otherwise, a Node; `member` is the id of its etcd member."""
         kcp = self.kcp
-        config = self.api.put("kubeadmconfigs", desired.config(kcp, name, initialize=False))
+        expiry = {"metadata": {"annotations": {Annotation.CERTIFICATES_EXPIRY: "2027-01-01T00:00:00Z"}}}
+        config = self.api.put("kubeadmconfigs", merged(desired.config(kcp, name, initialize=False), expiry))
         kind = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachine"}
         infrastructure = {**kind, "metadata": {"name": name}, "spec": {"providerID": f"test:///{name}"}}
         self.api.put("devmachines", merged(infrastructure, {"metadata": {"labels": {Label.CLUSTER_NAME: "demo"}}}))
@@ -264,6 +283,22 @@ class World:
         """A member falls ill."""
         self.workload.members[member] = replace(self.workload.members[member], health=health)
 
+    async def keep_up(self) -> None:
+        """What follows the specification in the workload cluster was brought up to date, as far as this process knows."""
+        kcp = (await self.look()).kcp
+        self.clients.progress.succeeded(DEMO, Task.PREPARATION, addons._preparation_wanted(kcp))
+        self.clients.progress.succeeded(DEMO, Task.ADDONS, addons._addons_wanted(kcp))
+
+    def remediating(self) -> dict[str, str]:
+        """The records of a remediation on the control plane."""
+        keys = (remediation_record.INTENT, Annotation.REMEDIATION_IN_PROGRESS)
+        return {key: value for key, value in self.annotations("kubeadmcontrolplanes", "demo").items() if key in keys}
+
+    def fail(self, name: str) -> None:
+        """A health check fails a Machine and leaves it to its owner."""
+        failed = [{"type": kind, "status": "False"} for kind in ("HealthCheckSucceeded", "OwnerRemediated")]
+        self.api.change("machines", name, {"status": {"conditions": failed}})
+
     def annotations(self, plural: str, name: str) -> Json:
         found: Json = self.api.raw(plural, name)["metadata"].get("annotations", {})
         return found
@@ -315,7 +350,7 @@ async def three(empty: World) -> World:
         empty.add_machine(f"cp-{number}", member=number)
     empty.workload.kubeadm_config = True
     empty.api.change("kubeadmcontrolplanes", "demo", {"status": {"initialization": {"controlPlaneInitialized": True}}})
-    await empty.sync()
+    await empty.keep_up()
     empty.log.clear()
     empty.api.bodies.clear()
     empty.api.writes = 0

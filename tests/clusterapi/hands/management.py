@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,7 @@ class FakeApi:
         metadata.setdefault("uid", f"{plural}-{metadata['name']}-{self.version}")
         metadata.setdefault("creationTimestamp", "2026-01-01T11:00:00Z")
         metadata.setdefault("generation", 1)
+        metadata.setdefault("managedFields", [{"manager": "somebody", "operation": "Update"}])
         metadata["resourceVersion"] = str(self.version)
         self.objects[plural, metadata["namespace"], metadata["name"]] = obj
         return obj
@@ -97,6 +98,22 @@ class FakeApi:
         if metadata.get("finalizers") == [] and "deletionTimestamp" in stored["metadata"]:
             del self.objects[resource.plural, namespace, name]
         return self._done(resource, "patch", what, dict(patch), stored, field_manager)
+
+    async def json_patch(
+        self,
+        resource: Resource[Any],
+        name: str,
+        patch: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        field_manager: str = "",
+    ) -> Any:
+        """Additions and replacements in the metadata; the resourceVersion among them is a precondition."""
+        self._meet("patch", resource)
+        metadata = {operation["path"].removeprefix("/metadata/"): operation["value"] for operation in patch}
+        self._check(self._find(resource, name, namespace), "", metadata.pop("resourceVersion", ""))
+        stored = self.change(resource.plural, name, {"metadata": metadata})
+        return self._done(resource, "patch", name, {"metadata": metadata}, stored, field_manager)
 
     async def apply(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str) -> Any:
         self._meet("apply", resource)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi.act import Refused
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
+from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member
 from quorate.core.steps import (
     AddFinalizer,
@@ -18,6 +20,8 @@ from quorate.core.steps import (
     ReleaseHook,
     RemoveFinalizer,
     RemoveMember,
+    RemoveStray,
+    Step,
     WriteKubeconfig,
 )
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, Unreachable
@@ -27,6 +31,7 @@ from quorate.kubernetes.errors import Conflict
 from quorate.pki import rotates_at
 
 if TYPE_CHECKING:
+    from quorate.clusterapi.observation import Observation
     from tests.clusterapi.hands.conftest import World
 
 DEMO = Request("default", "demo")
@@ -168,7 +173,7 @@ async def test_a_machine_that_has_joined_since_is_not_released(three: World) -> 
     three.log.clear()
     observation = await three.look()
     three.workload.members[4] = Member(4, "cp-4", three.workload.members[1].health, learner=True)
-    with pytest.raises(Refused, match="cp-4 is not proven to have no etcd member any more: member 4"):
+    with pytest.raises(Refused, match="cp-4 is not proven to have no etcd member any more: its member is 4"):
         await three.actor.perform(ReleaseHook("cp-4"), observation)
     assert three.log == []
 
@@ -295,4 +300,124 @@ async def test_a_replica_is_not_deleted_once_the_ring_cannot_do_without_it(three
     three.lose(3)
     with pytest.raises(Refused, match="quorum survives the removal"):
         await three.actor.perform(DeleteReplica("cp-1"), observation)
+    assert three.log == []
+
+
+async def test_a_replica_without_a_known_member_is_not_deleted_unseen(three: World) -> None:
+    three.add_machine("cp-4", node=False)
+    three.log.clear()
+    observation = await three.look()
+    three.workload.members[4] = Member(4, "", Health.BAD)  # it has added a member and not started it, or somebody else has
+    with pytest.raises(Refused, match="cannot tell which member is cp-4's"):
+        await three.actor.perform(DeleteReplica("cp-4"), observation)
+    del three.workload.members[4]
+    three.workload.ring_problem = "no leader"
+    with pytest.raises(Refused, match="at the instant of acting: no leader"):
+        await three.actor.perform(DeleteReplica("cp-4"), observation)
+    assert three.log == []
+    three.workload.ring_problem = ""
+    await three.actor.perform(DeleteReplica("cp-4"), observation)
+    assert three.log == ["delete machines cp-4"]
+
+
+async def test_a_replica_that_joined_since_it_was_seen_is_deleted_only_if_the_ring_can_do_without_it(three: World) -> None:
+    del three.workload.members[2]
+    observation = await three.look()
+    three.workload.members[2] = Member(2, "cp-2", Health.GOOD)
+    three.lose(3)
+    with pytest.raises(Refused, match="without cp-2: 1 of 2 voters healthy"):
+        await three.actor.perform(DeleteReplica("cp-2"), observation)
+    assert three.log == []
+
+
+async def test_with_external_etcd_or_before_initialization_no_ring_is_asked(three: World) -> None:
+    three.workload.ring_problem = "there is none"
+    external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
+    three.api.change("kubeadmcontrolplanes", "demo", {"spec": {"kubeadmConfigSpec": external}})
+    await three.actor.perform(DeleteReplica("cp-2"), await three.look())
+    await three.actor.perform(ReleaseHook("cp-2"), await three.look())
+    assert three.log == ["delete machines cp-2", "patch machines cp-2"]
+
+
+async def test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it(empty: World) -> None:
+    empty.add_machine("cp-1", node=False)
+    observation = await empty.look()
+    empty.workload.kubeadm_config = True
+    with pytest.raises(Refused, match="kubeadm has initialized the cluster meanwhile"):
+        await empty.actor.perform(DeleteReplica("cp-1"), observation)
+    assert empty.log == []
+    empty.workload.kubeadm_config = Unknown("no answer")
+    await empty.actor.perform(DeleteReplica("cp-1"), observation)
+    assert empty.log == ["delete machines cp-1"]
+
+
+@pytest.mark.parametrize("step", [DeleteReplica("cp-2"), RemoveMember("cp-2", 2), ReleaseHook("cp-2")])
+async def test_nothing_leaves_a_ring_whose_members_disagree(three: World, step: Step) -> None:
+    observation = await three.look()
+    three.workload.disagreement = "the member on cp-3 lists 3 in cluster 2"
+    with pytest.raises(Refused, match="disagree about who they are: the member on cp-3"):
+        await three.actor.perform(step, observation)
+    assert three.log == []
+
+
+async def test_a_member_that_became_anothers_is_not_removed(three: World) -> None:
+    observation = await three.look()
+    three.workload.members[7] = replace(three.workload.members.pop(2), id=7)  # it has joined anew, under the same name
+    with pytest.raises(Refused, match="member 2 is not cp-2's any more: its member is 7"):
+        await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.log == []
+    assert three.holds_hook("cp-2")
+
+
+async def test_nobody_leaves_whom_no_healthy_replica_could_stand_in_for(three: World) -> None:
+    for name in ("cp-1", "cp-3"):
+        del three.workload.pods[f"kube-apiserver-{name}"]
+    with pytest.raises(Refused, match="another control plane serves"):
+        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == []
+
+
+STRAY = Member(9, "gone", Health.BAD, peer_urls=("https://gone.test:2380",))
+AGED = timedelta(minutes=2)
+
+
+async def aged_stray(world: World) -> Observation:
+    """A member that has been nobody's for long enough."""
+    world.workload.members[9] = STRAY
+    await world.look()
+    world.now += AGED
+    return await world.look()
+
+
+async def test_a_stray_is_removed_through_the_member_of_a_machine_and_a_repeat_is_no_trouble(three: World) -> None:
+    observation = await aged_stray(three)
+    await three.actor.perform(RemoveStray(9), observation)
+    await three.actor.perform(RemoveStray(9), observation)
+    assert three.log == ["remove_member 9 through cp-1"]
+
+
+async def test_a_stray_that_turns_out_to_be_a_machines_is_not_removed(three: World) -> None:
+    observation = await aged_stray(three)
+    three.workload.members[9] = replace(STRAY, name="cp-2")
+    del three.workload.members[2]
+    with pytest.raises(Refused, match="member 9 is not nobody's any more"):
+        await three.actor.perform(RemoveStray(9), observation)
+    assert three.log == []
+
+
+async def test_a_stray_that_the_ring_cannot_do_without_by_now_is_not_removed(three: World) -> None:
+    three.workload.members[9] = STRAY
+    observation = await aged_stray(three)
+    three.workload.members[9] = replace(STRAY, health=Health.GOOD)
+    for number in (1, 2):
+        three.lose(number)
+    with pytest.raises(Refused, match="quorum survives the removal"):
+        await three.actor.perform(RemoveStray(9), observation)
+    assert three.log == []
+
+
+async def test_a_stray_is_not_removed_before_its_time_whoever_says_so(three: World) -> None:
+    three.workload.members[9] = STRAY
+    with pytest.raises(Refused, match="nobody's for long enough"):
+        await three.actor.perform(RemoveStray(9), await three.look())
     assert three.log == []

@@ -11,7 +11,7 @@ import pytest
 
 from quorate.clusterapi import inspection
 from quorate.clusterapi.inspection import NotAnswering, inspecting
-from quorate.clusterapi.workloads import EtcdDialer, Workloads
+from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes.config import RestConfig
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ def running() -> int:
 async def test_a_connection_that_is_forgotten_and_asked_for_again_is_kept_once(empty: World) -> None:
     api: Any = empty.api
     clock = asyncio.get_running_loop().time
-    workloads = Workloads(
-        empty.caches, api, dialer=EtcdDialer.IN_MEMORY, now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=Random(1), clock=clock
-    )
+    setup = network_setup(EtcdDialer.IN_MEMORY, now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=Random(1), clock=clock)
+    workloads = Workloads(empty.caches, api, setup)
     first = workloads.of("default", "demo", "", lambda: None)
     workloads.forget("default", "demo")
     second = workloads.of("default", "demo", "", lambda: None)

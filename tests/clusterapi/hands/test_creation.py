@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quorate.clusterapi import creation, intent
+from quorate.clusterapi.types.names import Label
 from quorate.core.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed
+from quorate.kubernetes.resource import CRDS
 from quorate.kubernetes.tasks import sole
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 FIRST = CreateReplica("", initialize=True)
 OURS, METADATA = "capi-kubeadmcontrolplane", "capi-kubeadmcontrolplane-metadata"
 WRITES = 7
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+DEV_MACHINE = f"DevMachine.{INFRASTRUCTURE}"
 DEMO = Request("default", "demo")
 
 
@@ -47,7 +51,7 @@ async def test_the_intent_comes_first_the_machine_after_its_companions_and_the_i
     assert len(empty.log) == WRITES
     assert recorded(empty) is None
     written = empty.api.bodies[0][1]["metadata"]["annotations"][intent.ANNOTATION]
-    assert intent.read({intent.ANNOTATION: written}) == intent.Intent(name, initialize=True)
+    assert intent.read({intent.ANNOTATION: written}) == intent.Intent(name, initialize=True, infrastructure=DEV_MACHINE)
 
 
 @pytest.mark.parametrize("number", range(WRITES))
@@ -141,6 +145,90 @@ async def test_an_abandoned_creation_takes_its_companions_and_the_intent_away(em
     assert begun is not None
     await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
     assert (empty.api.names("devmachines"), empty.api.names("kubeadmconfigs"), recorded(empty)) == ([], [], None)
+
+
+async def test_an_abandoned_creation_leaves_objects_of_its_name_that_others_made(empty: World) -> None:
+    empty.api.fail_at = 0
+    with pytest.raises(ConnectionFailed):
+        await create(empty)
+    begun = recorded(empty)
+    assert begun is not None
+    for plural in ("devmachines", "kubeadmconfigs"):
+        owner = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "another-uid"}
+        empty.api.put(plural, {"metadata": {"name": begun.name, "ownerReferences": [owner]}, "spec": {}})
+    await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
+    assert empty.api.names("devmachines") == empty.api.names("kubeadmconfigs") == [begun.name]
+    assert recorded(empty) is None
+
+
+async def test_what_took_the_place_of_a_companion_meanwhile_is_not_deleted(empty: World) -> None:
+    empty.api.fail_at = WRITES - 3
+    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+        await create(empty)
+    begun = recorded(empty)
+    assert begun is not None
+    observation = await empty.look()
+
+    def another() -> None:
+        del empty.api.objects["devmachines", "default", begun.name]
+        empty.api.put("devmachines", {"metadata": {"name": begun.name}})
+
+    empty.api.before["delete"] = another
+    with pytest.raises(Conflict):
+        await empty.actor.perform(AbandonCreation(begun.name), observation)
+    assert empty.api.names("devmachines") == [begun.name]
+
+
+async def with_another_kind_of_infrastructure(world: World) -> intent.Intent:
+    """A creation stopped once its companions were made, and then the control plane got a template of another kind."""
+    world.api.fail_at = WRITES - 3
+    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+        await create(world)
+    for plural in ("bigmachines", "bigmachinetemplates"):
+        name = f"{plural}.{INFRASTRUCTURE}"
+        world.api.put(CRDS.plural, {"metadata": {"name": name, "namespace": "", "labels": {Label.CONTRACT: "v1beta2"}}})
+    template = {"apiVersion": f"{INFRASTRUCTURE}/v1beta2", "kind": "BigMachineTemplate", "metadata": {"name": "big"}, "spec": {}}
+    world.api.put("bigmachinetemplates", template)
+    reference = {"apiGroup": INFRASTRUCTURE, "kind": "BigMachineTemplate", "name": "big"}
+    world.api.change("kubeadmcontrolplanes", "demo", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": reference}}}})
+    await world.caches.foreign.resource(INFRASTRUCTURE, "BigMachineTemplate")
+    begun = recorded(world)
+    assert begun is not None
+    assert world.api.names("devmachines") == [begun.name]
+    return begun
+
+
+async def test_a_creation_that_goes_on_with_another_kind_of_infrastructure_leaves_none_of_the_first(empty: World) -> None:
+    begun = await with_another_kind_of_infrastructure(empty)
+    await create(empty)
+    assert empty.api.names("devmachines") == []
+    assert empty.api.names("bigmachines") == empty.api.names("machines") == [begun.name]
+    assert empty.api.raw("machines", begun.name)["spec"]["infrastructureRef"]["kind"] == "BigMachine"
+
+
+async def test_a_crash_after_the_kind_has_changed_leaves_the_new_kind_in_the_intent(empty: World) -> None:
+    begun = await with_another_kind_of_infrastructure(empty)
+    empty.api.trouble["apply", "bigmachines"] = ConnectionFailed("refused")
+    with pytest.raises(ExceptionGroup):
+        await create(empty)
+    now = recorded(empty)
+    assert now is not None
+    assert (now.name, now.infrastructure) == (begun.name, f"BigMachine.{INFRASTRUCTURE}")
+
+
+async def test_an_abandoned_creation_takes_away_the_kind_that_it_made(empty: World) -> None:
+    begun = await with_another_kind_of_infrastructure(empty)
+    await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
+    assert empty.api.names("devmachines") == empty.api.names("kubeadmconfigs") == []
+    assert recorded(empty) is None
+
+
+async def test_a_kind_that_never_existed_does_not_stop_a_creation_with_one_that_does(empty: World) -> None:
+    never = intent.Intent("demo-abcde", initialize=True, infrastructure=f"NoMachine.{INFRASTRUCTURE}")
+    annotation = intent.patch("", never)["metadata"]["annotations"]
+    empty.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"annotations": annotation}})
+    await create(empty)
+    assert empty.api.names("machines") == empty.api.names("devmachines") == ["demo-abcde"]
 
 
 async def test_an_abandoned_creation_without_companions_clears_the_intent(empty: World) -> None:

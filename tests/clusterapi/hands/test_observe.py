@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from quorate.clusterapi import credentials
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.types.names import Annotation, Label
+from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
-from quorate.core.control_plane import ControlPlane, Creation
-from quorate.core.health import Absent, Health, Unknown
+from quorate.core.control_plane import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
+from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.core.steps import CreateReplica
 from quorate.core.versions import Version
+from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError
-from quorate.kubernetes.objects import Node
+from quorate.kubernetes.objects import Node, NodeStatus
+from quorate.pki import rotates_at
 from quorate.workload.access import AccessUnavailable
 from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from tests.clusterapi.hands.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
+DEMO = Request("default", "demo")
 
 
 async def seen(world: World) -> ControlPlane:
@@ -66,11 +72,12 @@ async def test_the_view_of_a_control_plane_without_a_cluster_is_none(empty: Worl
 
 async def test_machines_of_others_are_foreign_and_workers_matter_for_deletion_alone(three: World) -> None:
     labels = {Label.CLUSTER_NAME: "demo", Label.CONTROL_PLANE: ""}
-    three.api.put("machines", {"metadata": {"name": "theirs", "labels": labels}, "spec": {}})
+    theirs = {"apiVersion": "x/v1", "kind": "Other", "name": "other", "uid": "other-uid", "controller": True}
+    three.api.put("machines", {"metadata": {"name": "theirs", "labels": labels, "ownerReferences": [theirs]}, "spec": {}})
     three.api.put("machines", {"metadata": {"name": "worker", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
     three.api.put("machinepools", {"metadata": {"name": "pool", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
     view = await seen(three)
-    assert view.foreign == ("theirs",)
+    assert (view.foreign, view.adoptable) == (("theirs",), ())
     assert len(view.replicas) == 3
     three.api.change(KCPS, "demo", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})
     deletion = (await seen(three)).deletion
@@ -105,6 +112,25 @@ async def test_the_latch_is_set_by_kubeadms_configuration_but_not_while_the_only
     assert (await seen(empty)).initialized
 
 
+async def test_the_machine_that_this_control_plane_had_made_to_found_the_cluster_proves_that_nobody_had(empty: World) -> None:
+    await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
+    (name,) = empty.api.names("machines")
+    assert (await seen(empty)).uninitialized_since == datetime(2026, 1, 1, 11, tzinfo=UTC)
+    await maintain(empty.clients, await empty.look())
+    assert (await seen(empty)).uninitialized_since is not None
+    empty.api.change("machines", name, {"metadata": {"annotations": {"quorate.dev/founded-by": "before the move"}}})
+    assert (await seen(empty)).uninitialized_since is None
+    empty.api.change("machines", name, {"metadata": {"annotations": {"quorate.dev/founded-by": "kcp-uid"}}})
+    empty.add_machine("cp-2")
+    assert (await seen(empty)).uninitialized_since is None
+
+
+async def test_a_machine_that_joined_founded_nothing(three: World) -> None:
+    await three.actor.perform(CreateReplica("", initialize=False), await three.look())
+    assert all("quorate.dev/founded-by" not in three.annotations("machines", name) for name in three.api.names("machines"))
+    assert (await seen(three)).uninitialized_since is None
+
+
 async def test_before_initialization_the_ring_is_not_asked(empty: World) -> None:
     empty.add_machine("cp-1", member=1)
     view = await seen(empty)
@@ -118,12 +144,151 @@ async def test_certificates_are_missing_or_not_ours_to_make_or_unusable(empty: W
     empty.api.put("secrets", {"metadata": {"name": "demo-sa"}, "data": {"tls.key": "eA=="}})
     certificates = (await seen(empty)).certificates
     assert (certificates.missing, certificates.problem) == (("ca", "proxy", "etcd"), "Secret default/demo-sa has no tls.crt")
-    external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
-    empty.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": external}})
+
+
+EXTERNAL = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
+
+
+async def test_with_external_etcd_its_authority_and_a_client_pair_are_for_the_user_to_supply(empty: World) -> None:
+    empty.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": EXTERNAL}})
     view = await seen(empty)
+    assert view.certificates.missing == ("ca", "sa", "proxy", "etcd", "apiserver-etcd-client")
     assert not view.certificates.generatable
-    assert view.unsupported == ("external etcd is not supported by this release",)
-    assert not view.desired.etcd_managed
+    for suffix in ("etcd", "apiserver-etcd-client"):
+        empty.api.put("secrets", {"metadata": {"name": f"demo-{suffix}"}, "data": {"tls.crt": "eA=="}})
+    view = await seen(empty)
+    assert (view.certificates.missing, view.certificates.generatable) == (("ca", "sa", "proxy"), True)
+    assert (view.unsupported, view.desired.etcd_managed, view.external_etcd) == ((), False, None)
+
+
+async def test_an_external_etcd_is_as_well_as_the_api_servers_say_and_has_no_ring(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": EXTERNAL}})
+    view = await seen(three)
+    assert view.external_etcd == Finding(Health.GOOD, "Healthy")
+    assert view.ring == Unknown("etcd is external")
+    for replica in view.replicas:
+        assert (replica.member, replica.member_findings) == (Absent(), ())
+        assert "EtcdPodHealthy" not in dict(replica.component_findings)
+    three.workload.api.etcd_trouble = ServerError("get /readyz/etcd: etcd failed: reason withheld", code=500)
+    finding = (await seen(three)).external_etcd
+    assert finding is not None
+    assert finding.health is Health.BAD
+    three.workload.connectivity = Connectivity(Phase.LOST, three.now, "refused")
+    assert (await seen(three)).external_etcd == Finding(Health.UNKNOWN, "InspectionFailed", "not connected")
+
+
+async def test_an_external_etcd_is_asked_for_once_in_a_moment(three: World) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": EXTERNAL}})
+    await three.look()
+    three.workload.api.etcd_trouble = ServerError("etcd failed", code=500)
+    observation = await three.observer.observe(DEMO)
+    assert observation is not None
+    assert observation.view is not None
+    assert observation.view.external_etcd == Finding(Health.GOOD, "Healthy")
+
+
+async def test_what_a_health_check_a_node_and_the_owner_say_of_a_machine_is_read(three: World) -> None:
+    replica = (await seen(three)).replica("cp-1")
+    assert (replica.unhealthy, replica.remediate_first, replica.updating, replica.expiry_known) == (False, False, "", True)
+    assert replica.node_findings == (("NodeKubeadmLabelsAndTaintsSet", Finding(Health.GOOD, "Set")),)
+    assert replica.kubelet_version == ""
+    three.fail("cp-1")
+    three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.REMEDIATE_MACHINE: ""}}})
+    three.api.change("machines", "cp-1", {"status": {"nodeInfo": {"kubeletVersion": "v1.33.9"}}})
+    three.api.change("kubeadmconfigs", "cp-1", {"metadata": {"annotations": {Annotation.CERTIFICATES_EXPIRY: None}}})
+    nodes = three.workload.node_list
+    nodes[0] = msgspec.structs.replace(nodes[0], status=msgspec.convert({"nodeInfo": {"kubeletVersion": "v1.34.4"}}, NodeStatus))
+    replica = (await seen(three)).replica("cp-1")
+    assert (replica.unhealthy, replica.remediate_first, replica.kubelet_version, replica.expiry_known) == (True, True, "v1.34.4", False)
+    nodes.clear()
+    assert (await seen(three)).replica("cp-1").kubelet_version == "v1.33.9"
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy"),
+    [
+        ({}, RemediationPolicy()),
+        (
+            {"maxRetry": 0, "retryPeriodSeconds": 60, "minHealthyPeriodSeconds": 0},
+            RemediationPolicy(0, timedelta(minutes=1), timedelta(0)),
+        ),
+    ],
+    ids=["default", "given"],
+)
+async def test_the_policy_of_remediation_is_read(three: World, asked: dict[str, int], policy: RemediationPolicy) -> None:
+    three.api.change(KCPS, "demo", {"spec": {"remediation": asked}})
+    assert (await seen(three)).desired.remediation == policy
+
+
+RECORD = '{"machine":"cp-0","timestamp":"2026-01-01T11:00:00Z","retryCount":2}'
+
+
+async def test_the_records_of_a_remediation_are_read_wherever_they_are(three: World) -> None:
+    known = Remediation("cp-0", datetime(2026, 1, 1, 11, tzinfo=UTC), 2)
+    for key in ("quorate.dev/remediating", Annotation.REMEDIATION_IN_PROGRESS):
+        three.api.change(KCPS, "demo", {"metadata": {"annotations": {key: RECORD}}})
+    three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.REMEDIATION_FOR: RECORD}}})
+    view = await seen(three)
+    assert (view.remediation_intended, view.remediating, view.remediation_problem) == (known, known, "")
+    assert (view.replica("cp-1").replaces, view.replica("cp-2").replaces) == (known, None)
+
+
+async def test_a_record_that_cannot_be_read_is_a_problem_and_no_failure(three: World) -> None:
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {Annotation.REMEDIATION_IN_PROGRESS: "{"}}})
+    three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.REMEDIATION_FOR: "3"}}})
+    view = await seen(three)
+    assert (view.remediation_intended, view.remediating) == (None, None)
+    assert view.remediation_problem.startswith(f"annotation {Annotation.REMEDIATION_IN_PROGRESS} is not a record of a remediation")
+    assert view.replica("cp-1").record_problem.startswith(f"Machine cp-1: annotation {Annotation.REMEDIATION_FOR} is not a record")
+
+
+async def test_a_member_of_nobody_is_a_stray_since_it_was_first_seen_as_that(three: World) -> None:
+    noon = three.now
+    three.workload.members[9] = gone = Member(9, "gone", Health.BAD)
+    assert (await seen(three)).strays == (Stray(gone, noon),)
+    three.now += timedelta(minutes=1)
+    three.workload.members[8] = newer = Member(8, "newer", Health.BAD)
+    assert (await seen(three)).strays == (Stray(gone, noon), Stray(newer, three.now))
+    three.workload.ring_problem = "no leader"
+    assert (await seen(three)).strays == ()
+    three.workload.ring_problem = ""
+    assert (await seen(three)).strays[0] == Stray(gone, noon)  # nobody has seen it as somebody's
+    owner = three.add_machine("gone", node=False)
+    assert [stray.member.id for stray in (await seen(three)).strays] == [8]
+    del three.api.objects["machines", "default", owner["metadata"]["name"]]
+    assert Stray(gone, three.now) in (await seen(three)).strays
+
+
+async def test_what_the_members_disagree_about_is_seen(three: World) -> None:
+    three.workload.disagreement = "the member on cp-3 lists 3 in cluster 2"
+    assert (await seen(three)).membership_problem == three.workload.disagreement
+
+
+async def test_a_kubeconfig_is_parsed_once_for_every_version_of_it(three: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def parse(value: bytes) -> datetime:
+        parsed.append(value)
+        return rotates_at(value)
+
+    monkeypatch.setattr(credentials, "rotates_at", parse)
+    three.api.change("secrets", "demo-kubeconfig", {"metadata": {"labels": {"x": "y"}}})
+    first = (await seen(three)).kubeconfig
+    assert (await seen(three)).kubeconfig == first
+    assert len(parsed) == 1
+
+
+async def test_each_secret_that_no_cache_has_is_read_once_in_a_pass(empty: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = empty.api.get
+
+    async def get(resource: Any, name: str, namespace: str = "") -> Any:
+        asked.append(name)
+        return await real(resource, name, namespace)
+
+    monkeypatch.setattr(empty.api, "get", get)
+    await seen(empty)
+    assert sorted(asked) == ["demo-ca", "demo-etcd", "demo-kubeconfig", "demo-proxy", "demo-sa"]
 
 
 async def test_a_kubeconfig_of_the_users_is_theirs_and_a_broken_one_of_ours_is_a_problem(three: World) -> None:

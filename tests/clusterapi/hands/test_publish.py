@@ -22,9 +22,14 @@ def condition(type_: str, status: str = "True", message: str = "") -> dict[str, 
     return {"type": type_, "status": status, "lastTransitionTime": "2026-01-01T11:00:00Z", "reason": "Given", "message": message}
 
 
-def report(*conditions: dict[str, Any], machines: dict[str, list[dict[str, Any]]] | None = None, **status: Any) -> Report:
-    told = {name: MachineConditions(tuple(ours), ()) for name, ours in (machines or {}).items()}
-    return Report({"conditions": list(conditions), "deprecated": {"v1beta1": {"conditions": []}}, **status}, told, None, ())
+def report(*conditions: dict[str, Any], machines: dict[str, MachineConditions] | None = None, **status: Any) -> Report:
+    return Report({"conditions": list(conditions), "deprecated": {"v1beta1": {"conditions": []}}, **status}, machines or {}, None, ())
+
+
+def of(world: World, name: str, *conditions: dict[str, Any], withdrawn: tuple[str, ...] = ()) -> dict[str, MachineConditions]:
+    """These conditions for the Machine that has this name now."""
+    uid = world.api.raw("machines", name)["metadata"]["uid"]
+    return {name: MachineConditions(uid, conditions, (), withdrawn, withdrawn)}
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ INITIALIZED: dict[str, Any] = {"initialization": {"controlPlaneInitialized": Tru
 
 
 async def test_what_is_there_already_is_not_written(three: World, publisher: Publisher) -> None:
-    told = report(condition("Available"), machines={"cp-1": [condition("UpToDate")]}, replicas=3, **INITIALIZED)
+    told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), replicas=3, **INITIALIZED)
     await publisher.publish(three.kcp, told)
     assert sorted(three.log) == ["patch kubeadmcontrolplanes demo/status", "patch machines cp-1/status"]
     three.log.clear()
@@ -61,7 +66,7 @@ async def test_after_a_conflict_the_newest_state_is_read_and_the_conditions_of_o
     theirs = condition("Theirs", message="new")
     three.api.change("machines", "cp-1", {"status": {"conditions": [theirs]}})
     three.api.change(KCPS, "demo", {"status": {"conditions": [theirs]}})
-    await publisher.publish(three.kcp, report(condition("Available"), machines={"cp-1": [condition("UpToDate")]}, **INITIALIZED))
+    await publisher.publish(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
     assert three.api.raw("machines", "cp-1")["status"]["conditions"] == [condition("UpToDate"), theirs]
     assert three.api.raw(KCPS, "demo")["status"]["conditions"] == [condition("Available"), theirs]
 
@@ -86,7 +91,7 @@ async def test_endless_conflicts_are_raised(three: World, publisher: Publisher) 
 
 async def test_objects_that_have_gone_are_ignored(three: World, publisher: Publisher) -> None:
     kcp = three.kcp
-    told = report(condition("Available"), machines={"cp-1": [condition("UpToDate")], "cp-9": []})
+    told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")) | {"cp-9": MachineConditions("gone", (), ())})
     three.api.objects.clear()
     await publisher.publish(kcp, told)
     assert three.log == []
@@ -95,7 +100,7 @@ async def test_objects_that_have_gone_are_ignored(three: World, publisher: Publi
 async def test_an_object_that_goes_between_a_conflict_and_the_next_look_is_ignored(three: World, publisher: Publisher) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"labels": {"new": "er"}}})
     three.api.before["get"] = three.api.objects.clear
-    await publisher.publish(three.kcp, report(machines={"cp-1": [condition("UpToDate")]}, **INITIALIZED))
+    await publisher.publish(three.kcp, report(machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
     assert "patch machines cp-1/status" not in three.log
 
 
@@ -110,10 +115,38 @@ async def test_an_old_report_is_not_written_to_a_new_object_of_the_same_name(thr
     assert "status" not in renewed
 
 
+async def test_a_machine_that_took_the_name_of_another_is_not_told_what_was_seen_of_that_one(three: World, publisher: Publisher) -> None:
+    told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED)
+    await publisher.publish(three.kcp, report(condition("Available"), **INITIALIZED))
+    three.log.clear()
+    del three.api.objects["machines", "default", "cp-1"]
+    three.add_machine("cp-1", node=False)
+    await three.sync()
+    assert not publisher.is_news(three.kcp, told)
+    await publisher.publish(three.kcp, told)
+    assert three.log == []
+
+
+async def test_a_condition_that_is_withdrawn_goes_and_those_of_others_stay(three: World, publisher: Publisher) -> None:
+    asked, theirs = condition("OwnerRemediated", "False"), condition("Theirs")
+    legacy = [{"type": "OwnerRemediated", "status": "False", "lastTransitionTime": "2026-01-01T11:00:00Z"}]
+    three.api.change("machines", "cp-1", {"status": {"conditions": [asked, theirs], "deprecated": {"v1beta1": {"conditions": legacy}}}})
+    await three.sync()
+    told = report(machines=of(three, "cp-1", condition("UpToDate"), withdrawn=("OwnerRemediated",)), **INITIALIZED)
+    assert publisher.is_news(three.kcp, told)
+    await publisher.publish(three.kcp, told)
+    status = three.api.raw("machines", "cp-1")["status"]
+    assert status["conditions"] == [condition("UpToDate"), theirs]
+    assert status["deprecated"] == {"v1beta1": {"conditions": []}}
+
+
 async def test_another_wording_is_no_news_and_everything_else_is(three: World, publisher: Publisher) -> None:
     def told(message: str = "", status: str = "True", machine: str = "True", **more: Any) -> Report:
         return report(
-            condition("Available", status, message), machines={"cp-1": [condition("UpToDate", machine, message)]}, **INITIALIZED, **more
+            condition("Available", status, message),
+            machines=of(three, "cp-1", condition("UpToDate", machine, message)),
+            **INITIALIZED,
+            **more,
         )
 
     await publisher.publish(three.kcp, told())

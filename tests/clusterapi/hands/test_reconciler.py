@@ -25,7 +25,7 @@ from quorate.clusterapi.reconciler import (
 )
 from quorate.core.health import Health, Unknown
 from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid
+from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid, ServerError
 
 if TYPE_CHECKING:
     from tests.clusterapi.hands.conftest import World
@@ -259,12 +259,34 @@ async def test_it_looks_again_at_what_cannot_be_watched_as_often_as_that_may_cha
     ill = await three.look()
     down = replace(observation, connection=Connection(Health.BAD, "lost"))
     uninitialized = replace(observation, initialized=False)
-    external = replace(observation, view=replace(view, desired=replace(view.desired, etcd_managed=False)))
     assert looks(unread) == [RING_IN_MOTION]
     assert looks(ill) == [RING_ILL]
     assert looks(uninitialized) == [INITIALIZING]
-    for quiet in (down, external, replace(observation, view=replace(view, paused="x")), replace(observation, view=None)):
+    for quiet in (down, replace(observation, view=replace(view, paused="x")), replace(observation, view=None)):
         assert looks(quiet) == []
+
+
+async def test_it_looks_again_at_members_that_are_nobodys_or_disagree_as_at_ill_ones(three: World) -> None:
+    looks = Loop(three).reconciler._looks_again
+    three.workload.disagreement = "cp-1 lists others"
+    assert looks(await three.look()) == [RING_ILL]
+    three.workload.disagreement = ""
+    three.workload.members[9] = replace(three.workload.members[1], id=9, name="gone", peer_urls=("https://gone.test:2380",))
+    assert looks(await three.look()) == [RING_ILL]
+    observation = await three.look()
+    assert observation.view is not None
+    young = tuple(replace(replica, created=three.now) for replica in observation.view.replicas)
+    assert looks(replace(observation, view=replace(observation.view, replicas=young))) == [RING_IN_MOTION]
+
+
+async def test_an_external_etcd_is_looked_at_rarely_unless_it_is_not_reached(three: World) -> None:
+    looks = Loop(three).reconciler._looks_again
+    external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
+    three.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": external}})
+    [rest] = looks(await three.look())
+    assert 0.8 * RING_AT_REST <= rest <= 1.2 * RING_AT_REST
+    three.workload.api.etcd_trouble = ServerError("get /readyz/etcd: etcd failed: reason withheld", code=500)
+    assert looks(await three.look()) == [RING_ILL]
 
 
 async def test_an_ill_member_is_looked_at_every_second_while_a_machine_is_young(three: World) -> None:

@@ -60,16 +60,29 @@ async def test_a_machine_that_is_being_deleted_gets_timeouts_and_nothing_else(th
     assert await upkeep(three) == []
 
 
-async def test_a_machine_that_has_gone_is_not_made_again(three: World) -> None:
-    observation = await three.look()
+def lose(world: World, name: str) -> None:
+    """A Machine and its companions are gone."""
     for plural in ("machines", "devmachines", "kubeadmconfigs"):
-        del three.api.objects[plural, "default", "cp-2"]
+        del world.api.objects[plural, "default", name]
+
+
+async def test_a_machine_that_has_gone_is_nobodys_trouble(three: World) -> None:
+    observation = await three.look()
+    lose(three, "cp-2")
+    await maintain(three.clients, observation)
+    assert not [line for line in three.log if "cp-2" in line]
+    assert three.api.names("machines") == ["cp-1", "cp-3"]
+
+
+async def test_a_machine_that_goes_just_before_it_is_written_is_not_made_again(three: World) -> None:
+    observation = await three.look()
+    three.api.before["apply"] = lambda: lose(three, "cp-1")
     with pytest.raises(
         ExceptionGroup
     ) as caught:  # the API answers an apply with the uid of nothing with a conflict; the reconciler knows it
         await maintain(three.clients, observation)
     assert caught.group_contains(Conflict)
-    assert three.api.names("machines") == ["cp-1", "cp-3"]
+    assert three.api.names("machines") == ["cp-2", "cp-3"]
 
 
 async def test_secrets_that_cluster_api_made_become_ours_and_those_of_users_stay_theirs(three: World) -> None:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine, Outdated
-from quorate.clusterapi.report import Report, merge_conditions
-from quorate.clusterapi.report.conditions import LEGACY_ORDER, as_dict, legacy_as_dict
-from quorate.clusterapi.report.machines import machine_types
+from quorate.clusterapi.report import Report
+from quorate.clusterapi.report.conditions import as_dict, legacy_as_dict
+from quorate.clusterapi.report.machines import COMPONENTS, machine_types
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -53,7 +53,7 @@ def conditions(given: Conditions) -> list[Condition]:
 
 @pytest.fixture
 def machine() -> Callable[..., ObservedMachine]:
-    """Builds a Machine that has been well for an hour; `findings` replace what is seen of it, `told` adds conditions that it has already."""
+    """Builds a Machine that has been well for an hour; `findings` replace what is seen of it, `told` and `legacy` add conditions that it has."""
 
     def build(
         name: str,
@@ -65,12 +65,15 @@ def machine() -> Callable[..., ObservedMachine]:
         told: Conditions | None = None,
         outdated: Sequence[str] = (),
         annotations: Mapping[str, str] | None = None,
+        legacy: Mapping[str, str] | None = None,
         **status: Any,
     ) -> ObservedMachine:
         metadata = {"name": name, "namespace": "default", "uid": name, "generation": 2, "annotations": dict(annotations or {})}
         spec = {"version": "v1.34.4", "providerID": f"test:///{name}" if provider_id is None else provider_id}
         given = {"Ready": ("True", "", NOON - HOUR), "Available": ("True", "", NOON - HOUR), **(told or {})}
         times = {"creation_timestamp": NOON - HOUR, "deletion_timestamp": deleted}
+        twins = [{"type": type_, "status": value, "lastTransitionTime": NOON} for type_, value in (legacy or {}).items()]
+        status["deprecated"] = {"v1beta1": {"conditions": twins}}
         bare = msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Machine)
         made = msgspec.structs.replace(
             bare,
@@ -119,6 +122,7 @@ def observe(machine: Callable[..., ObservedMachine]) -> Callable[..., Observatio
         nodes: Sequence[Node] | None = None,
         status: Mapping[str, Any] | None = None,
         view: Mapping[str, Any] | None = None,
+        marks: Mapping[str, Mapping[str, Any]] | None = None,
         **observation: Any,
     ) -> Observation:
         machines = machines or (() if empty else (machine("cp-0"), machine("cp-1"), machine("cp-2")))
@@ -131,7 +135,7 @@ def observe(machine: Callable[..., ObservedMachine]) -> Callable[..., Observatio
         pure = ControlPlane(
             name="demo",
             desired=Desired(replicas or 0, Version.parse("v1.34.4"), etcd_managed=etcd_managed),
-            replicas=tuple(_replica(m, by_name.get(m.name, Absent())) for m in machines),
+            replicas=tuple(replace(_replica(m, by_name.get(m.name, Absent())), **(marks or {}).get(m.name, {})) for m in machines),
             ring=seen,
             initialized=initialized,
             workload=Finding(Health.GOOD, "Connected"),
@@ -176,7 +180,11 @@ def _replica(observed: ObservedMachine, member: int | Absent | Unknown) -> Repli
         created=metadata.creation_timestamp or NOON,
         member=member,
         node=observed.node.metadata.name if observed.node else None,
+        outdated=tuple(way.message for way in observed.outdated),
+        component_findings=tuple((str(kind), observed.findings[kind]) for kind in COMPONENTS if kind in observed.findings),
         deleting_since=metadata.deletion_timestamp,
+        unhealthy={"HealthCheckSucceeded", "OwnerRemediated"}
+        <= {c.type for c in observed.machine.status.conditions if c.status == "False"},
     )
 
 
@@ -200,8 +208,8 @@ def _with_conditions(observed: ObservedMachine, report: Report) -> ObservedMachi
     if written is None:
         return observed
     status = observed.machine.status
-    present = merge_conditions(map(as_dict, status.conditions), written.conditions)
-    legacy = merge_conditions(map(legacy_as_dict, status.deprecated.v1beta1.conditions), written.legacy, LEGACY_ORDER)
+    present = written.over(map(as_dict, status.conditions))
+    legacy = written.legacy_over(map(legacy_as_dict, status.deprecated.v1beta1.conditions))
     document = {
         "metadata": {"name": "x"},
         "status": {"conditions": present, "deprecated": {"v1beta1": {"conditions": legacy}}},

@@ -12,6 +12,8 @@ import pytest
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
 from quorate.clusterapi.types.conditions import LegacyCondition
+from quorate.core.checks import TEMPLATE
+from quorate.core.checks import failed as refusal
 from quorate.core.control_plane import Certificates
 from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
@@ -99,6 +101,9 @@ def test_machines_created(observe: Build, idle: Decision, noon: datetime) -> Non
     failed = report(observe(replicas=5), creating, error="quota", now=noon)
     assert told(failed, "MachinesCreated") == ("False", "MachineGenerationFailed", "Error")
     assert told(failed, "Ready") == ("False", "MachineGenerationFailed", "Error")
+    refused = Decision("nothing to do", None, (refusal(TEMPLATE, "DevMachineTemplate demo does not exist"),), None)
+    without_template = report(observe(replicas=5), refused, now=noon)
+    assert told(without_template, "MachinesCreated") == ("False", "InfrastructureTemplateCloningFailed", "Error")
     assert told(report(observe(replicas=5), idle, now=noon), "MachinesCreated") is None
     assert told(report(observe(deleted=noon), idle, now=noon), "MachinesCreated") is None
     not_ready = observe(connection=Connection(Health.BAD, "down", noon), ring=Unknown("down"))
@@ -150,7 +155,10 @@ def test_etcd_that_nobody_knows_is_unknown(observe: Build, machine: BuildMachine
     assert told(answer, "EtcdClusterHealthy") == ("Unknown", "EtcdClusterUnknown", "")
 
 
-def test_external_etcd_is_always_healthy_to_v1beta1_readers(observe: Build, idle: Decision, noon: datetime) -> None:
+def test_external_etcd_is_healthy_to_v1beta1_readers_unless_it_is_known_to_be_ill(observe: Build, idle: Decision, noon: datetime) -> None:
+    ill = Finding(Health.BAD, "NotHealthy", "API server cp-0 cannot reach etcd")
+    answer = report(observe(etcd_managed=False, view={"external_etcd": ill}), idle, now=noon)
+    assert told(answer, "EtcdClusterHealthy") == ("False", "EtcdClusterUnhealthy", "Error")
     assert told(report(observe(etcd_managed=False, initialized=False), idle, now=noon), "EtcdClusterHealthy") == ("True", "", "")
 
 
@@ -164,3 +172,33 @@ def test_ready_nodes_are_not_counted_while_deleting(observe: Build, machine: Bui
     assert [legacy(gone)[name] for name in ("readyReplicas", "unavailableReplicas")] == [0, 3]
     some = report(observe(machine("cp-0"), machine("cp-1", node=False)), idle, now=noon)
     assert [legacy(some)[name] for name in ("readyReplicas", "unavailableReplicas")] == [1, 1]
+
+
+# Upstream's cases of the status as a whole: what all readers of v1beta1 and v1beta2 count.
+
+
+@pytest.mark.parametrize(
+    ("ready", "counted", "resized"),
+    [
+        pytest.param((), {"replicas": 0, "readyReplicas": 0, "availableReplicas": 0}, ("False", "ScalingUp", "Warning"), id="no machines"),
+        pytest.param((False,) * 3, {"replicas": 3, "readyReplicas": 0, "availableReplicas": 0}, None, id="all machines not ready"),
+        pytest.param((True,) * 3, {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}, ("True", "", ""), id="all machines ready"),
+        pytest.param((True, False, True), {"replicas": 3, "readyReplicas": 2, "availableReplicas": 2}, None, id="mixed readiness"),
+    ],
+)
+def test_the_status_counts_what_is_ready(
+    observe: Build,
+    machine: BuildMachine,
+    idle: Decision,
+    noon: datetime,
+    ready: tuple[bool, ...],
+    counted: dict[str, int],
+    resized: Told | None,
+) -> None:
+    states = {True: "True", False: "False"}
+    machines = [machine(f"cp-{n}", told=dict.fromkeys(("Ready", "Available"), (states[well], "", noon))) for n, well in enumerate(ready)]
+    answer = report(observe(*machines, empty=not machines), idle, now=noon)
+    assert {name: answer.status[name] for name in counted} == counted
+    assert told(answer, "Resized") == resized
+    assert told(answer, "MachinesCreated") == (("True", "", "") if machines else None)
+    assert told(answer, "Available") == ("True", "", "")

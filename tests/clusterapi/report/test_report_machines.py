@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -312,6 +313,43 @@ def test_a_member_without_a_machine_is_an_issue_of_etcd_alone(observe: Build, id
     answer = report(observe(members=[*ring.members, stray]), idle, now=noon)
     assert on_kcp(answer, "EtcdClusterHealthy")["message"] == "* etcd member 9 (never started) has no Machine"
     assert on_kcp(answer, "ControlPlaneComponentsHealthy")["status"] == "True"
+
+
+def test_members_that_disagree_are_an_issue_of_etcd(observe: Build, idle: Decision, noon: datetime) -> None:
+    problem = "cp-1 is in cluster 7, cp-2 in cluster 8"
+    answer = report(observe(view={"membership_problem": problem}), idle, now=noon)
+    assert (on_kcp(answer, "EtcdClusterHealthy")["status"], on_kcp(answer, "EtcdClusterHealthy")["message"]) == ("False", f"* {problem}")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Finding(Health.GOOD, "Healthy", "ok"), ("True", "Healthy", "")),
+        (
+            Finding(Health.BAD, "NotHealthy", "API server cp-0 cannot reach etcd"),
+            ("False", "NotHealthy", "API server cp-0 cannot reach etcd"),
+        ),
+        (Finding(Health.UNKNOWN, "NotAsked", ""), ("Unknown", "HealthUnknown", "NotAsked")),
+    ],
+)
+def test_external_etcd_is_as_the_api_servers_find_it(
+    observe: Build, idle: Decision, noon: datetime, found: Finding, expected: tuple[str, str, str]
+) -> None:
+    condition = on_kcp(report(observe(etcd_managed=False, view={"external_etcd": found}), idle, now=noon), "EtcdClusterHealthy")
+    assert (condition["status"], condition["reason"], condition["message"]) == expected
+    before = on_kcp(
+        report(observe(etcd_managed=False, initialized=False, view={"external_etcd": found}), idle, now=noon), "EtcdClusterHealthy"
+    )
+    assert (before["status"], before["reason"]) == ("Unknown", "InspectionFailed")
+
+
+def test_external_etcd_that_was_seen_last_outlives_a_short_outage(observe: Build, idle: Decision, noon: datetime, apply: Apply) -> None:
+    good, lost = Finding(Health.GOOD, "Healthy"), Finding(Health.UNKNOWN, "Lost")
+    first = observe(etcd_managed=False, view={"external_etcd": good})
+    kept = apply(first, report(first, idle, now=noon)).kcp
+    for minutes, status in ((1, "True"), (6, "Unknown")):
+        seen = replace(observe(etcd_managed=False, view={"external_etcd": lost}, connection=down(noon, minutes)), kcp=kept)
+        assert on_kcp(report(seen, idle, now=noon), "EtcdClusterHealthy")["status"] == status
 
 
 def test_no_member_is_called_stray_while_a_machines_own_is_not_known(observe: Build, idle: Decision, noon: datetime) -> None:

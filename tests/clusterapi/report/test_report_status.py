@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,14 +12,26 @@ from quorate.clusterapi.observation import Observation, ObservedMachine
 from quorate.clusterapi.report import EventToSend, Report, report
 from quorate.core import checks
 from quorate.core.checks import failed
-from quorate.core.control_plane import Certificates
+from quorate.core.control_plane import Adoptable, Certificates, Remediation, Upkeep
 from quorate.core.decide import Decision
-from quorate.core.steps import CreateReplica, DeleteAll, DeleteReplica, EnsureCertificates, RemoveMember, Step
+from quorate.core.health import Health
+from quorate.core.ring import Member
+from quorate.core.rules.strays import NOBODY_ELSES
+from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
+from quorate.core.steps import (
+    AdoptReplicas,
+    CreateReplica,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    Remediate,
+    RemoveMember,
+    RemoveStray,
+    Step,
+)
 
 Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]
-IN_PROGRESS = "controlplane.cluster.x-k8s.io/remediation-in-progress"
-REMEDIATION_FOR = "controlplane.cluster.x-k8s.io/remediation-for"
 
 
 def condition(answer: Report, type_: str) -> dict[str, Any]:
@@ -121,6 +133,17 @@ def test_rolling_out_names_versions_first_and_each_reason_once(
     assert brief(answer, "MachinesUpToDate")[:2] == ("False", "NotUpToDate")
 
 
+def test_what_holds_up_a_rollout_is_told_once(observe: Build, machine: BuildMachine, noon: datetime) -> None:
+    old = machine("cp-0", outdated=["DevMachine is not up-to-date"])
+    refused = Decision("nothing to do", None, (failed(checks.MEMBERS_HEALTHY, "cp-1: no answer"),), None)
+    headline = "Rolling out 1 replica not up to date\n* DevMachine is not up-to-date"
+    held = report(observe(old, machine("cp-1"), machine("cp-2")), refused, now=noon)
+    assert brief(held, "RollingOut")[2] == f"{headline}\nBlocked because:\n* cp-1: no answer"
+    with_surge = report(observe(old, machine("cp-1"), machine("cp-2"), machine("cp-3")), refused, now=noon)
+    assert brief(with_surge, "RollingOut")[2] == headline
+    assert brief(with_surge, "ScalingDown")[2] == "Scaling down from 4 to 3 replicas is blocked because:\n* cp-1: no answer"
+
+
 def test_without_machines_all_are_ready_and_up_to_date(observe: Build, idle: Decision, noon: datetime) -> None:
     answer = report(observe(empty=True), idle, now=noon)
     assert brief(answer, "MachinesReady") == ("True", "NoReplicas", "")
@@ -156,11 +179,27 @@ def test_remediating(observe: Build, machine: BuildMachine, idle: Decision, noon
     assert two[2] == "Machines cp-1, cp-2 are not healthy, and not this KubeadmControlPlane's to remediate"
 
 
+def test_remediating_lasts_until_the_replacement_exists(observe: Build, idle: Decision, noon: datetime) -> None:
+    for record in ("remediation_intended", "remediating"):
+        answer = report(observe(view={record: remediated("cp-9", 4)}), idle, now=noon)
+        assert brief(answer, "Remediating") == ("True", "Remediating", "The replacement of Machine cp-9 does not exist yet")
+
+
+def test_nothing_is_replaced_in_a_control_plane_that_goes(observe: Build, idle: Decision, noon: datetime) -> None:
+    answer = report(observe(view={"remediating": remediated("cp-9", 4)}, deleted=noon), idle, now=noon)
+    assert brief(answer, "Remediating") == ("False", "NotRemediating", "")
+
+
+def test_a_record_that_cannot_be_read_is_named(observe: Build, idle: Decision, noon: datetime) -> None:
+    answer = report(observe(view={"remediation_problem": "annotation x is no JSON"}), idle, now=noon)
+    assert brief(answer, "Remediating") == ("Unknown", "InternalError", "annotation x is no JSON")
+
+
 # The last remediation.
 
 
-def remediated(name: str, hour: int) -> str:
-    return f'{{"machine":"{name}","timestamp":"2026-01-01T{hour:02}:00:00Z","retryCount":{hour}}}'
+def remediated(name: str, hour: int) -> Remediation:
+    return Remediation(name, datetime(2026, 1, 1, hour, tzinfo=UTC), hour)
 
 
 def test_no_remediation(observe: Build, idle: Decision, noon: datetime) -> None:
@@ -168,21 +207,23 @@ def test_no_remediation(observe: Build, idle: Decision, noon: datetime) -> None:
 
 
 def test_the_newest_remediation_of_the_machines_counts(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:
-    machines = [machine(f"cp-{hour}", annotations={REMEDIATION_FOR: remediated(f"old-{hour}", hour)}) for hour in (3, 9, 5)]
-    status = report(observe(*machines), idle, now=noon).status
+    machines = [machine(f"cp-{hour}") for hour in (3, 9, 5)]
+    marks = {f"cp-{hour}": {"replaces": remediated(f"old-{hour}", hour)} for hour in (3, 9, 5)}
+    status = report(observe(*machines, marks=marks), idle, now=noon).status
     assert status["lastRemediation"] == {"machine": "old-9", "time": "2026-01-01T09:00:00Z", "retryCount": 9}
 
 
-def test_a_remediation_under_way_counts_before_all_others(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:
-    done = machine("cp-0", annotations={REMEDIATION_FOR: remediated("old", 3)})
-    status = report(observe(done, annotations={IN_PROGRESS: remediated("now", 4)}), idle, now=noon).status
-    assert status["lastRemediation"]["machine"] == "now"
+def test_a_remediation_under_way_counts_before_all_others(observe: Build, idle: Decision, noon: datetime) -> None:
+    seen = observe(marks={"cp-0": {"replaces": remediated("old", 5)}}, view={"remediating": remediated("now", 4)})
+    assert report(seen, idle, now=noon).status["lastRemediation"]["machine"] == "now"
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"machine":"a","timestamp":"2026-01-01T00:00:00"}'])
-def test_a_remediation_that_cannot_be_read_leaves_the_last_one(observe: Build, idle: Decision, noon: datetime, text: str) -> None:
+@pytest.mark.parametrize("view", [{"remediation_problem": "no JSON"}, {"remediating": Remediation("a", None)}, {}])
+def test_a_remediation_that_cannot_be_read_leaves_the_last_one(
+    observe: Build, idle: Decision, noon: datetime, view: dict[str, Any]
+) -> None:
     last = {"machine": "old", "time": "2026-01-01T03:00:00Z", "retryCount": 0}
-    status = report(observe(annotations={IN_PROGRESS: text}, status={"lastRemediation": last}), idle, now=noon).status
+    status = report(observe(view=view, status={"lastRemediation": last}), idle, now=noon).status
     assert status["lastRemediation"] == last
 
 
@@ -205,6 +246,21 @@ def test_stalled_says_what_somebody_has_to_do(observe: Build, noon: datetime) ->
     answer = report(observe(), Decision("nothing to do", None, asks, None), now=noon)
     message = "not controlled: cp-9. Delete these Machines.\nbad too. Mend it."
     assert brief(answer, "Stalled") == ("True", "AllControlPlaneMachinesAreOurs", message)
+
+
+@pytest.mark.parametrize("name", [PREPARED, ADDONS, EXPIRIES])
+def test_upkeep_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_tried_again(observe: Build, noon: datetime, name: str) -> None:
+    asks = (failed(name, "the last attempt failed: CoreDNS v1.99.0 is not known"),)
+    status, reason, message = brief(report(observe(), Decision("nothing to do", None, asks, None), now=noon), "Stalled")
+    assert (status, message) == ("True", "the last attempt failed: CoreDNS v1.99.0 is not known")
+    assert reason.isalnum()
+
+
+def test_a_stray_member_says_whose_it_may_be(observe: Build, noon: datetime) -> None:
+    members = [Member(number, f"cp-{number}", Health.GOOD) for number in range(4)]
+    asks = (failed(NOBODY_ELSES, "cp-3 may be the member of cp-4"),)
+    answer = report(observe(members=members), Decision("nothing to do", None, asks, None), now=noon)
+    assert brief(answer, "EtcdClusterHealthy")[2] == "* etcd member cp-3 has no Machine\n* cp-3 may be the member of cp-4"
 
 
 def test_nothing_is_stalled_while_there_is_a_step_or_time_will_tell(observe: Build, noon: datetime) -> None:
@@ -255,6 +311,9 @@ def test_a_control_plane_without_a_cluster_cannot_be_reported(observe: Build, id
         (CreateReplica("", initialize=False), "FailedScaleUp"),
         (DeleteReplica("cp-0"), "FailedScaleDown"),
         (DeleteAll(("cp-0",)), "FailedDelete"),
+        (Remediate("cp-0", 0), "FailedRemediation"),
+        (RemoveStray(7), "FailedMemberRemoval"),
+        (AdoptReplicas(("cp-9",)), "AdoptionFailed"),
         (RemoveMember("cp-0", 1), None),
         (EnsureCertificates(("ca",)), None),
         (None, None),
@@ -271,6 +330,21 @@ def test_an_ill_control_plane_that_blocks_is_an_event(observe: Build, noon: date
     answer = report(observe(), Decision("nothing to do", None, ills, None), now=noon)
     assert answer.events == (EventToSend("Warning", "ControlPlaneUnhealthy", "cp-1 is ill; member cp-1 is ill"),)
     assert report(observe(), Decision("rule", DeleteReplica("cp-1"), ills, None), now=noon).events == ()
+
+
+def test_a_machine_that_cannot_be_adopted_is_an_event(observe: Build, idle: Decision, noon: datetime) -> None:
+    adoptable = (Adoptable("cp-8"), Adoptable("cp-9", "its version v1.30.0 is 4 minors away"))
+    answer = report(observe(view={"adoptable": adoptable}), idle, now=noon)
+    message = "Machine cp-9 cannot be adopted: its version v1.30.0 is 4 minors away"
+    assert answer.events == (EventToSend("Warning", "AdoptionFailed", message),)
+    assert report(observe(view={"adoptable": adoptable}, deleted=noon), idle, now=noon).events == ()
+
+
+@pytest.mark.parametrize("part", ["preparation", "addons", "expiries"])
+def test_upkeep_that_fails_is_an_event(observe: Build, idle: Decision, noon: datetime, part: str) -> None:
+    problem = "CoreDNS v1.99.0 is not known"
+    answer = report(observe(view={part: Upkeep(problem=problem)}), idle, now=noon)
+    assert answer.events == (EventToSend("Warning", "FailedWorkloadUpdate", problem),)
 
 
 def test_time_zones_do_not_show(observe: Build, idle: Decision, noon: datetime) -> None:

@@ -12,8 +12,15 @@ from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import ClusterHealthReason, ControlPlaneCondition, MachineCondition
-from quorate.core.health import Health, Unknown
+from quorate.core.health import Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.core.rules.strays import NOBODY_ELSES
+
+_EXTERNAL = {
+    Health.GOOD: (TRUE, ClusterHealthReason.HEALTHY),
+    Health.BAD: (FALSE, ClusterHealthReason.NOT_HEALTHY),
+    Health.UNKNOWN: (UNKNOWN, ClusterHealthReason.HEALTH_UNKNOWN),
+}
 
 
 def components_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
@@ -24,10 +31,23 @@ def components_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Condi
 
 
 def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
-    """EtcdClusterHealthy, of managed etcd; with external etcd the condition is left to whoever runs it."""
-    type_ = ControlPlaneCondition.ETCD_CLUSTER_HEALTHY
+    """EtcdClusterHealthy: as the members are or, where etcd is external and the API servers were asked for it, as they find it."""
+    type_, external = ControlPlaneCondition.ETCD_CLUSTER_HEALTHY, facts.view.external_etcd
+    if external is None:
+        return _condition(facts, machines, type_, (MachineCondition.ETCD_MEMBER_HEALTHY,), ring_problems(facts), "etcd members")
+    return _unless_told(facts, type_) or facts.ledger.make(type_, *_external_etcd(external))
+
+
+def ring_problems(facts: Facts) -> list[str]:
+    """Sentences about the ring as a whole: members without a Machine and why they may not go yet, and members that do not agree who they are."""
     strays = [f"etcd member {member.label} has no Machine" for member in stray_members(facts)]
-    return _condition(facts, machines, type_, (MachineCondition.ETCD_MEMBER_HEALTHY,), strays, "etcd members")
+    uncertain = [check.evidence for check in facts.decision.refusals if check.name == NOBODY_ELSES] if strays else []
+    return strays + uncertain + ([facts.view.membership_problem] if facts.view.membership_problem else [])
+
+
+def _external_etcd(found: Finding) -> tuple[str, ClusterHealthReason, str]:
+    status, reason = _EXTERNAL[found.health]
+    return status, reason, "" if found.health is Health.GOOD else found.message or found.reason
 
 
 def stray_nodes(facts: Facts, machines: Sequence[MachineReport]) -> list[str]:
@@ -56,6 +76,11 @@ def _condition(
     strays: list[str],
     noun: str,
 ) -> Condition:
+    return _unless_told(facts, type_) or facts.ledger.make(type_, *_aggregated(machines, types, strays, noun))
+
+
+def _unless_told(facts: Facts, type_: ControlPlaneCondition) -> Condition | None:
+    """The condition where the workload cluster tells nothing now; None where it does."""
     ledger = facts.ledger
     match facts.access:
         case Access.NOT_INITIALIZED:
@@ -67,7 +92,7 @@ def _condition(
     workload = facts.view.workload
     if workload.health is not Health.GOOD:
         return ledger.make(type_, UNKNOWN, ClusterHealthReason.INSPECTION_FAILED, workload.message or workload.reason)
-    return ledger.make(type_, *_aggregated(machines, types, strays, noun))
+    return None
 
 
 def _aggregated(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -129,10 +129,15 @@ def by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
     return {condition["type"]: condition for condition in conditions}
 
 
-def merge_conditions(existing: Iterable[Condition], ours: Iterable[Condition], order: Sequence[str] = ORDER) -> list[Condition]:
-    """The list to write: `ours` in the place of those of their types, everybody else's untouched, all in `order` and by type where that is silent."""
+def merge_conditions(
+    existing: Iterable[Condition], ours: Iterable[Condition], order: Sequence[str] = ORDER, *, without: Collection[str] = ()
+) -> list[Condition]:
+    """The list to write: `ours` in the place of those of their types, everybody else's untouched, all in `order` and by type where that is silent.
+
+    Existing conditions of the types in `without` are left out.
+    """
     rank = {type_: place for place, type_ in enumerate(order)}
-    merged = by_type(existing) | by_type(ours)
+    merged = by_type(condition for condition in existing if condition["type"] not in without) | by_type(ours)
     return sorted(merged.values(), key=lambda condition: (rank.get(condition["type"], rank[OTHERS]), condition["type"]))
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorate.clusterapi.observation import is_coming_up
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
 from quorate.core.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
-from quorate.core.steps import CreateReplica, DeleteAll, DeleteReplica, Step
+from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteAll, DeleteReplica, Remediate, RemoveStray, Step
 
 WARNING = "Warning"
+
+FAILED_REMEDIATION = "FailedRemediation"
+FAILED_MEMBER_REMOVAL = "FailedMemberRemoval"
+FAILED_WORKLOAD_UPDATE = "FailedWorkloadUpdate"
+"""Reasons of our own, where upstream has none and writes to its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +29,24 @@ class EventToSend:
 
 
 def events(facts: Facts) -> tuple[EventToSend, ...]:
-    """The step that failed, if one did, and an ill control plane that nothing may be added to or taken from."""
-    found = []
+    """The step that failed, if one did; what holds up a change; what of the workload cluster cannot be kept up to date."""
+    return tuple(EventToSend(WARNING, str(reason), message) for reason, message in _found(facts))
+
+
+def _found(facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.error and (reason := _failed(facts.decision.step)):
-        found.append(EventToSend(WARNING, str(reason), facts.error))
+        yield reason, facts.error
     ills = [check.evidence for check in facts.decision.refusals if check.name in (COMPONENTS_HEALTHY, MEMBERS_HEALTHY)]
     if ills and facts.decision.step is None and not _somebody_comes_up(facts):
-        found.append(EventToSend(WARNING, str(EventReason.CONTROL_PLANE_UNHEALTHY), "; ".join(dict.fromkeys(ills))))
-    return tuple(found)
+        yield EventReason.CONTROL_PLANE_UNHEALTHY, "; ".join(dict.fromkeys(ills))
+    view = facts.view
+    if view.deletion is None:
+        for machine in view.adoptable:
+            if machine.problem:
+                yield EventReason.ADOPTION_FAILED, f"Machine {machine.name} cannot be adopted: {machine.problem}"
+        for upkeep in (view.preparation, view.addons, view.expiries):
+            if upkeep.problem:
+                yield FAILED_WORKLOAD_UPDATE, upkeep.problem
 
 
 def _somebody_comes_up(facts: Facts) -> bool:
@@ -38,12 +54,18 @@ def _somebody_comes_up(facts: Facts) -> bool:
     return any(is_coming_up(replica.created, facts.now) for replica in facts.view.staying)
 
 
-def _failed(step: Step | None) -> EventReason | None:
+def _failed(step: Step | None) -> str | None:
     match step:
         case CreateReplica(initialize=initialize):
             return EventReason.FAILED_INITIALIZATION if initialize else EventReason.FAILED_SCALE_UP
         case DeleteReplica():
             return EventReason.FAILED_SCALE_DOWN
+        case Remediate():
+            return FAILED_REMEDIATION
+        case RemoveStray():
+            return FAILED_MEMBER_REMOVAL
+        case AdoptReplicas():
+            return EventReason.ADOPTION_FAILED
         case DeleteAll():
             return EventReason.FAILED_DELETE
     return None

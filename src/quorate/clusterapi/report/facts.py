@@ -13,6 +13,7 @@ from quorate.clusterapi.types.names import ControlPlaneCondition, InitializedRea
 from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import Decision
 from quorate.core.health import Health
+from quorate.core.rules.remediate import Verdict, verdicts
 
 WAITING_FOR_INFRASTRUCTURE = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
 WAITING_FOR_ENDPOINT = "Waiting for Cluster spec.controlPlaneEndpoint to be set"
@@ -55,6 +56,11 @@ class Facts:
     def deleting(self) -> bool:
         """Whether the control plane itself is being deleted."""
         return self.kcp.metadata.deletion_timestamp is not None
+
+    @property
+    def remediations(self) -> tuple[Verdict, ...]:
+        """The verdict on each replica that failed its health check and is ours to replace; none in a control plane that goes."""
+        return () if self.deleting else verdicts(self.view, self.now)
 
     @property
     def ledger(self) -> Ledger:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quorate.clusterapi.report.components import stray_members, stray_nodes
+from quorate.clusterapi.report.components import ring_problems, stray_nodes
 from quorate.clusterapi.report.conditions import (
     FALSE,
     LEGACY_ORDER,
@@ -23,6 +23,8 @@ from quorate.clusterapi.report.conditions import (
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import LegacyControlPlaneCondition, LegacyReason, MachineCondition, Severity
+from quorate.core.checks import TEMPLATE
+from quorate.core.health import Health
 from quorate.core.steps import CreateReplica
 from quorate.workload.nodes import readiness
 
@@ -108,6 +110,9 @@ def _machines_created(facts: Facts, ledger: Ledger) -> Condition | None:
     type_ = LegacyControlPlaneCondition.MACHINES_CREATED
     if facts.error and isinstance(facts.decision.step, CreateReplica):
         return ledger.make_legacy(type_, FALSE, LegacyReason.MACHINE_GENERATION_FAILED, Severity.ERROR, facts.error)
+    template = next((check for check in facts.decision.refusals if check.name == TEMPLATE), None)
+    if template:
+        return ledger.make_legacy(type_, FALSE, LegacyReason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED, Severity.ERROR, template.evidence)
     enough = len(facts.observation.machines) >= (facts.kcp.spec.replicas or 0)
     return ledger.make_legacy(type_, TRUE) if enough and not facts.deleting else None
 
@@ -169,14 +174,17 @@ def _components_healthy(facts: Facts, machines: Sequence[MachineReport], ledger:
 
 
 def _etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport], ledger: Ledger) -> Condition | None:
-    type_ = LegacyControlPlaneCondition.ETCD_CLUSTER_HEALTHY
+    """External etcd is healthy to v1beta1 readers unless its API servers say that it is not: that is what upstream has always told them."""
+    type_, external = LegacyControlPlaneCondition.ETCD_CLUSTER_HEALTHY, facts.view.external_etcd
     if not facts.etcd_managed:
-        return ledger.make_legacy(type_, TRUE)
+        if external is None or external.health is not Health.BAD:
+            return ledger.make_legacy(type_, TRUE)
+        message = external.message or external.reason
+        return ledger.make_legacy(type_, FALSE, LegacyReason.ETCD_CLUSTER_UNHEALTHY, Severity.ERROR, message)
     if facts.access is not Access.ANSWERING:
         return None
-    strays = [f"etcd member {member.label} has no Machine" for member in stray_members(facts)]
     reasons = LegacyReason.ETCD_CLUSTER_UNHEALTHY, LegacyReason.ETCD_CLUSTER_UNKNOWN
-    return _aggregated(type_, machines, (MachineCondition.ETCD_MEMBER_HEALTHY,), strays, reasons, ledger)
+    return _aggregated(type_, machines, (MachineCondition.ETCD_MEMBER_HEALTHY,), ring_problems(facts), reasons, ledger)
 
 
 def _aggregated(

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 
+from quorate.clusterapi.report.blockers import sentence
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import CertificatesAvailableReason, ControlPlaneCondition, InitializedReason, PausedReason
 from quorate.core.checks import Check
+from quorate.core.decide import Decision
+from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 
 STALLED = "Stalled"
 RECONCILE_ERROR = "ReconcileError"
@@ -43,16 +46,19 @@ def paused(facts: Facts) -> Condition:
 
 def stalled(facts: Facts) -> Condition | None:
     """Stalled, while this pass failed or nothing can happen until somebody acts; otherwise there is no such condition."""
-    needing = _needing_somebody(facts)
-    lines = [*([facts.error] if facts.error else []), *(f"{check.evidence}. {check.remedy}" for check in needing)]
+    needing = needing_somebody(facts.decision)
+    lines = [*([facts.error] if facts.error else []), *(sentence(check) for check in needing)]
     if not lines:
         return None
     reason = RECONCILE_ERROR if facts.error else _camel_case(needing[0].name)
     return facts.ledger.make(STALLED, TRUE, reason, "\n".join(dict.fromkeys(lines)))
 
 
-def _needing_somebody(facts: Facts) -> list[Check]:
-    return [check for check in facts.decision.refusals if check.remedy] if facts.decision.step is None else []
+def needing_somebody(decision: Decision) -> list[Check]:
+    """Refusals that nothing here changes. Upkeep that failed is among them: it is tried again, but what is wrong lies in the workload cluster."""
+    if decision.step is not None:
+        return []
+    return [check for check in decision.refusals if check.remedy or check.name in (PREPARED, ADDONS, EXPIRIES)]
 
 
 def _camel_case(name: str) -> str:

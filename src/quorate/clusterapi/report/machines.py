@@ -7,10 +7,11 @@ the control plane lacks the condition too, so that a Machine made meanwhile is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.report import remediation
 from quorate.clusterapi.report.conditions import (
     FALSE,
     LEGACY_ORDER,
@@ -71,10 +72,21 @@ _LEGACY_TWINS: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class MachineConditions:
-    """What is written on one Machine: the conditions that are ours, in both generations. Everybody else's stay as they are."""
+    """What is written on one Machine: the conditions that are ours, in both generations, and the types that are taken away. Everybody else's stay."""
 
+    uid: str  # of the Machine that it was made for: another may have its name by now
     conditions: tuple[Condition, ...]
     legacy: tuple[Condition, ...]
+    withdrawn: tuple[str, ...] = ()
+    legacy_withdrawn: tuple[str, ...] = ()
+
+    def over(self, existing: Iterable[Condition]) -> list[Condition]:
+        """The conditions to write on a Machine that has these."""
+        return merge_conditions(existing, self.conditions, without=self.withdrawn)
+
+    def legacy_over(self, existing: Iterable[Condition]) -> list[Condition]:
+        """The v1beta1 conditions to write on a Machine that has these."""
+        return merge_conditions(existing, self.legacy, LEGACY_ORDER, without=self.legacy_withdrawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +131,22 @@ def report_machine(facts: Facts, observed: ObservedMachine) -> MachineReport:
     existing = [as_dict(condition) for condition in machine.status.conditions]
     existing_legacy = [legacy_as_dict(condition) for condition in machine.status.deprecated.v1beta1.conditions]
     ledger = Ledger(by_type(existing), facts.now, machine.metadata.generation)
+    legacy_ledger = Ledger(by_type(existing_legacy), facts.now)
     types = machine_types(etcd_managed=facts.etcd_managed)
     ours = [up_to_date(observed, ledger), *(_condition(facts, observed, ledger, type_) for type_ in types)]
-    legacy = _legacy(facts, observed, ours, Ledger(by_type(existing_legacy), facts.now))
-    written = MachineConditions(tuple(merge_conditions((), ours)), tuple(merge_conditions((), legacy, LEGACY_ORDER)))
-    return MachineReport(observed, by_type([*existing, *ours]), by_type([*existing_legacy, *legacy]), written)
+    legacy = _legacy(facts, observed, ours, legacy_ledger)
+    if said := remediation.answer(facts, observed, ledger.existing):
+        type_ = MachineCondition.OWNER_REMEDIATED
+        ours.append(ledger.make(type_, FALSE, said.reason, said.message))
+        legacy.append(legacy_ledger.make_legacy(type_, FALSE, said.legacy_reason, said.severity, said.message))
+    written = MachineConditions(
+        uid=machine.metadata.uid,
+        conditions=tuple(merge_conditions((), ours)),
+        legacy=tuple(merge_conditions((), legacy, LEGACY_ORDER)),
+        withdrawn=remediation.withdrawn(observed, ledger.existing),
+        legacy_withdrawn=remediation.withdrawn(observed, legacy_ledger.existing),
+    )
+    return MachineReport(observed, by_type(written.over(existing)), by_type(written.legacy_over(existing_legacy)), written)
 
 
 def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:

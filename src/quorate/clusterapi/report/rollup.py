@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quorate.clusterapi.report.blockers import blockers
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition, aggregate, machines_named
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.report.machines import MachineReport
+from quorate.clusterapi.report.remediation import under_way
 from quorate.clusterapi.types.names import (
     ControlPlaneCondition,
     MachineCondition,
@@ -42,7 +44,10 @@ def machines_up_to_date(facts: Facts, machines: Sequence[MachineReport]) -> Cond
 
 
 def rolling_out(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
-    """RollingOut: how many Machines are not up to date, and why, versions first."""
+    """RollingOut: how many Machines are not up to date, and why, versions first.
+
+    What holds up their replacement is told here only as long as there are as many Machines as desired: ScalingUp or ScalingDown tell it otherwise.
+    """
     outdated = [
         machine.conditions[MachineCondition.UP_TO_DATE] for machine in machines if machine.status(MachineCondition.UP_TO_DATE) == FALSE
     ]
@@ -51,17 +56,29 @@ def rolling_out(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
     reasons = {line for condition in outdated for line in condition["message"].split("\n")}
     lines = sorted(reasons, key=lambda line: (not line.startswith("* Version"), line))
     headline = f"Rolling out {len(outdated)} replica{'s' if len(outdated) > 1 else ''} not up to date"
-    return facts.ledger.make(ControlPlaneCondition.ROLLING_OUT, TRUE, RollingOutReason.ROLLING_OUT, "\n".join([headline, *lines]))
+    blocked = blockers(facts) if len(machines) == facts.kcp.spec.replicas else []
+    told = "\n".join([headline, *lines, *(["Blocked because:", *blocked] if blocked else [])])
+    return facts.ledger.make(ControlPlaneCondition.ROLLING_OUT, TRUE, RollingOutReason.ROLLING_OUT, told)
 
 
 def remediating(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
-    """Remediating: Machines that failed their health check and are this control plane's to replace; those that somebody else is to repair are only named."""
+    """Remediating: Machines that failed their health check and are this control plane's to replace, until the replacement exists.
+
+    Machines that somebody else is to repair are only named. Upstream takes the condition back as soon as the failed Machine is gone.
+    """
     type_ = ControlPlaneCondition.REMEDIATING
     unhealthy = [machine for machine in machines if machine.status(MachineCondition.HEALTH_CHECK_SUCCEEDED) == FALSE]
     to_remediate = [machine for machine in unhealthy if machine.status(MachineCondition.OWNER_REMEDIATED) == FALSE]
+    if facts.view.remediation_problem:
+        return facts.ledger.make(type_, UNKNOWN, RemediatingReason.INTERNAL_ERROR, facts.view.remediation_problem)
     if to_remediate:
         _, message = _aggregated(to_remediate, MachineCondition.OWNER_REMEDIATED)
         return facts.ledger.make(type_, TRUE, RemediatingReason.REMEDIATING, message)
+    record = under_way(facts)
+    if record and not facts.deleting:
+        return facts.ledger.make(
+            type_, TRUE, RemediatingReason.REMEDIATING, f"The replacement of Machine {record.replica} does not exist yet"
+        )
     verb = "is" if len(unhealthy) == 1 else "are"
     names = machines_named(machine.name for machine in unhealthy)
     message = f"{names} {verb} not healthy, and not this KubeadmControlPlane's to remediate" if unhealthy else ""

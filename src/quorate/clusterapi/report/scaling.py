@@ -6,10 +6,11 @@ Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/status
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.report.blockers import because, blockers
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition, listed, machines_named
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import (
@@ -21,7 +22,6 @@ from quorate.clusterapi.types.names import (
     ScalingUpReason,
 )
 from quorate.core import checks
-from quorate.core.rules.certificates import KUBECONFIG
 
 STALE_DELETION = timedelta(minutes=15)
 """How long a Machine's deletion may take before it is mentioned."""
@@ -45,12 +45,12 @@ def scaling_up(facts: Facts) -> Condition:
         return make(type_, UNKNOWN, ScalingUpReason.WAITING_FOR_REPLICAS_SET, "Waiting for spec.replicas to be set")
     current, desired = _counts(facts)
     template = [f"* {_template(facts)} does not exist"] if facts.observation.template_missing else []
-    blockers = _refusals(facts, not_counting={KUBECONFIG, checks.TEMPLATE} if template else {KUBECONFIG}) + template
+    lines = blockers(facts, not_counting={checks.TEMPLATE} if template else ()) + template
     if current < desired:
-        return make(type_, TRUE, ScalingUpReason.SCALING_UP, _blocked(f"Scaling up from {current} to {desired} replicas", blockers))
-    if len(facts.view.staying) < desired and blockers:
-        return make(type_, FALSE, ScalingUpReason.NOT_SCALING_UP, _blocked("Replacing Machines that are being deleted", blockers))
-    message = _blocked("Scaling up", template, would="would be") if template else ""
+        return make(type_, TRUE, ScalingUpReason.SCALING_UP, because(f"Scaling up from {current} to {desired} replicas", lines))
+    if len(facts.view.staying) < desired and lines:
+        return make(type_, FALSE, ScalingUpReason.NOT_SCALING_UP, because("Replacing Machines that are being deleted", lines))
+    message = because("Scaling up", template, would="would be") if template else ""
     return make(type_, FALSE, ScalingUpReason.NOT_SCALING_UP, message)
 
 
@@ -63,8 +63,11 @@ def scaling_down(facts: Facts) -> Condition:
     if current <= desired:
         return make(type_, FALSE, ScalingDownReason.NOT_SCALING_DOWN)
     stale = stale_deletions(facts.observation.machines, facts.now)
-    lines = _refusals(facts, not_counting={KUBECONFIG, checks.CERTIFICATES}) + ([f"* {stale}"] if stale else [])
-    return make(type_, TRUE, ScalingDownReason.SCALING_DOWN, _blocked(f"Scaling down from {current} to {desired} replicas", lines))
+    certificates = (
+        () if facts.view.outdated else (checks.CERTIFICATES,)
+    )  # whoever goes is replaced in a rollout, and only then do they matter
+    lines = blockers(facts, not_counting=certificates) + ([f"* {stale}"] if stale else [])
+    return make(type_, TRUE, ScalingDownReason.SCALING_DOWN, because(f"Scaling down from {current} to {desired} replicas", lines))
 
 
 def deleting(facts: Facts) -> Condition:
@@ -114,18 +117,6 @@ def _counts(facts: Facts) -> tuple[int, int]:
 def _template(facts: Facts) -> str:
     reference = facts.kcp.spec.machine_template.spec.infrastructure_ref
     return f"{reference.kind} {reference.name}"
-
-
-def _refusals(facts: Facts, not_counting: Collection[str]) -> list[str]:
-    """What the decision waits for, one line each; nothing while there is a step to take."""
-    if facts.decision.step is not None:
-        return []
-    lines = [f"* {check.evidence}" for check in facts.decision.refusals if check.name not in not_counting]
-    return list(dict.fromkeys(lines))
-
-
-def _blocked(what: str, lines: Sequence[str], would: str = "is") -> str:
-    return "\n".join([f"{what} {would} blocked because:", *lines]) if lines else what
 
 
 def _is_stale(machine: ObservedMachine, now: datetime) -> bool:

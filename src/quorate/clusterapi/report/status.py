@@ -9,19 +9,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.report import availability, components, lifecycle, rollup, scaling
-from quorate.clusterapi.report.conditions import TRUE, Condition, as_dict, merge_conditions, timestamp
+from quorate.clusterapi.report.conditions import TRUE, Condition, as_dict, merge_conditions
 from quorate.clusterapi.report.events import EventToSend, events
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.report.legacy import deprecated
 from quorate.clusterapi.report.machines import MachineConditions, MachineReport, report_machine
+from quorate.clusterapi.report.remediation import last_remediation
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Annotation, Label, MachineCondition
+from quorate.clusterapi.types.names import Label, MachineCondition
 from quorate.core.decide import Decision
 from quorate.core.versions import Version, parse_or_none
 
@@ -39,14 +40,6 @@ class Report:
     machine_conditions: Mapping[str, MachineConditions]  # by the Machine's name
     wake_at: datetime | None  # when time alone will change the report
     events: tuple[EventToSend, ...]
-
-
-class _Remediation(msgspec.Struct, rename="camel", gc=False):
-    """What the two remediation annotations hold."""
-
-    machine: str
-    timestamp: Annotated[datetime, msgspec.Meta(tz=True)]
-    retry_count: int = 0
 
 
 def report(observation: Observation, decision: Decision, *, error: str = "", now: datetime, grace: timedelta = GRACE) -> Report:
@@ -85,7 +78,7 @@ def _conditions(facts: Facts, machines: Sequence[MachineReport]) -> tuple[list[C
         available,
         certificates,
         initialized,
-        *([components.etcd_cluster_healthy(facts, machines)] if facts.etcd_managed else []),
+        *([components.etcd_cluster_healthy(facts, machines)] if facts.etcd_managed or facts.view.external_etcd else []),
         components.components_healthy(facts, machines),
         rollup.rolling_out(facts, machines),
         rollup.remediating(facts, machines),
@@ -98,6 +91,7 @@ def _conditions(facts: Facts, machines: Sequence[MachineReport]) -> tuple[list[C
         scaling.deleting(facts),
     ]
     wakes = [*availability.wakes(facts, machines, initialized, available), *scaling.wakes(facts)]
+    wakes += [verdict.wake_at for verdict in facts.remediations if verdict.wake_at and verdict.wake_at > facts.now]
     return conditions, wakes + ([facts.wake_at] if facts.wake_at else [])
 
 
@@ -105,13 +99,12 @@ def _status(facts: Facts, machines: Sequence[MachineReport], conditions: list[Co
     before = facts.kcp.status
     versions = _versions([machine.observed.machine for machine in machines])
     others = [as_dict(condition) for condition in before.conditions if condition.type != lifecycle.STALLED]
-    last_remediation = _last_remediation(facts)
     optional = {
         "initialization": {"controlPlaneInitialized": True} if facts.observation.initialized else {},
         "versions": versions,
         "version": versions[0]["version"] if versions else before.version,
         "observedGeneration": before.observed_generation if facts.error else facts.kcp.metadata.generation,
-        "lastRemediation": last_remediation or msgspec.to_builtins(before.last_remediation),
+        "lastRemediation": last_remediation(facts) or msgspec.to_builtins(before.last_remediation),
     }
     return {
         "conditions": merge_conditions(others, conditions),
@@ -140,22 +133,3 @@ def _version_order(text: str) -> tuple[bool, Version, str, str]:
     """By precedence, then by build metadata; what is not a version comes last."""
     version = parse_or_none(text)
     return version is None, version or Version(0, 0, 0), version.build if version else "", text
-
-
-def _last_remediation(facts: Facts) -> dict[str, Any] | None:
-    """The remediation that is recorded as under way, or else the newest of those that the Machines are replacements of."""
-    under_way = facts.kcp.metadata.annotations.get(Annotation.REMEDIATION_IN_PROGRESS)
-    recorded = [machine.machine.metadata.annotations.get(Annotation.REMEDIATION_FOR) for machine in facts.observation.machines]
-    known = [data for text in ([under_way] if under_way else recorded) if text and (data := _remediation(text))]
-    newest = max(known, key=lambda data: (data.timestamp, data.machine), default=None)
-    if newest is None:
-        return None
-    return {"machine": newest.machine, "time": timestamp(newest.timestamp), "retryCount": newest.retry_count}
-
-
-def _remediation(text: str) -> _Remediation | None:
-    """What an annotation says. One that cannot be read is no reason to say nothing at all about the control plane."""
-    try:
-        return msgspec.json.decode(text, type=_Remediation)
-    except msgspec.DecodeError:
-        return None

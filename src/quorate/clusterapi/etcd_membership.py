@@ -1,0 +1,225 @@
+"""The last look at the ring before something leaves it, and the changes of the ring itself.
+
+What destroys asks etcd again, linearizably, at the instant of acting, matches its members with the Machines anew, and passes the same check once more. Exempt
+are a control plane that is not initialized yet, which holds no data, and one whose etcd is external, whose members are not ours to count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.machine_writes import release_hook
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.ring import match
+from quorate.clusterapi.rings import LIMIT
+from quorate.core.checks import Check, dependable_ring, quorum_survives_removal
+from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.ring import Ring
+from quorate.core.rules.remove import safe_to_let_go
+from quorate.core.rules.strays import may_be_removed
+from quorate.etcd.client import EtcdClient
+from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
+from quorate.kubernetes.client import Client
+from quorate.workload.access import AccessUnavailable
+from quorate.workload.connection import Workload
+
+_log = structlog.get_logger(__name__)
+
+
+def view_of(observation: Observation) -> ControlPlane:
+    """What was decided by."""
+    if observation.view is None:
+        raise ValueError("there is no Cluster, so there is no step")
+    return observation.view
+
+
+def has_ring(view: ControlPlane) -> bool:
+    """Whether there is a ring of ours with data in it."""
+    return view.initialized and view.desired.etcd_managed
+
+
+async def read_afresh(clients: Clients, observation: Observation) -> ControlPlane:
+    """The view with the ring as it is now, read for this, and its members matched anew; the view itself where there is no ring of ours. Raises Refused."""
+    view = view_of(observation)
+    if not has_ring(view):
+        return view
+    nodes = [machine.node.metadata.name for machine in observation.machines if machine.node]
+    try:
+        async with asyncio.timeout(LIMIT):
+            reading = await _workload(clients, observation).read_ring(nodes)
+    except TimeoutError:
+        reading = Unknown(f"no answer within {LIMIT:g} s")
+    if isinstance(reading, Unknown):
+        raise Refused(f"the ring could not be read at the instant of acting: {reading.reason}")
+    if reading.disagreement:
+        raise Refused(f"the members disagree about who they are: {reading.disagreement}")
+    members = match(reading, {machine.name: machine.node for machine in observation.machines})
+    still = {member.id: member for member in members.strays}
+    return replace(
+        view,
+        ring=reading.ring,
+        replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
+        strays=tuple(replace(stray, member=still[stray.member.id]) for stray in view.strays if stray.member.id in still),
+    )
+
+
+Ask = Callable[[ControlPlane], Iterable[Check]]
+"""What must hold, asked of the view that was read afresh."""
+
+
+async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) -> ControlPlane:
+    """The view read afresh, if the very checks that the decision rests on pass once more. Raises Refused."""
+    view = await read_afresh(clients, observation)
+    for check in ask(view):
+        if not check.passed:
+            raise Refused(f"{check.name}: {check.evidence}")
+    return view
+
+
+async def still_uninitialized(clients: Clients, observation: Observation) -> None:
+    """Make sure, where the decision was made for a cluster that nobody has founded, that kubeadm has not finished meanwhile. Raises Refused."""
+    if not view_of(observation).initialized and await _workload(clients, observation).kubeadm_config_exists() is True:
+        raise Refused("kubeadm has initialized the cluster meanwhile")
+
+
+def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
+    """Can the ring do without the replica's member?"""
+    return (quorum_survives_removal(view, view.replica(replica)),) if has_ring(view) else ()
+
+
+async def remove_member(clients: Clients, observation: Observation, replica: str, member: int) -> None:
+    """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused."""
+    view = await _pass_the_gate_of_the_hook(clients, observation, replica)
+    if _its_own(view, replica, member) and _ring(view).leader == member:
+        await pass_leadership_on(clients, observation, view, replica)
+        view = await _pass_the_gate_of_the_hook(clients, observation, replica)
+    if _its_own(view, replica, member):
+        await _through_others(clients, observation, replica, lambda client: _remove(client, member))
+    await release_hook(clients, observation, replica)
+
+
+async def release(clients: Clients, observation: Observation, replica: str) -> None:
+    """Release a Machine without a member; one of a running ring only if that ring, read for this, has no member of its own now. Raises Refused."""
+    view = await _pass_the_gate_of_the_hook(clients, observation, replica)
+    member = view.replica(replica).member
+    if has_ring(view) and not isinstance(member, Absent):
+        raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
+    await release_hook(clients, observation, replica)
+
+
+async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
+    """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused."""
+
+    def ask(view: ControlPlane) -> Iterable[Check]:
+        ring = dependable_ring(view)
+        if isinstance(ring, Unknown):
+            raise Refused(f"the ring cannot be judged: {ring.reason}")
+        return [check for stray in view.strays if stray.member.id == member for check in may_be_removed(view, ring, stray, now)]
+
+    view = await pass_the_gate(clients, observation, ask)
+    if _ring(view).member(member) is None:
+        return
+    if all(stray.member.id != member for stray in view.strays):
+        raise Refused(f"member {member:x} is not nobody's any more")
+    await _through_others(clients, observation, "", lambda client: _remove(client, member))
+
+
+async def pass_leadership_on(clients: Clients, observation: Observation, view: ControlPlane, replica: str) -> None:
+    """Hand leadership to a member that stays, if the replica's holds it in `view`, which was read afresh.
+
+    Best effort: where it fails and the ring stands the loss, etcd elects a new leader by itself once the member is gone.
+    """
+    node = next((machine.node for machine in observation.machines if machine.name == replica), None)
+    if node is None or not has_ring(view) or _ring(view).leader is None or _ring(view).leader != view.replica(replica).member:
+        return
+    for successor in _successors(view, replica):
+        try:
+            async with _workload(clients, observation).etcd(node.metadata.name) as client:
+                await client.move_leader(successor)
+        except (EtcdError, AccessUnavailable) as error:
+            _log.warning("leadership was not passed on", machine=replica, to=f"{successor:x}", error=str(error))
+        else:
+            _log.info("leadership passed on", machine=replica, to=f"{successor:x}")
+            return
+
+
+async def _pass_the_gate_of_the_hook(clients: Clients, observation: Observation, replica: str) -> ControlPlane:
+    return await pass_the_gate(clients, observation, lambda fresh: safe_to_let_go(fresh, fresh.replica(replica)))
+
+
+def _its_own(view: ControlPlane, replica: str, member: int) -> bool:
+    """Whether the member that is to be removed is in the ring still; raises Refused where it, or another one, has become the replica's meanwhile."""
+    now, is_there = view.replica(replica).member, _ring(view).member(member) is not None
+    if now == member or (isinstance(now, Absent) and not is_there):
+        return is_there
+    raise Refused(f"member {member:x} is not {replica}'s any more: {_member_text(now)}")
+
+
+async def _through_others(
+    clients: Clients, observation: Observation, replica: str, change: Callable[[EtcdClient], Awaitable[None]]
+) -> None:
+    """Make a change through the first member that takes it, of those on the Nodes of other Machines."""
+    failures: list[str] = []
+    for machine in observation.machines:
+        if machine.name == replica or machine.node is None:
+            continue
+        try:
+            async with _workload(clients, observation).etcd(machine.node.metadata.name) as client:
+                await change(client)
+        except (Unreachable, DeadlineExceeded, NoLeader) as error:  # done or not, a repeat does no harm
+            failures.append(str(error))
+        else:
+            return
+    raise Refused(f"no other member could be asked: {'; '.join(failures) or 'there is none'}")
+
+
+async def _remove(client: EtcdClient, member: int) -> None:
+    try:
+        await client.remove_member(member)
+    except MemberNotFound:
+        return  # a repeat: it is gone, which is what was wanted
+
+
+def _successors(view: ControlPlane, replica: str) -> list[int]:
+    """Members that may lead next: voters of Machines that stay, the well ones first, then those no health check failed, up-to-date ones, the newest."""
+    voters = {member.id: member for member in _ring(view).members if not member.learner and member.name}
+    staying = [r for r in view.staying if r.name != replica and isinstance(r.member, int) and r.member in voters]
+    staying.sort(key=lambda r: r.created, reverse=True)
+    staying.sort(key=lambda r: (voters[_id(r)].health is not Health.GOOD, r.unhealthy, bool(r.outdated)))
+    return [_id(r) for r in staying]
+
+
+def _id(replica: Replica) -> int:
+    if not isinstance(replica.member, int):
+        raise TypeError(f"{replica.name} has no known member")
+    return replica.member
+
+
+def _ring(view: ControlPlane) -> Ring:
+    if isinstance(view.ring, Unknown):
+        raise Refused(f"there is no ring to change: {view.ring.reason}")
+    return view.ring
+
+
+def _member_text(member: int | Absent | Unknown) -> str:
+    match member:
+        case Unknown(reason):
+            return reason
+        case Absent():
+            return "it has none"
+    return f"its member is {member:x}"
+
+
+def _workload(clients: Clients, observation: Observation) -> Workload[Client]:
+    cluster = observation.cluster
+    if cluster is None:
+        raise ValueError("there is no Cluster")
+    return clients.workloads.existing(cluster.metadata.namespace, cluster.metadata.name)

@@ -1,0 +1,42 @@
+"""The writes to one Machine that take it out of the control plane: its deletion, as it was judged, and the release of our hook."""
+
+from __future__ import annotations
+
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import FieldManager, Hook
+from quorate.clusterapi.types.resources import MACHINES
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import NotFound
+
+
+def machine_of(observation: Observation, replica: str) -> Machine:
+    """The Machine of a replica that was observed."""
+    return next(machine.machine for machine in observation.machines if machine.name == replica)
+
+
+async def delete_machine(clients: Clients, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:
+    """Delete a Machine, by uid, and only as it was read where `resource_version` is given. One that is gone is what was wanted. Raises Conflict."""
+    metadata = machine.metadata
+    try:
+        deleted = await clients.management.delete(
+            MACHINES, metadata.name, metadata.namespace, uid=metadata.uid, resource_version=resource_version
+        )
+    except NotFound:
+        return
+    version = deleted.metadata.resource_version if deleted else ""
+    request = Request(metadata.namespace, observation.kcp.metadata.name)
+    clients.expectations.expect_deleted(request, clients.caches.machines, machine, resource_version=version)
+
+
+async def release_hook(clients: Clients, observation: Observation, replica: str) -> None:
+    """Take our hook off a Machine, so that its deletion goes on. Idempotent."""
+    metadata = machine_of(observation, replica).metadata
+    patch = {"metadata": {"uid": metadata.uid, "annotations": {Hook.PRE_TERMINATE: None}}}
+    try:
+        written = await clients.management.merge_patch(MACHINES, replica, patch, metadata.namespace, field_manager=FieldManager.DEFAULT)
+    except NotFound:
+        return
+    request = Request(metadata.namespace, observation.kcp.metadata.name)
+    clients.expectations.expect_version(request, clients.caches.machines, written.metadata.resource_version)

@@ -1,0 +1,61 @@
+"""Replacing a Machine that failed, as far as its own going: the record of it before and after, so that a crash at any point loses neither act nor count."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from quorate.clusterapi import remediation_record
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
+from quorate.clusterapi.machine_writes import delete_machine, machine_of
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.types.names import FieldManager
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
+from quorate.core.checks import Check
+from quorate.core.control_plane import ControlPlane, Remediation
+from quorate.core.rules.loss import safe_to_remediate
+from quorate.kubernetes.controller import Request
+
+
+async def remediate(clients: Clients, observation: Observation, replica: str, retries: int, now: datetime) -> None:
+    """Record what is about to be done, ask the ring anew, pass leadership on, delete the Machine as it was judged, and make the record upstream's.
+
+    A repeat after a crash before the delete records it again, with its own time; after the delete, `record` does what is left.
+    Raises Refused where the last look forbids it, and Conflict where the control plane or the Machine has changed since it was judged.
+    """
+    record = Remediation(replica, now, retries)
+    machine = machine_of(observation, replica)
+    version = await _write(clients, observation, remediation_record.intended(observation.kcp.metadata.resource_version, record))
+    view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
+    await pass_leadership_on(clients, observation, view, replica)
+    await delete_machine(clients, observation, machine, resource_version=machine.metadata.resource_version)
+    await _write(clients, observation, remediation_record.done(version, record))
+
+
+def _asked(view: ControlPlane, replica: str) -> list[Check]:
+    """What an initialized control plane must not lose with the replica; before, there is nothing to lose."""
+    return [check for check, _ in safe_to_remediate(view, view.replica(replica))] if view.initialized else []
+
+
+async def record(clients: Clients, observation: Observation) -> None:
+    """Make our record upstream's: a crash came between the delete and that."""
+    intended = view_of(observation).remediation_intended
+    if intended is not None:
+        await _write(clients, observation, remediation_record.done(observation.kcp.metadata.resource_version, intended))
+
+
+async def forget(clients: Clients, observation: Observation) -> None:
+    """Clear both records."""
+    await _write(clients, observation, remediation_record.forgotten(observation.kcp.metadata.resource_version))
+
+
+async def _write(clients: Clients, observation: Observation, patch: dict[str, Any]) -> str:
+    """Patch the control plane, have the next decision wait until the cache shows it, and tell its new resourceVersion."""
+    metadata = observation.kcp.metadata
+    written = await clients.management.merge_patch(
+        KUBEADM_CONTROL_PLANES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
+    )
+    version = str(written.metadata.resource_version)
+    clients.expectations.expect_version(Request(metadata.namespace, metadata.name), clients.caches.kcps, version)
+    return version

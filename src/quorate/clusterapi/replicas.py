@@ -1,0 +1,71 @@
+"""A Machine of ours as the judgement knows it: a replica, with everything that was seen of it and the marks that its owner and others put on it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.clusterapi import machines, remediation_record
+from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.remediation_record import MalformedRecord
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Annotation, MachineCondition
+from quorate.core.control_plane import Remediation, Replica
+from quorate.core.health import Absent, Finding, Unknown
+
+_UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
+"""Marks of an update in place."""
+
+
+def replica(observed: ObservedMachine, member: int | Absent | Unknown, *, etcd_managed: bool, now: datetime) -> Replica:
+    """The replica; `member` is its etcd member as the ring tells it. `now` stands in for a creation time that the object does not have."""
+    machine, metadata = observed.machine, observed.machine.metadata
+    replaces, record_problem = _record(machine)
+    return Replica(
+        name=metadata.name,
+        version=machine.spec.version,
+        created=metadata.creation_timestamp or now,
+        member=member if etcd_managed else Absent(),
+        node=observed.node.metadata.name if observed.node else None,
+        failure_domain=machine.spec.failure_domain,
+        component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
+        member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
+        outdated=tuple(way.message for way in observed.outdated),
+        deleting_since=metadata.deletion_timestamp,
+        holds_hook=machines.holds_hook(machine),
+        waits_at_hook=machines.waits_at_hook(machine),
+        other_hooks=machines.other_hooks(machine),
+        delete_first=Annotation.DELETE_MACHINE in metadata.annotations,
+        kubelet_version=_kubelet_version(observed),
+        node_findings=_found(observed, MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET),
+        unhealthy=machines.is_to_be_remediated(machine),
+        remediate_first=Annotation.REMEDIATE_MACHINE in metadata.annotations,
+        replaces=replaces,
+        record_problem=record_problem,
+        updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
+        expiry_known=_expiry_known(observed),
+    )
+
+
+def _found(observed: ObservedMachine, *kinds: MachineCondition) -> tuple[tuple[str, Finding], ...]:
+    return tuple((str(kind), observed.findings[kind]) for kind in kinds if kind in observed.findings)
+
+
+def _record(machine: Machine) -> tuple[Remediation | None, str]:
+    try:
+        return remediation_record.read(machine.metadata.annotations, Annotation.REMEDIATION_FOR), ""
+    except MalformedRecord as error:
+        return None, f"Machine {machine.metadata.name}: {error}"
+
+
+def _kubelet_version(observed: ObservedMachine) -> str:
+    """As the Node itself tells it; the Machine tells later, and still when the Node cannot be read."""
+    if observed.node is not None:
+        return observed.node.status.node_info.kubelet_version
+    return observed.machine.status.node_info.kubelet_version if observed.machine.status.node_info else ""
+
+
+def _expiry_known(observed: ObservedMachine) -> bool:
+    """Whether the expiry is recorded on the Machine or its KubeadmConfig. Without a KubeadmConfig there is no place to record it."""
+    config = observed.config
+    recorded = Annotation.CERTIFICATES_EXPIRY in observed.machine.metadata.annotations
+    return recorded or config is None or Annotation.CERTIFICATES_EXPIRY in config.metadata.annotations

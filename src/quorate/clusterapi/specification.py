@@ -1,0 +1,92 @@
+"""What is asked for, as the judgement reads it: from the KubeadmControlPlane with what admission would have filled in, and from its Cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from quorate.clusterapi.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.names import Annotation
+from quorate.clusterapi.validation import surge_of, validate_create
+from quorate.core.control_plane import Desired, RemediationPolicy
+from quorate.core.versions import Version, parse_or_none
+from quorate.kubeadm.config import etcd_is_managed
+from quorate.kubernetes.controller import Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    version: tuple[str, str]  # uid and resourceVersion
+    kcp: KubeadmControlPlane
+    problems: tuple[str, ...]
+
+
+class Specifications:
+    """Control planes with their defaults, and what admission would refuse of each: worked out once for every version of an object, not in every pass."""
+
+    def __init__(self) -> None:
+        self._read: dict[Request, _Read] = {}
+
+    def of(self, stored: KubeadmControlPlane) -> tuple[KubeadmControlPlane, tuple[str, ...]]:
+        """The control plane as admission would have stored it, and what it would have refused, as sentences."""
+        metadata = stored.metadata
+        request, version = Request(metadata.namespace, metadata.name), (metadata.uid, metadata.resource_version)
+        read = self._read.get(request)
+        if read is None or read.version != version:
+            plain = default_kubeadm_control_plane(msgspec.to_builtins(stored))
+            problems = tuple(
+                f"{error.path}: {error.message}" for error in validate_create({"metadata": {"name": metadata.name}, "spec": plain["spec"]})
+            )
+            read = self._read[request] = _Read(version, msgspec.convert(plain, KubeadmControlPlane), problems)
+        return read.kcp, read.problems
+
+    def forget(self, request: Request) -> None:
+        """The control plane is gone."""
+        self._read.pop(request, None)
+
+
+def desired(kcp: KubeadmControlPlane, cluster: Cluster) -> Desired:
+    """What the owner asked for."""
+    spec = kcp.spec
+    version = parse_or_none(spec.version) or Version(0, 0, 0, text=spec.version)  # refused as invalid before anybody reads it
+    rolling = spec.rollout.strategy.rolling_update if spec.rollout.strategy else None
+    surge = rolling.max_surge if rolling else None
+    return Desired(
+        replicas=spec.replicas or 0,
+        version=version,
+        max_surge=1 if surge is None else surge_of(surge),
+        etcd_managed=etcd_is_managed(spec.kubeadm_config_spec),
+        remediation=_remediation(kcp),
+        failure_domains=tuple(sorted(domain.name for domain in cluster.status.failure_domains if domain.control_plane)),
+    )
+
+
+def _remediation(kcp: KubeadmControlPlane) -> RemediationPolicy:
+    asked, default = kcp.spec.remediation, RemediationPolicy()
+    return RemediationPolicy(
+        max_retry=asked.max_retry,
+        retry_period=timedelta(seconds=asked.retry_period_seconds or 0),
+        min_healthy_period=default.min_healthy_period
+        if asked.min_healthy_period_seconds is None
+        else timedelta(seconds=asked.min_healthy_period_seconds),
+    )
+
+
+def paused(kcp: KubeadmControlPlane, cluster: Cluster) -> str:
+    """By what the control plane is paused; empty where it is not."""
+    reasons = [f"Cluster {cluster.metadata.name} spec.paused"] if cluster.spec.paused else []
+    reasons += [f"annotation {Annotation.PAUSED}"] if Annotation.PAUSED in kcp.metadata.annotations else []
+    return " and ".join(reasons)
+
+
+def topology_pending(kcp: KubeadmControlPlane, cluster: Cluster) -> str:
+    """The version that a managed topology is about to set, unless the one that is set is a step on the way there; empty where there is none."""
+    topology = cluster.spec.topology
+    if topology is None or not topology.version or topology.version == kcp.spec.version:
+        return ""
+    step = cluster.metadata.annotations.get(Annotation.UPGRADE_STEP)
+    return "" if step == kcp.spec.version else step or topology.version

@@ -1,0 +1,334 @@
+"""What follows the specification in the workload cluster: looked at once for each wish, tried again after a pause, and never in the way of anything else."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from quorate.clusterapi import addons
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.progress import FIRST_RETRY, LONGEST_RETRY, Progress, Task
+from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Annotation
+from quorate.core.control_plane import ControlPlane, Desired, Replica, Upkeep
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.versions import Version
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import ConnectionFailed, NotFound, ServerError
+from quorate.kubernetes.expectations import Expectations
+from quorate.kubernetes.objects import Node, ObjectMeta
+from quorate.workload.updates import CannotUpdate
+from tests.workload.cluster_api import ClusterApi, Json, config_map
+
+from .management import FakeApi
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EXPIRY = datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC)
+DEMO = Request("default", "demo")
+KUBEADM = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.4\n"
+
+
+def _kcp(version: str = "v1.35.4", annotations: dict[str, str] | None = None, uid: str = "u", **cluster: Any) -> KubeadmControlPlane:
+    body = {
+        "metadata": {"name": "demo", "namespace": "default", "uid": uid, "annotations": annotations or {}},
+        "spec": {
+            "version": version,
+            "replicas": 3,
+            "kubeadmConfigSpec": {"clusterConfiguration": cluster},
+            "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "x", "kind": "T", "name": "t"}}},
+        },
+    }
+    return msgspec.convert(body, KubeadmControlPlane)
+
+
+def _template(name: str, image: str) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": [{"name": name, "image": image}]}}},
+    }
+
+
+@dataclass
+class World:
+    """Both APIs, and the way to the API servers."""
+
+    management: FakeApi = field(default_factory=lambda: FakeApi([]))
+    workload: ClusterApi = field(default_factory=ClusterApi)
+    connected: bool = True
+    certificates: dict[str, Exception] = field(default_factory=dict)  # what goes wrong with the API server of a node
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    together: asyncio.Barrier | None = None  # at which all that are asked wait for each other
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def clients(self) -> Clients:
+        client = self.workload if self.connected else Unknown("the workload cluster is not connected")
+        connection = SimpleNamespace(client=client, certificate_expiry=self.certificate_expiry)
+        workloads = SimpleNamespace(existing=lambda *_: connection)
+        caches = SimpleNamespace(configs=SimpleNamespace(resource_version="1", reflects=lambda _: True))
+        expectations = SimpleNamespace(expect_version=lambda *_: None)
+        return Clients(
+            cast("Any", self.management),
+            cast("Any", caches),
+            cast("Any", workloads),
+            cast("Expectations[Request]", expectations),
+            self.progress,
+        )
+
+    async def certificate_expiry(self, node: str, port: int) -> datetime:
+        self.asked.append((node, port))
+        if self.together is not None:
+            await self.together.wait()
+        if error := self.certificates.get(node):
+            raise error
+        return EXPIRY
+
+    def furnish(self) -> None:
+        self.workload.put("configmaps", config_map("kubeadm-config", {"ClusterConfiguration": KUBEADM}))
+        self.workload.put("configmaps", config_map("coredns", {"Corefile": ". {\n}\n"}))
+        self.workload.put("deployments", _template("coredns", "registry.k8s.io/coredns/coredns:v1.12.1"))
+        self.workload.put("daemonsets", _template("kube-proxy", "registry.k8s.io/kube-proxy:v1.34.4"))
+
+    def image(self, plural: str, name: str) -> str:
+        image: str = self.workload.objects[plural, name]["spec"]["template"]["spec"]["containers"][0]["image"]
+        return image
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.furnish()
+    return world
+
+
+def _machine(name: str) -> ObservedMachine:
+    config = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"c-{name}"},
+        "spec": {"initConfiguration": {"localAPIEndpoint": {"bindPort": 7443}}},
+    }
+    body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterName": "demo", "bootstrap": {}}}
+    node = Node(metadata=ObjectMeta(name=f"node-{name}"))
+    return ObservedMachine(msgspec.convert(body, Machine), msgspec.convert(config, KubeadmConfig), node=node)
+
+
+def _observation(kcp: KubeadmControlPlane, *unrecorded: str) -> Observation:
+    cluster = msgspec.convert({"metadata": {"name": "demo", "namespace": "default"}, "spec": {}}, Cluster)
+    replicas = tuple(Replica(name, "v1.35.4", NOON, Absent(), expiry_known=False) for name in unrecorded)
+    view = ControlPlane(
+        "demo", Desired(3, Version.parse(kcp.spec.version)), replicas, Unknown(""), initialized=True, workload=Finding(Health.GOOD, "")
+    )
+    return Observation(
+        kcp, cluster, tuple(map(_machine, unrecorded)), Connection(Health.GOOD, ""), Unknown(""), initialized=True, view=view
+    )
+
+
+# Preparation.
+
+
+async def test_the_workload_is_prepared_once_for_a_specification_and_again_for_the_next(world: World) -> None:
+    kcp = _kcp()
+    assert addons.preparation(world.clients, kcp) == Upkeep(pending=True)
+    await addons.prepare(world.clients, _observation(kcp), NOON)
+    assert world.workload.written == ["create clusterrolebindings kubeadm:apiserver-kubelet-client", "patch configmaps kubeadm-config"]
+    assert addons.preparation(world.clients, kcp) == Upkeep()
+    assert addons.preparation(world.clients, _kcp("v1.35.5")).pending
+    assert addons.preparation(world.clients, _kcp(imageRepository="x")).pending
+
+
+async def test_after_a_start_it_is_read_once_more_and_not_written(world: World) -> None:
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    await addons.update(world.clients, _observation(_kcp()), NOON)
+    writes = list(world.workload.written)
+    world.progress = Progress()
+    assert addons.preparation(world.clients, _kcp()).pending
+    assert addons.addons(world.clients, _kcp()).pending
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    await addons.update(world.clients, _observation(_kcp()), NOON)
+    assert world.workload.written == writes
+    assert addons.preparation(world.clients, _kcp()) == addons.addons(world.clients, _kcp()) == Upkeep()
+
+
+async def test_a_control_plane_of_the_same_name_that_came_later_is_another_one(world: World) -> None:
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp(uid="later")).pending
+
+
+async def test_a_failure_is_kept_with_its_next_attempt_and_not_raised(world: World) -> None:
+    world.workload.trouble["configmaps"] = ServerError("get configmaps: broken")
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp()) == Upkeep(True, "get configmaps: broken", NOON + timedelta(seconds=5))
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp()).retry_at == NOON + timedelta(seconds=10)
+    world.workload.trouble.clear()
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp()) == Upkeep()
+
+
+async def test_a_changed_specification_is_tried_at_once(world: World) -> None:
+    world.workload.trouble["configmaps"] = ServerError("broken")
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp("v1.35.5")) == Upkeep(pending=True)
+
+
+async def test_without_a_connection_there_is_a_problem_and_no_attempt(world: World) -> None:
+    world.connected = False
+    await addons.prepare(world.clients, _observation(_kcp()), NOON)
+    assert addons.preparation(world.clients, _kcp()).problem == "the workload cluster is not connected"
+    assert not world.workload.written
+
+
+# kube-proxy and CoreDNS.
+
+
+async def test_kube_proxy_and_coredns_follow(world: World) -> None:
+    kcp = _kcp(imageRepository="example.org", dns={"imageTag": "v1.13.1"})
+    await addons.update(world.clients, _observation(kcp), NOON)
+    assert world.image("daemonsets", "kube-proxy") == "example.org/kube-proxy:v1.35.4"
+    assert world.image("deployments", "coredns") == "example.org/coredns:v1.13.1"
+    assert addons.addons(world.clients, kcp) == Upkeep()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kube_proxy", "coredns"),
+    [
+        (Annotation.SKIP_KUBE_PROXY, "registry.k8s.io/kube-proxy:v1.34.4", "registry.k8s.io/coredns/coredns:v1.13.1"),
+        (Annotation.SKIP_COREDNS, "registry.k8s.io/kube-proxy:v1.35.4", "registry.k8s.io/coredns/coredns:v1.12.1"),
+    ],
+)
+async def test_an_annotation_keeps_us_off_one_of_them(world: World, annotation: str, kube_proxy: str, coredns: str) -> None:
+    kcp = _kcp(annotations={annotation: ""}, dns={"imageTag": "v1.13.1"})
+    await addons.update(world.clients, _observation(kcp), NOON)
+    assert world.image("daemonsets", "kube-proxy") == kube_proxy
+    assert world.image("deployments", "coredns") == coredns
+    assert addons.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"})).pending
+
+
+async def test_without_a_cluster_configuration_coredns_is_left_alone(world: World) -> None:
+    await addons.update(world.clients, _observation(_kcp()), NOON)
+    assert world.image("deployments", "coredns") == "registry.k8s.io/coredns/coredns:v1.12.1"
+
+
+async def test_neither_waits_for_the_other_and_the_problem_names_which(world: World) -> None:
+    kcp = _kcp(dns={"imageTag": "v1.9.4"})
+    await addons.update(world.clients, _observation(kcp), NOON)
+    assert world.image("daemonsets", "kube-proxy") == "registry.k8s.io/kube-proxy:v1.35.4"
+    known = addons.addons(world.clients, kcp)
+    assert known.problem.startswith("CoreDNS: CoreDNS cannot go back from v1.12.1 to v1.9.4")
+    assert known.retry_at == NOON + FIRST_RETRY
+
+
+async def test_labels_and_replicas_are_no_reason_to_look_at_add_ons_again(world: World) -> None:
+    await addons.update(world.clients, _observation(_kcp(dns={"imageTag": "v1.13.1"})), NOON)
+    assert not addons.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"}, apiServer={"certSANs": ["a"]})).pending
+
+
+# What an onlooker sees.
+
+
+async def test_an_onlooker_sees_what_would_be_written_and_writes_nothing(world: World) -> None:
+    kcp = _kcp(dns={"imageTag": "v1.13.1"})
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(pending=True), Upkeep(pending=True))
+    assert not world.workload.writes
+    await addons.prepare(world.clients, _observation(kcp), NOON)
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(), Upkeep(pending=True))
+    await addons.update(world.clients, _observation(kcp), NOON)
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(), Upkeep())
+
+
+async def test_an_onlooker_sees_what_the_manager_fails_at(world: World) -> None:
+    _, seen = await addons.foreseen(world.clients, _observation(_kcp(dns={"imageTag": "v1.9.4"})), NOON)
+    assert seen.problem.startswith("CoreDNS: CoreDNS cannot go back")
+    assert seen.retry_at == NOON + LONGEST_RETRY
+
+
+@pytest.mark.parametrize("change", [{"initialized": False}, {"connection": Connection(Health.BAD, "lost")}])
+async def test_an_onlooker_asks_nothing_of_a_cluster_that_cannot_answer(world: World, change: dict[str, Any]) -> None:
+    assert await addons.foreseen(world.clients, replace(_observation(_kcp()), **change), NOON) == (Upkeep(), Upkeep())
+    assert not world.workload.reads
+
+
+# Certificate expiries.
+
+
+async def test_the_expiry_is_recorded_on_the_kubeadm_config_of_each(world: World) -> None:
+    for name in ("a", "b"):
+        world.management.put("kubeadmconfigs", {"metadata": {"name": name, "uid": f"c-{name}"}})
+    kcp = _kcp()
+    await addons.record_expiries(world.clients, _observation(kcp, "a", "b"), ("a", "b"), NOON)
+    for name in ("a", "b"):
+        assert world.management.raw("kubeadmconfigs", name)["metadata"]["annotations"] == {
+            Annotation.CERTIFICATES_EXPIRY: "2027-01-02T03:04:05Z"
+        }
+    assert sorted(world.asked) == [("node-a", 7443), ("node-b", 7443)]
+    assert addons.expiries(world.clients, kcp, ()) == Upkeep()
+
+
+async def test_one_that_cannot_be_asked_keeps_nobody_else_from_being_recorded(world: World) -> None:
+    for name in ("a", "b"):
+        world.management.put("kubeadmconfigs", {"metadata": {"name": name, "uid": f"c-{name}"}})
+    world.certificates["node-a"] = CannotUpdate("the API server on node-a is silent")
+    kcp = _kcp()
+    await addons.record_expiries(world.clients, _observation(kcp, "a", "b"), ("a", "b"), NOON)
+    assert "annotations" in world.management.raw("kubeadmconfigs", "b")["metadata"]
+    assert addons.expiries(world.clients, kcp, ["a"]) == Upkeep(True, "a: the API server on node-a is silent", NOON + FIRST_RETRY)
+    assert addons.expiries(world.clients, kcp, ["a", "c"]) == Upkeep(pending=True)
+
+
+async def test_all_are_asked_at_the_same_time(world: World) -> None:
+    world.together = asyncio.Barrier(3)
+    async with asyncio.timeout(5):
+        await addons.record_expiries(world.clients, _observation(_kcp(), "a", "b", "c"), ("a", "b", "c"), NOON)
+    assert len(world.asked) == 3
+
+
+async def test_a_kubeadm_config_that_has_gone_is_nobodys_trouble(world: World) -> None:
+    await addons.record_expiries(world.clients, _observation(_kcp(), "a"), ("a",), NOON)
+    assert not addons.expiries(world.clients, _kcp(), ["a"]).problem
+
+
+@pytest.mark.parametrize("error", [ConnectionFailed("cut"), TimeoutError(), NotFound("x")])
+async def test_whatever_the_network_does_is_a_problem_and_no_exception(world: World, error: Exception) -> None:
+    world.certificates["node-a"] = error
+    await addons.record_expiries(world.clients, _observation(_kcp(), "a"), ("a",), NOON)
+    assert addons.expiries(world.clients, _kcp(), ["a"]).problem == f"a: {str(error) or 'TimeoutError'}"
+
+
+# What is remembered.
+
+
+def test_pauses_double_from_five_seconds_to_five_minutes() -> None:
+    progress = Progress()
+    pauses = []
+    for _ in range(20):
+        progress.failed(DEMO, Task.ADDONS, b"x", "why", NOON)
+        pauses.append(cast("datetime", progress.of(DEMO, Task.ADDONS, b"x").retry_at) - NOON)
+    assert pauses[:4] == [timedelta(seconds=seconds) for seconds in (5, 10, 20, 40)]
+    assert pauses[-1] == LONGEST_RETRY
+    assert pauses == sorted(pauses)
+
+
+@pytest.mark.parametrize("task", Task)
+def test_what_failed_after_it_had_been_done_is_to_be_done_again(task: Task) -> None:
+    progress = Progress()
+    progress.succeeded(DEMO, task, b"x")
+    progress.failed(DEMO, task, b"y", "why", NOON)
+    assert progress.of(DEMO, task, b"x") == Upkeep(pending=True)
+    assert all(progress.of(DEMO, other, b"x").problem == "" for other in Task)
+
+
+def test_what_is_forgotten_is_looked_at_again() -> None:
+    progress = Progress()
+    progress.succeeded(DEMO, Task.ADDONS, b"x")
+    progress.failed(DEMO, Task.EXPIRIES, b"x", "why", NOON)
+    progress.forget(DEMO)
+    assert all(progress.of(DEMO, task, b"x") == Upkeep(pending=True) for task in Task)
