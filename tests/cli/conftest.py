@@ -62,7 +62,7 @@ def seen() -> Callable[..., MachineSeen]:
 
     def build(name: str = "cp-1", after: float = 0, **changes: Any) -> MachineSeen:
         well: dict[str, Any] = {"version": "v1.34.4", "created": NOON, "node": name, "role": "voter", "health": "good", "waits_for": ""}
-        return MachineSeen(**{"at": NOON + timedelta(seconds=after), "name": name, "deleting": False, **well, **changes})
+        return MachineSeen(**{"at": NOON + timedelta(seconds=after), "name": name, "deleting": False, "fate": "", **well, **changes})
 
     return build
 

@@ -15,9 +15,11 @@ from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observation import ObservedMachine
 from quorate.core import steps
 from quorate.core.checks import failed, passed
+from quorate.core.control_plane import Deletion, Remediation, Replica
 from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.core.rules.upkeep import ADDONS
 
 from .conftest import NOON, kcp
 
@@ -58,6 +60,11 @@ def test_a_refusal_that_time_resolves_is_progress_and_one_that_needs_somebody_is
     stalled = look(decision=Decision("nothing to do", None, (passed("x", "y"), waiting, acting), None))
     assert describe.standing(stalled) is Standing.STALLED
     assert describe.next_step(stalled) == "waits: valid? replicas is even"
+
+
+def test_upkeep_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLook) -> None:
+    failing = failed(ADDONS, "the last attempt failed: CoreDNS v1.99.0 is not known")
+    assert describe.standing(look(decision=Decision("nothing to do", None, (failing,), None))) is Standing.STALLED
 
 
 def test_machines_that_are_not_ready_yet_keep_it_from_being_converged(look: MakeLook) -> None:
@@ -124,3 +131,56 @@ def test_before_initialization_a_machine_waits_for_kubeadm_init(look: MakeLook, 
 def test_a_deleted_machine_says_what_its_going_waits_for(look: MakeLook, machine: MakeMachine, replica: dict[str, Any], text: str) -> None:
     one = machine("cp-1", deleted=True)
     assert describe.waits_for(look(one, replicas=replica).observation, one) == text
+
+
+# Why a machine goes or came.
+
+
+def fates(finding: Look, **changes: Any) -> dict[str, str]:
+    view = finding.observation.view
+    assert view is not None
+    observation = replace(finding.observation, view=replace(view, **changes))
+    return {machine.name: describe.fate(observation, machine) for machine in observation.machines}
+
+
+def changed(finding: Look, name: str, **marks: Any) -> tuple[Replica, ...]:
+    view = finding.observation.view
+    assert view is not None
+    return tuple(replace(replica, **marks) if replica.name == name else replica for replica in view.replicas)
+
+
+@pytest.mark.parametrize(
+    ("marks", "fate"),
+    [
+        ({}, ""),
+        ({"outdated": ("Version v1.33.0, v1.34.4 required",)}, "outdated, to be replaced"),
+        ({"outdated": ("old",), "deleting_since": NOON}, "replaced because it is outdated"),
+        ({"deleting_since": NOON}, ""),
+        ({"unhealthy": True, "outdated": ("old",)}, "failed its health check, to be replaced"),
+        ({"replaces": Remediation("cp-0", NOON)}, ""),
+    ],
+)
+def test_a_machine_says_why_it_goes(look: MakeLook, marks: dict[str, Any], fate: str) -> None:
+    finding = look()
+    assert fates(finding, replicas=changed(finding, "cp-2", **marks)) == {"cp-1": "", "cp-2": fate, "cp-3": ""}
+
+
+@pytest.mark.parametrize("record", ["remediation_intended", "remediating"])
+def test_a_machine_that_is_remediated_says_so_from_the_first_record_on(look: MakeLook, record: str) -> None:
+    finding = look()
+    deleted = changed(finding, "cp-2", deleting_since=NOON, unhealthy=True)
+    for replicas in (changed(finding, "cp-2", unhealthy=True), deleted):
+        said = fates(finding, replicas=replicas, **{record: Remediation("cp-2", NOON)})
+        assert said["cp-2"] == "replaced because it failed its health check"
+
+
+def test_a_replacement_says_whose_place_it_takes_until_it_is_ready(look: MakeLook, machine: MakeMachine) -> None:
+    finding = look(machine("cp-1"), machine("cp-2"), machine("cp-9", node=False))
+    replicas = changed(finding, "cp-9", replaces=Remediation("cp-3", NOON))
+    assert fates(finding, replicas=replicas)["cp-9"] == "in place of cp-3, which failed its health check"
+
+
+def test_of_too_many_machines_the_next_to_go_is_surplus(look: MakeLook, machine: MakeMachine) -> None:
+    finding = look(*(machine(f"cp-{number}") for number in range(4)))
+    assert list(fates(finding).values()).count("surplus, to be deleted") == 1
+    assert set(fates(finding, deletion=Deletion(NOON)).values()) == {""}

@@ -58,6 +58,12 @@ def test_a_machine_shows_what_is_wrong_with_it_and_nothing_that_is_right(look: M
     assert "APIServerPodHealthy" not in text
 
 
+def test_a_machine_says_why_it_goes(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
+    finding = look(machine("cp-1", outdated=(Outdated("Version v1.33.0, v1.34.4 required"),)), replicas={"outdated": ("old",)})
+    assert "good    cp-1 v1.34.4, node cp-1, etcd leader: ready; outdated, to be replaced\n" in text_of(finding)
+    assert explanation(finding).machines[0].fate == "outdated, to be replaced"
+
+
 def test_json_says_the_same(look: MakeLook) -> None:
     said = json.loads(as_json(explanation(look())))
     assert (said["standing"], said["counts"]["ready"], said["members"][0]["role"]) == ("converged", 3, "leader")

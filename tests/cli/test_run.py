@@ -143,8 +143,8 @@ async def test_the_demo_is_created_kind_by_kind() -> None:
             created.append((resource.path(namespace), body["kind"], field_manager))
 
     await run.create(Client(), DemoCluster(namespace="apart"))  # type: ignore[arg-type]
-    groups = ("cluster", "infrastructure.cluster", "infrastructure.cluster", "controlplane.cluster")
-    plurals = ("clusters", "devclusters", "devmachinetemplates", "kubeadmcontrolplanes")
+    groups = ("cluster", "infrastructure.cluster", "infrastructure.cluster", "controlplane.cluster", "cluster")
+    plurals = ("clusters", "devclusters", "devmachinetemplates", "kubeadmcontrolplanes", "machinehealthchecks")
     paths = [f"/apis/{group}.x-k8s.io/v1beta2/namespaces/apart/{plural}" for group, plural in zip(groups, plurals, strict=True)]
     assert [path for path, *_ in created] == paths
 

@@ -50,6 +50,16 @@ def test_a_deletion_is_named_as_one(seen: MakeMachine, noon: datetime) -> None:
     assert "deletion: drain and volumes" in row.cells
 
 
+def test_why_a_machine_goes_or_came_is_said_beside_what_it_waits_for(seen: MakeMachine, noon: datetime) -> None:
+    leaving = seen("a", deleting=True, waits_for="drain and volumes", fate="replaced because it is outdated")
+    surplus = seen("b", fate="surplus, to be deleted")
+    assert [row.cells[-2] for row in rows(folded([leaving, surplus]), noon)] == [
+        "deletion: drain and volumes; replaced because it is outdated",
+        "ready; surplus, to be deleted",
+    ]
+    assert line(leaving, View()).endswith("a: etcd voter, deletion waits for drain and volumes; replaced because it is outdated")
+
+
 def test_a_machine_that_is_gone_leaves_the_display(seen: MakeMachine, noon: datetime) -> None:
     assert rows(folded([seen("a"), seen("b"), MachineGone(noon, "a"), MachineGone(noon, "never there")]), noon)[0].cells[0] == "b"
 
@@ -95,7 +105,9 @@ NOON = datetime.fromisoformat("2026-01-01T12:00:00+00:00")
 
 
 def _sight(names: set[str], waits_for: str) -> Sight:
-    machines = tuple(MachineSeen(NOON, name, "v1.34.4", NOON, "", "", "unknown", waits_for, deleting=False) for name in sorted(names))
+    machines = tuple(
+        MachineSeen(NOON, name, "v1.34.4", NOON, "", "", "unknown", waits_for, deleting=False, fate="") for name in sorted(names)
+    )
     count = len(names)
     return Sight(ControlPlaneSeen(NOON, "demo", "v1.34.4", 3, count, count, count, count, "unknown", "", "progressing"), machines, None)
 

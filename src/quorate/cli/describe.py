@@ -9,10 +9,13 @@ from enum import Enum
 
 from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observation import Observation, ObservedMachine, is_coming_up
+from quorate.clusterapi.report.lifecycle import needing_somebody
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check
+from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Health, Unknown, worst
 from quorate.core.ring import Ring
+from quorate.core.rules.placement import choose_victim
 from quorate.kubernetes.objects import Condition
 
 
@@ -53,7 +56,7 @@ def standing(finding: Finding) -> Standing:
     decision, kcp = finding.decision, finding.observation.kcp
     if decision is None:
         return Standing.STALLED
-    if decision.step is None and any(check.remedy for check in decision.refusals):
+    if needing_somebody(decision):
         return Standing.STALLED
     done = decision.step is None and not decision.refusals and counts(kcp).settled
     return Standing.CONVERGED if done else Standing.PROGRESSING
@@ -102,8 +105,13 @@ def role(observation: Observation, machine: ObservedMachine) -> str:
 
 
 def _member(observation: Observation, machine: ObservedMachine) -> int | None:
+    replica = _replica(observation, machine)
+    return replica.member if replica and isinstance(replica.member, int) else None
+
+
+def _replica(observation: Observation, machine: ObservedMachine) -> Replica | None:
     replicas = observation.view.replicas if observation.view else ()
-    return next((r.member for r in replicas if r.name == machine.name and isinstance(r.member, int)), None)
+    return next((replica for replica in replicas if replica.name == machine.name), None)
 
 
 def health(machine: ObservedMachine) -> Health:
@@ -141,13 +149,38 @@ def waits_for(observation: Observation, machine: ObservedMachine) -> str:
 
 
 def _waits_to_go(observation: Observation, machine: ObservedMachine) -> str:
-    replicas = observation.view.replicas if observation.view else ()
-    replica = next((r for r in replicas if r.name == machine.name), None)
+    replica = _replica(observation, machine)
     if replica is None or not replica.holds_hook:
         return "its infrastructure to go"
     if not replica.waits_at_hook:
         return "drain and volumes"
     return "its etcd member to leave" if isinstance(replica.member, int) else "our leave to go"
+
+
+def fate(observation: Observation, machine: ObservedMachine) -> str:
+    """Why the machine goes, is going to, or came in the place of another; empty for one that stays and belongs there."""
+    view, replica = observation.view, _replica(observation, machine)
+    if view is None or replica is None or view.deletion:
+        return ""
+    records = [record.replica for record in (view.remediation_intended, view.remediating) if record]
+    if replica.name in records:
+        return "replaced because it failed its health check"
+    if replica.deleting_since:
+        return "replaced because it is outdated" if replica.outdated else ""
+    if replica.unhealthy:
+        return "failed its health check, to be replaced"
+    if replica.outdated:
+        return "outdated, to be replaced"
+    if replica is _surplus(view):
+        return "surplus, to be deleted"
+    if replica.replaces and waits_for(observation, machine):
+        return f"in place of {replica.replaces.replica}, which failed its health check"
+    return ""
+
+
+def _surplus(view: ControlPlane) -> Replica | None:
+    """The replica that goes next because there are more than desired."""
+    return choose_victim(view) if len(view.staying) > max(view.desired.replicas, 1) else None
 
 
 def _ills(machine: ObservedMachine) -> str:

@@ -57,6 +57,7 @@ class MachineSeen:
     health: str  # good, starting, leaving, bad, unknown
     waits_for: str  # empty: ready
     deleting: bool
+    fate: str  # why it goes or came, in words; empty: it stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ def _machine(observation: Observation, machine: ObservedMachine, at: datetime) -
         health=describe.condition(machine, at),
         waits_for=describe.waits_for(observation, machine),
         deleting=machine.deleting,
+        fate=describe.fate(observation, machine),
     )
 
 

@@ -60,6 +60,7 @@ class MachineLine:
     role: str
     health: str
     waits_for: str
+    fate: str  # why it goes or came; empty: it stays
     outdated: tuple[str, ...]
     findings: tuple[FindingLine, ...]
 
@@ -135,16 +136,17 @@ def explanation(finding: Finding) -> Explanation:
         rule=decision.rule if decision else "wait for a Cluster",
         next=describe.next_step(finding),
         wake_at=decision.wake_at if decision else None,
-        checks=tuple(map(_check, decision.checks)) if decision else (_no_cluster(metadata.name),),
+        checks=tuple(map(check_line, decision.checks)) if decision else (_no_cluster(metadata.name),),
         connection=observation.connection.message,
-        etcd=_verdict(observation.ring),
+        etcd=verdict(observation.ring),
         members=_members(observation.ring),
         machines=tuple(_machine(observation, machine) for machine in observation.machines),
         strays=observation.strays,
     )
 
 
-def _check(check: Check) -> CheckLine:
+def check_line(check: Check) -> CheckLine:
+    """One check as it is shown."""
     remedy = "" if check.passed else check.remedy or RESOLVES_BY_ITSELF
     return CheckLine(check.name, check.outcome.value, check.evidence, remedy)
 
@@ -154,7 +156,8 @@ def _no_cluster(name: str) -> CheckLine:
     return CheckLine("a Cluster owns the control plane", "fail", "no owner reference names a Cluster that exists", remedy)
 
 
-def _verdict(ring: Ring | Unknown) -> str:
+def verdict(ring: Ring | Unknown) -> str:
+    """The ring's verdict with its numbers, or why it is not known."""
     from quorate.core.health import Unknown
 
     return f"unknown: {ring.reason}" if isinstance(ring, Unknown) else str(ring.now)
@@ -188,6 +191,7 @@ def _machine(observation: Observation, machine: ObservedMachine) -> MachineLine:
         role=describe.role(observation, machine),
         health=describe.health(machine).value,
         waits_for=describe.waits_for(observation, machine),
+        fate=describe.fate(observation, machine),
         outdated=tuple(": ".join((way.message, "; ".join(way.details))) if way.details else way.message for way in machine.outdated),
         findings=tuple(FindingLine(str(name), part.health.value, part.message or part.reason) for name, part in found),
     )
@@ -243,7 +247,8 @@ def _machines(said: Explanation) -> list[str]:
     for machine in said.machines:
         role = f", etcd {machine.role}" if machine.role else ""
         wait = f"waits for {machine.waits_for}" if machine.waits_for else "ready"
-        lines.append(f"  {_word(machine.health)} {machine.name} {machine.version}, node {machine.node or '-'}{role}: {wait}")
+        fate = f"; {machine.fate}" if machine.fate else ""
+        lines.append(f"  {_word(machine.health)} {machine.name} {machine.version}, node {machine.node or '-'}{role}: {wait}{fate}")
         lines += [f"          {part.name}: {part.health}, {part.message}" for part in machine.findings if part.health != "good"]
         lines += [f"          outdated: {way}" for way in machine.outdated]
     return lines

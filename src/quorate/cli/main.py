@@ -18,6 +18,8 @@ COMMANDS = {
     "get": ("get", "Control planes at a glance."),
     "local": ("local", "A local management cluster: start, stop, look."),
     "manager": ("manager", "The Cluster API control-plane provider."),
+    "plan": ("plan", "What would be done to a control plane, step by step, before anything happens."),
+    "simulate": ("simulate", "Lives of control planes in simulated worlds, with faults; every invariant is checked."),
     "run": ("run", "A local management cluster with a demo control plane, shown live."),
 }
 """Sub-command, its module here (whose attribute `command` it is), and its line in the help."""

@@ -79,7 +79,7 @@ def rows(view: View, now: datetime) -> list[Row]:
 def _row(machine: Machine, now: datetime) -> Row:
     seen = machine.seen
     elapsed = ((machine.until or now) - machine.since).total_seconds()
-    what = f"deletion: {seen.waits_for}" if seen.deleting else seen.waits_for or "ready"
+    what = "; ".join(filter(None, [f"deletion: {seen.waits_for}" if seen.deleting else seen.waits_for or "ready", seen.fate]))
     cells = (seen.name, seen.version, seen.node or "-", seen.role or "-", seen.health, what, format_age(elapsed))
     return Row(cells, seen.health, waiting=bool(seen.waits_for))
 
@@ -130,4 +130,5 @@ def _machine_text(seen: MachineSeen) -> str:
         parts.append("ready")
     else:
         parts.append(f"{'deletion ' if seen.deleting else ''}waits for {seen.waits_for}")
-    return f"{seen.name}: {', '.join(filter(None, parts))}"
+    fate = f"; {seen.fate}" if seen.fate else ""
+    return f"{seen.name}: {', '.join(filter(None, parts))}{fate}"

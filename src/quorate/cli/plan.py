@@ -1,0 +1,284 @@
+"""`quorate plan NAME`: what would be done to a control plane, machine by machine and step by step, as it is or with an edit, before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from quorate.cli.access import Access, with_access
+
+if TYPE_CHECKING:
+    from quorate.cli.explain import CheckLine
+    from quorate.clusterapi.inspection import Finding
+    from quorate.clusterapi.observe import Edit
+    from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+    from quorate.core.forecast import Forecast, Foreseen
+
+WRONG_COMMAND_LINE = 64
+"""Instead of 2, which says here that there are changes; the number of sysexits.h for the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A machine that differs from what is desired, and each difference."""
+
+    machine: str
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step: the rule behind it, the machine that it makes (a placeholder, or empty), and the ring when it is done (empty: not known)."""
+
+    number: int
+    step: str
+    rule: str
+    makes: str
+    ring: str
+    tolerates: int | None  # how many more voters may fail then; below zero: how many are missing
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is said of a plan; the keys of `-o json`."""
+
+    namespace: str
+    name: str
+    version: str
+    replicas: int
+    ring: str
+    replacements: tuple[Replacement, ...]
+    steps: tuple[PlannedStep, ...]
+    converges: bool
+    stands_in_the_way: tuple[CheckLine, ...]  # what keeps the plan from reaching its goal
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do, or to want and not to be able to."""
+        return bool(self.steps) or not self.converges
+
+
+class _Command(click.Command):
+    """A command whose exit code 2 is free for what it found."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.exit_code = WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
+            raise
+
+
+@click.command(name="plan", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("name")
+@click.option("--namespace", "-n", help="Its namespace; without it the context's.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A field below spec to change, such as version=v1.35.4. Repeatable."
+)
+@click.option(
+    "--filename", "-f", "file", type=click.File(encoding="utf-8"), help="An edited KubeadmControlPlane as YAML or JSON; - is stdin."
+)
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
+@with_access
+@click.pass_context
+def command(
+    ctx: click.Context, /, name: str, namespace: str | None, settings: tuple[str, ...], file: TextIO | None, output: str, **access: str
+) -> None:
+    """Say what would be done to a control plane: which machines, why, in which order, and the etcd ring after each step. Changes nothing.
+
+    Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong.
+    """
+    from quorate.cli import event_loop, logs
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    chosen = Access(**access)
+    where = namespace or chosen.config().namespace
+    edit = _edit(file, settings)
+    plan = event_loop.run(_make(chosen, where, name, edit))
+    click.echo(as_json(plan) if output == "json" else as_text(plan), nl=False)
+    ctx.exit(2 if plan.changes else 0)
+
+
+async def _make(access: Access, namespace: str, name: str, edit: Edit | None) -> Plan:
+    from quorate.cli.access import inspector, look
+    from quorate.cli.failures import ExitCode, Failure
+    from quorate.kubernetes.controller import Request
+
+    request = Request(namespace, name)
+    async with inspector(access, namespace) as eyes:
+        finding = (await look(eyes, [request])).get(request)
+        if finding is not None and edit is not None:
+            finding = await eyes.look(request, edit)
+    if finding is None:
+        raise Failure(f"there is no KubeadmControlPlane {namespace}/{name}; `quorate get -A` shows all", ExitCode.NOT_FOUND)
+    return plan_of(finding)
+
+
+def plan_of(finding: Finding) -> Plan:
+    """The plan for what was found."""
+    from datetime import UTC, datetime
+
+    from quorate.cli.failures import ExitCode, Failure
+    from quorate.core.forecast import forecast
+
+    observation = finding.observation
+    metadata = observation.kcp.metadata
+    if observation.view is None:
+        raise Failure(f"{metadata.namespace}/{metadata.name} has no Cluster yet, so nothing can be planned", ExitCode.STALLED)
+    foreseen = forecast(observation.view, datetime.now(UTC))
+    return _plan(finding, foreseen)
+
+
+def _plan(finding: Finding, foreseen: Forecast) -> Plan:
+    from quorate.cli import explain
+
+    observation = finding.observation
+    return Plan(
+        namespace=observation.kcp.metadata.namespace,
+        name=observation.kcp.metadata.name,
+        version=observation.kcp.spec.version,
+        replicas=1 if observation.kcp.spec.replicas is None else observation.kcp.spec.replicas,
+        ring=explain.verdict(observation.ring),
+        replacements=tuple(
+            Replacement(machine.name, tuple(line for way in machine.outdated for line in (way.message, *way.details)))
+            for machine in observation.machines
+            if machine.outdated
+        ),
+        steps=tuple(_step(number, step) for number, step in enumerate(foreseen.steps, 1)),
+        converges=foreseen.converged,
+        stands_in_the_way=() if foreseen.converged else tuple(map(explain.check_line, foreseen.refusals)),
+    )
+
+
+def _step(number: int, foreseen: Foreseen) -> PlannedStep:
+    after = foreseen.after
+    return PlannedStep(
+        number, str(foreseen.step), foreseen.rule, foreseen.makes, str(after) if after else "", after.margin if after else None
+    )
+
+
+def _edit(file: TextIO | None, settings: tuple[str, ...]) -> Edit | None:
+    """The edit that the command line asks for; None where it asks for none."""
+    if file is None and not settings:
+        return None
+    document = _document(file) if file else None
+    assignments = [_assignment(setting) for setting in settings]
+
+    def edit(kcp: KubeadmControlPlane) -> KubeadmControlPlane:
+        import msgspec
+
+        stored: dict[str, Any] = msgspec.to_builtins(kcp)
+        edited = {**stored, "spec": document["spec"]} if document else msgspec.to_builtins(kcp)
+        for path, value in assignments:
+            _assign(edited["spec"], path, value)
+        return _accepted(stored, edited, type(kcp))
+
+    return edit
+
+
+def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[KubeadmControlPlane]) -> KubeadmControlPlane:
+    """The edited object, if admission would let it in. Raises Failure with everything that is wrong."""
+    import msgspec
+
+    from quorate.cli.failures import ExitCode, Failure
+    from quorate.clusterapi.defaults import default_kubeadm_control_plane
+    from quorate.clusterapi.validation import validate_update
+
+    edited = default_kubeadm_control_plane(edited)
+    edited["metadata"]["resourceVersion"] = "edited"
+    wrong = validate_update(default_kubeadm_control_plane(dict(stored)), edited)
+    if wrong:
+        reasons = "; ".join(f"{error.path}: {error.message}" for error in wrong)
+        raise Failure(f"the edited control plane would be refused: {reasons}", ExitCode.CONFIGURATION)
+    try:
+        return msgspec.convert(edited, kind)
+    except msgspec.ValidationError as error:
+        raise Failure(f"the edited control plane would be refused: {error}", ExitCode.CONFIGURATION) from None
+
+
+def _document(file: TextIO) -> dict[str, Any]:
+    import yaml
+
+    from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
+
+    try:
+        document = yaml.safe_load(file)
+    except yaml.YAMLError as error:
+        raise _wrong(f"{file.name} is not YAML: {error}") from None
+    if not isinstance(document, dict) or document.get("kind") != KUBEADM_CONTROL_PLANE_KIND or not isinstance(document.get("spec"), dict):
+        raise _wrong(f"{file.name} does not hold one {KUBEADM_CONTROL_PLANE_KIND} with a spec")
+    return document
+
+
+def _assignment(setting: str) -> tuple[list[str], Any]:
+    import yaml
+
+    path, equals, value = setting.partition("=")
+    if not equals or not all(path.split(".")):
+        raise _wrong(f"--set {setting}: write FIELD=VALUE, for example version=v1.35.4 or rollout.strategy.rollingUpdate.maxSurge=0")
+    return path.removeprefix("spec.").split("."), yaml.safe_load(value)
+
+
+def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
+    for key in path[:-1]:
+        inner = spec.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise _wrong(f"--set {'.'.join(path)}: {key} holds no fields; edit a file and use --filename")
+        spec = inner
+    spec[path[-1]] = value
+
+
+def _wrong(message: str) -> click.UsageError:
+    error = click.UsageError(message)
+    error.exit_code = WRONG_COMMAND_LINE  # type: ignore[misc]  # as above
+    return error
+
+
+def as_json(plan: Plan) -> str:
+    """One JSON object."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(plan)).decode() + "\n"
+
+
+def as_text(plan: Plan) -> str:
+    """For a person. Colours are escape codes, which click takes away where nobody sees them."""
+    parts = (_head(plan), _replacements(plan), _steps(plan), _end(plan))
+    return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)
+
+
+def _head(plan: Plan) -> list[str]:
+    return [f"{plan.namespace}/{plan.name}, {plan.replicas} replicas at {plan.version}", f"etcd now: {plan.ring}"]
+
+
+def _replacements(plan: Plan) -> list[str]:
+    lines = ["Machines that differ"] if plan.replacements else []
+    for replacement in plan.replacements:
+        lines.append(f"  {replacement.machine}")
+        lines += [f"    {difference}" for difference in replacement.differences]
+    return lines
+
+
+def _steps(plan: Plan) -> list[str]:
+    texts = [f"{step.step}: {step.makes}" if step.makes else step.step for step in plan.steps]
+    width = max(map(len, texts), default=0)
+    lines = [f"  {step.number:>3}  {text:<{width}}  {_colour(step)}".rstrip() for step, text in zip(plan.steps, texts, strict=True)]
+    return ["Steps, and etcd after each", *lines] if lines else []
+
+
+def _colour(step: PlannedStep) -> str:
+    short = step.tolerates is not None and step.tolerates < 0
+    return click.style(step.ring, fg="red") if short else step.ring
+
+
+def _end(plan: Plan) -> list[str]:
+    if plan.converges:
+        return ["Then everything is as desired." if plan.steps else "Nothing to do: everything is as desired."]
+    lines = ["Then it waits:" if plan.steps else "Nothing can be done now:"]
+    for line in plan.stands_in_the_way:
+        lines.append(f"  {line.name}: {line.evidence}")
+        lines += [f"    -> {line.remedy}"] if line.remedy else []
+    return lines

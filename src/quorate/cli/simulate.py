@@ -1,0 +1,88 @@
+"""`quorate simulate`: control planes live and die in simulated worlds, and every invariant is checked at every step. A seed replays."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import click
+
+from quorate.simulation.life import Outcome, live
+
+_YEAR = 365.25 * 24 * 3600
+
+
+@click.command("simulate")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first life, or the only one without --seconds.")
+@click.option("--seconds", type=float, default=None, help="Go on with the next seeds for so long.")
+@click.option("--calm", is_flag=True, help="Users, but no faults.")
+@click.option("--trace", is_flag=True, help="Print everything that happens.")
+def command(seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
+    """Simulate the lives of control planes, with faults, and check that none loses its quorum.
+
+    Prints what was simulated and every violation with the command that replays it. Exits 1 where there was one.
+    """
+    total = _Total()
+    started = time.monotonic()
+    current = seed
+    while current == seed or (seconds is not None and time.monotonic() - started < seconds):
+        before = time.process_time()
+        outcome = live(current, faults=not calm, echo=click.echo if trace else None)
+        total.add(outcome, time.process_time() - before)
+        _tell(outcome, calm=calm, alone=seconds is None)
+        current += 1
+    click.echo(total.text())
+    if total.violations:
+        raise SystemExit(1)
+
+
+class _Total:
+    """The sum of many lives."""
+
+    def __init__(self) -> None:
+        self.lives = self.violations = self.machines = self.checks = self.lost = 0
+        self.seconds = self.cpu = 0.0
+        self.faults: Counter[str] = Counter()
+        self.deeds: Counter[str] = Counter()
+
+    def add(self, outcome: Outcome, cpu: float) -> None:
+        """One more life, and how many seconds of CPU it took."""
+        self.lives += 1
+        self.violations += len(outcome.violations)
+        self.machines += outcome.machines
+        self.checks += outcome.checks
+        self.lost += outcome.lost
+        self.seconds += outcome.seconds
+        self.cpu += cpu
+        self.faults += outcome.faults
+        self.deeds += outcome.deeds
+
+    def text(self) -> str:
+        """For a reader."""
+        rate = self.machines / 3 / (self.cpu / 60) if self.cpu else 0.0
+        lines = [
+            f"{self.lives} lives, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
+            f"{self.cpu:.1f} s of CPU: {rate:.0f} times three machines made in a minute of one core",
+            f"faults: {_counted(self.faults)}",
+            f"users: {_counted(self.deeds)}",
+            f"invariants asked {self.checks} times; {self.lost} lives ended early because faults destroyed a majority's data",
+            f"violations: {self.violations}",
+        ]
+        return "\n".join(lines)
+
+
+def _counted(counter: Counter[str]) -> str:
+    named = ", ".join(f"{name} {number}" for name, number in sorted(counter.items()))
+    return f"{counter.total()} ({named})" if named else "0"
+
+
+def _tell(outcome: Outcome, *, calm: bool, alone: bool) -> None:
+    if alone:
+        click.echo(f"seed {outcome.seed}: {outcome.seconds:.0f} s simulated, history {outcome.digest}")
+    if not outcome.violations:
+        return
+    if not alone:
+        click.echo("\n".join(outcome.lines[-30:]))
+    for violation in outcome.violations:
+        click.echo(f"seed {outcome.seed}: {violation}", err=True)
+    click.echo(f"replay: quorate simulate --seed {outcome.seed}{' --calm' if calm else ''} --trace", err=True)
