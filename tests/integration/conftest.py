@@ -21,7 +21,9 @@ from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
-from quorate.local import DemoCluster, LocalCluster, processes
+from quorate.local import DemoCluster, LocalCluster, ports, processes
+from quorate.local.commands import ManagerPorts
+from quorate.local.manifests import KCP
 from quorate.local.programs import PROGRAMS_FOLDER
 
 T = TypeVar("T")
@@ -44,6 +46,7 @@ KINDS: dict[str, Resource[Object]] = dict(
         _kind("coordination.k8s.io", "v1", "leases", "Lease"),
         _kind("cluster.x-k8s.io", "v1beta2", "clusters", "Cluster"),
         _kind("cluster.x-k8s.io", "v1beta2", "machines", "Machine"),
+        _kind("cluster.x-k8s.io", "v1beta2", "machinehealthchecks", "MachineHealthCheck"),
         _kind("bootstrap.cluster.x-k8s.io", "v1beta2", "kubeadmconfigs", "KubeadmConfig"),
         _kind("controlplane.cluster.x-k8s.io", "v1beta2", "kubeadmcontrolplanes", "KubeadmControlPlane"),
         _kind("infrastructure.cluster.x-k8s.io", "v1beta2", "devclusters", "DevCluster"),
@@ -117,6 +120,22 @@ class Stage:
             "--etcd-dialer=in-memory",
         )
         child = processes.spawn((*command, *servers, *where, *arguments), log=log, environment=_environment(), bound_to_parent=True)
+        self.managers.append(Manager(child, log))
+        return self.managers[-1]
+
+    def start_upstream(self) -> Manager:
+        """Upstream's provider for this namespace, in place of ours; it serves webhooks that nobody is told to ask."""
+        served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
+        command = (
+            PROGRAMS_FOLDER / KCP.program,
+            f"--kubeconfig={self.stack.kubeconfig}",
+            *served.flags,
+            f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}",
+            f"--feature-gates={KCP.feature_gates}",
+            f"--namespace={self.namespace}",
+        )
+        log = self.logs / f"manager-{len(self.managers)}.log"
+        child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)
         self.managers.append(Manager(child, log))
         return self.managers[-1]
 

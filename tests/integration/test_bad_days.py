@@ -1,0 +1,212 @@
+"""Bad days of a control plane on the real programs: killed, cut off, edited behind its back. The desired state, or a condition that says why not."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quorate.clusterapi.types.names import Hook
+from quorate.kubernetes import kubeconfig
+from quorate.kubernetes.client import Client, connect
+from quorate.kubernetes.resource import NODES, PODS
+from tests.integration.changes import by_age, errors_in, fail_machine, nothing_orphaned, until_replaced, until_version
+from tests.integration.conftest import KINDS
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Manager, Object, Stage
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
+
+KILLS = 20
+SEED = 20261121  # of the moments of killing; a failure prints it with the test's source
+ETCD = "etcd.inmemory.infrastructure.cluster.x-k8s.io"
+CUT = 120.0  # seconds
+
+
+async def test_killed_at_random_moments_of_a_rollout(stage: Stage) -> None:
+    manager = stage.start_manager()
+    await stage.create(*stage.cluster(3).objects())
+    await stage.until_ready(3, timeout=120)
+    manager.kill()
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
+    seen = await killed_again_and_again(stage)
+    stage.start_manager()
+    await until_version(stage, "v1.35.4", 3)
+    assert len(seen | await stage.names("Machine")) == 6, "three were replaced by three, and nothing was made twice"
+    await nothing_orphaned(stage)
+
+
+async def test_killed_at_random_moments_of_a_remediation(stage: Stage) -> None:
+    demo = stage.cluster(3)
+    manager = stage.start_manager()
+    await stage.create(*demo.objects(), demo.health_check())
+    await stage.until_ready(3, timeout=120)
+    manager.kill()
+    failed = by_age(await stage.machines())[0]
+    await fail_machine(stage, failed)
+    seen = await killed_again_and_again(stage)
+    stage.start_manager()
+    await until_replaced(stage, {failed}, 3)
+    assert len(seen | await stage.names("Machine")) == 4, "one was replaced by one"
+    await nothing_orphaned(stage)
+
+
+async def killed_again_and_again(stage: Stage) -> set[str]:
+    """Start a manager and kill it, at moments spread over its first seconds; the names of all Machines ever seen."""
+    random, seen = Random(SEED), set[str]()
+    for _ in range(KILLS):
+        manager = stage.start_manager()
+        await asyncio.sleep(random.uniform(0.8, 4.0))  # it takes about 0.8 s to start
+        manager.kill()
+        seen |= await stage.names("Machine")
+        holding = [machine for machine in await stage.machines() if Hook.PRE_TERMINATE in machine["metadata"]["annotations"]]
+        assert 2 <= len(holding) <= 4, "never more than one beyond or below the three"
+    return seen
+
+
+async def test_api_server_restarts_in_a_rollout(stage: Stage, manager: Manager) -> None:
+    await stage.create(*stage.cluster(3).objects())
+    await stage.until_ready(3, timeout=120)
+    before = await stage.names("Machine")
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
+
+    async def begun() -> bool:
+        return bool(await stage.names("Machine") - before)
+
+    await stage.until("the rollout has begun", begun)
+    await stage.stack.restart_api_server()
+    await until_version(stage, "v1.35.4", 3, timeout=300)
+    await nothing_orphaned(stage)
+    assert manager.running
+
+
+async def test_workload_api_cut_for_two_minutes_in_a_scale_down(stage: Stage, manager: Manager) -> None:
+    await stage.create(*stage.cluster(3).objects())
+    await stage.until_ready(3, timeout=120)
+    await stage.scale(1)
+
+    async def leaving() -> bool:
+        return any("deletionTimestamp" in machine["metadata"] for machine in await stage.machines())
+
+    await stage.until("the first of two is leaving", leaving)
+    await stage.stack.listener(stage.namespace, stage.namespace, "stop")
+    try:
+        await stage.until_condition("ControlPlaneComponentsHealthy", "Unknown", timeout=CUT + 300)
+        held = {m["metadata"]["name"] for m in await stage.machines() if Hook.PRE_TERMINATE in m["metadata"]["annotations"]}
+
+        async def still_held() -> bool:
+            return held == {m["metadata"]["name"] for m in await stage.machines() if Hook.PRE_TERMINATE in m["metadata"]["annotations"]}
+
+        await stage.stays("nobody is let go unseen", still_held, seconds=CUT)
+    finally:
+        await stage.stack.listener(stage.namespace, stage.namespace, "start")
+    await stage.until_ready(1, timeout=180)
+    await nothing_orphaned(stage)
+    assert manager.running
+
+
+async def test_an_etcd_member_is_taken_away_behind_our_back(stage: Stage, manager: Manager) -> None:
+    demo = stage.cluster(3)
+    await stage.create(*demo.objects(), demo.health_check())
+    await stage.until_ready(3, timeout=120)
+    name = by_age(await stage.machines())[-1]
+    async with workload(stage) as client:
+        await client.merge_patch(PODS, f"etcd-{name}", {"metadata": {"annotations": {f"{ETCD}/member-removed": ""}}}, "kube-system")
+    await stage.until_condition("EtcdClusterHealthy", "False", name, timeout=240)
+    await fail_machine(stage, name)
+    await until_replaced(stage, {name}, 3)
+    await stage.until_condition("EtcdClusterHealthy", "True")
+    assert manager.running
+
+
+async def test_a_node_that_never_appears_is_named_and_does_no_harm(stage: Stage, manager: Manager) -> None:
+    *others, template, kcp = stage.cluster(3).objects()
+    await stage.create(*others, template, kcp)
+    await stage.until_ready(3, timeout=120)
+    slow = {"provisioning": {"startupDuration": "24h", "startupJitter": "0"}}
+    in_memory = template["spec"]["template"]["spec"]["backend"]["inMemory"]
+    body = {**template, "metadata": {"name": "slow", "namespace": stage.namespace}}
+    body["spec"] = {"template": {"spec": {"backend": {"inMemory": {**in_memory, "node": slow}}}}}
+    await stage.client.create(KINDS["DevMachineTemplate"], body, stage.namespace)
+    before = await stage.names("Machine")
+    await stage.patch(
+        "KubeadmControlPlane", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": {**reference(kcp), "name": "slow"}}}}}
+    )
+
+    async def surplus() -> set[str] | None:
+        return await stage.names("Machine") - before
+
+    (stuck,) = await stage.until("a Machine without a Node", surplus)
+    await stage.until_condition("ControlPlaneComponentsHealthy", "Unknown", stuck, timeout=180)
+    await stage.patch("KubeadmControlPlane", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": reference(kcp)}}}})
+    await until_replaced(stage, {stuck}, 3)
+    assert await stage.names("Machine") == before, "those that were right again stayed"
+    await nothing_orphaned(stage)
+    assert manager.running
+
+
+def reference(kcp: Object) -> Object:
+    found: Object = kcp["spec"]["machineTemplate"]["spec"]["infrastructureRef"]
+    return found
+
+
+async def test_a_kubeadm_config_edited_by_hand_rolls_that_machine_only(stage: Stage, manager: Manager) -> None:
+    await stage.create(*stage.cluster(3).objects())
+    await stage.until_ready(3, timeout=120)
+    before = await stage.names("Machine")
+    name = by_age(await stage.machines())[1]
+    edit = {"spec": {"preKubeadmCommands": ["echo edited"]}}
+    await stage.client.merge_patch(KINDS["KubeadmConfig"], name, edit, stage.namespace)
+    await until_replaced(stage, {name}, 3)
+    assert len(before & await stage.names("Machine")) == 2
+    await nothing_orphaned(stage)
+    assert manager.running
+
+
+async def test_a_version_two_minors_away_is_refused_with_the_reason(stage: Stage, manager: Manager) -> None:
+    await stage.create(*stage.cluster(3).objects())
+    await stage.until_ready(3, timeout=120)
+    before = await stage.names("Machine")
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.36.1"}})
+    await stage.until_condition("Stalled", "True", "v1.36.1")
+
+    async def untouched() -> bool:
+        return await stage.names("Machine") == before
+
+    await stage.stays("nothing moves", untouched, seconds=3)
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.33.0"}})
+    await stage.until_condition("Stalled", "True", "v1.33.0")
+    await stage.stays("nothing moves", untouched, seconds=3)
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.34.4"}})
+    await stage.until_condition("Stalled", "False")
+    assert not errors_in(manager.log)
+
+
+async def test_a_node_deleted_by_hand_is_told_and_its_machine_can_be_replaced(stage: Stage, manager: Manager) -> None:
+    demo = stage.cluster(3)
+    await stage.create(*demo.objects(), demo.health_check())
+    await stage.until_ready(3, timeout=120)
+    name = by_age(await stage.machines())[0]
+    async with workload(stage) as client:
+        await client.delete(NODES, name)
+    await stage.until_condition("ControlPlaneComponentsHealthy", "False", name, timeout=180)
+    await fail_machine(stage, name)
+    await until_replaced(stage, {name}, 3)
+    assert manager.running
+
+
+@asynccontextmanager
+async def workload(stage: Stage) -> AsyncIterator[Client]:
+    """A client of the workload cluster, by the kubeconfig that its users have."""
+    secret = await stage.client.get(KINDS["Secret"], f"{stage.namespace}-kubeconfig", stage.namespace)
+    client = connect(kubeconfig.parse(base64.b64decode(secret["data"]["value"])))
+    try:
+        yield client
+    finally:
+        await client.close()
