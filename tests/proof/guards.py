@@ -1,0 +1,296 @@
+"""The safety predicates of quorate, each by name, with what breaks when it is gone and what notices.
+
+A predicate that is missing here fails a test (`test_every_check_of_the_rules_is_a_guard_or_says_why_not`); one whose absence nothing notices fails another.
+`python -m tests.proof.guards > docs/guards.md` writes the table for readers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from types import FunctionType, MappingProxyType
+from typing import Any
+from unittest import mock
+
+from quorate.core import decide
+from quorate.core.checks import passed
+from quorate.core.opinion import NOTHING
+
+Function = Callable[..., Any]
+Instead = Callable[[Function], Function]
+"""Makes, of a predicate, one that never objects."""
+
+
+def says_yes(_predicate: Function) -> Function:
+    """A check that always passes."""
+    return lambda *_, **__: passed("disabled", "by the proof")
+
+
+def says_nothing(_predicate: Function) -> Function:
+    """A rule without an opinion."""
+    return lambda *_, **__: NOTHING
+
+
+def bars_nothing(rule: Function) -> Function:
+    """The rule with its step and checks, and without what it forbids to others."""
+    return lambda *arguments: replace(rule(*arguments), bars=frozenset())
+
+
+def returns(value: object) -> Instead:
+    """One that always answers this."""
+    return lambda _predicate: lambda *_, **__: value
+
+
+def is_told(**changes: Any) -> Instead:
+    """The predicate itself, asked about a control plane of which `changes` are said."""
+    return lambda predicate: lambda control_plane, *rest: predicate(replace(control_plane, **changes), *rest)
+
+
+def sees_one_replica(predicate: Function) -> Function:
+    """The predicate itself, asked about a control plane of its first replica alone."""
+    return lambda control_plane, *rest: predicate(replace(control_plane, replicas=control_plane.replicas[:1]), *rest)
+
+
+def believes_the_ring(_predicate: Function) -> Function:
+    """The ring as it was read."""
+    return lambda control_plane: control_plane.ring
+
+
+def asks_nothing_of_the_ring(gate: Function) -> Function:
+    """The ring is read, and nothing is asked of it."""
+    return lambda clients, observation, _ask: gate(clients, observation, lambda _view: ())
+
+
+def lets_pass(_gate: Function) -> Function:
+    """A gate that is always open."""
+
+    async def gate(*_: object) -> None:
+        return
+
+    return gate
+
+
+def returns_the_view(_reading: Function) -> Function:
+    """What was decided by, in place of a fresh reading."""
+
+    async def read(_clients: object, observation: Any) -> Any:
+        return observation.view
+
+    return read
+
+
+def says_no_retry(account: Function) -> Function:
+    """Every failure counts as the first."""
+    return lambda policy, _previous, now: account(policy, None, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One predicate, or several that stand behind each other, so that only without all of them anything breaks.
+
+    `places` are `module:function` below `quorate`, each with what takes its place. `breaks` is the invariant of the oracle that falls without them, or, of
+    what is no matter of a single decision, the test that fails.
+    """
+
+    name: str
+    places: Mapping[str, Instead]
+    breaks: str
+
+    @property
+    def is_of_the_hands(self) -> bool:
+        """Whether it stands where a step is carried out, and not where it is decided."""
+        return "::" in self.breaks
+
+
+YES = passed("disabled", "by the proof")
+ACT, REMEDIATION = "tests/clusterapi/hands/test_act.py", "tests/clusterapi/hands/test_remediation.py"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard("a removal leaves a quorum", {"core.checks:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("a replica's removal leaves a quorum", {"core.checks:quorum_survives_removal": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("a failed replica's removal leaves a quorum", {"core.rules.loss:_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("who vanishes does not count", {"core.checks:dependable_ring": believes_the_ring}, "s1_quorum_outlives_every_removal"),
+    Guard("two that go leave enough", {"core.rules.loss:_together": says_yes}, "s1_two_that_go_leave_enough"),
+    Guard("only who is held may be counted on to stay", {"core.rules.loss:_is_held": returns(True)}, "s1_two_that_go_leave_enough"),
+    Guard("an addition leaves a quorum", {"core.checks:quorum_survives_addition": says_yes}, "s1_quorum_outlives_an_addition"),
+    Guard("nobody joins beside who has not joined yet", {"core.ring:Ring.unsettled": returns(())}, "s2_one_joins_at_a_time"),
+    Guard("a cluster is founded once", {"core.rules.initialize:initialize": is_told(initialized=False)}, "s3_founded_once"),
+    Guard("nobody joins what was never founded", {"core.rules.preflight:_initialized": says_yes}, "s3_founded_once"),
+    Guard("another replica holds the data", {"core.rules.remove:another_holds_the_data": says_yes}, "s4_the_last_holder_of_data_stays"),
+    Guard(
+        "a replica holds the data that a stray has",
+        {"core.rules.remove:a_replica_holds_the_data": says_yes},
+        "s4_the_last_holder_of_data_stays",
+    ),
+    Guard(
+        "nothing is begun while somebody leaves",
+        {"core.rules.preflight:_nobody_leaves": says_yes, "core.rules.remove:release_the_leaving": bars_nothing},
+        "s5_one_change_at_a_time",
+    ),
+    Guard("one remediation at a time", {"core.rules.remediate:_previous_finished": says_yes}, "s5_one_change_at_a_time"),
+    Guard("there is room", {"core.rules.preflight:has_room": says_yes}, "s6_no_more_than_desired_and_a_surge"),
+    Guard("paused means paused", {"core.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),
+    Guard("a replacement carries its record", {"core.rules.remediate:keep_the_records": says_nothing}, "a_replacement_carries_its_record"),
+    Guard("another serves", {"core.checks:another_serves": says_yes}, "another_serves"),
+    Guard("all others are well", {"core.checks:components_healthy": returns((YES, YES))}, "all_others_are_well"),
+    Guard("an etcd that is not ours is well", {"core.checks:_external_etcd_answers": says_yes}, "all_others_are_well"),
+    Guard("somebody serves whom a replacement can join", {"core.checks:somebody_serves": says_yes}, "all_others_are_well"),
+    Guard("it waits at our hook", {"core.rules.remove:has_arrived": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard("it will wait at our hook", {"core.rules.preflight:_waits_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard("a failed one will wait at our hook", {"core.rules.remediate:_will_wait_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard("a stray is no newcomer", {"core.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray is not of one on its way", {"core.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
+    Guard(
+        "its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"
+    ),
+    Guard("nobody else is coming up", {"core.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
+    Guard("records can be read", {"core.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
+    Guard("retries are left", {"core.rules.remediate:_account": says_no_retry}, "a_remediation_has_its_reason"),
+    Guard(
+        "before initialization only who is alone goes",
+        {"core.rules.remove:exempt_before_initialization": says_yes},
+        "before_initialization_only_the_first_goes",
+    ),
+    Guard(
+        "before initialization only who is alone is replaced",
+        {"core.rules.rollout:_begin_anew": sees_one_replica},
+        "before_initialization_only_the_first_goes",
+    ),
+    Guard(
+        "the first replica holds nothing yet", {"core.rules.rollout:_holds_nothing": says_yes}, "before_initialization_only_the_first_goes"
+    ),
+    Guard("the version is near", {"core.rules.preflight:version_is_near": says_yes}, "versions_stay_close"),
+    Guard("the version is no step back", {"core.rules.preflight:version_is_not_below": says_yes}, "versions_stay_close"),
+    Guard("who goes can be replaced", {"core.rules.preflight:_replacement_possible": returns(())}, "versions_stay_close"),
+    Guard("the topology's version has arrived", {"core.rules.preflight:topology_arrived": says_yes}, "nothing_moves_behind_a_gate"),
+    Guard("there is a template", {"core.rules.preflight:template_exists": says_yes}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "newcomers read the new configuration",
+        {"core.rules.preflight:_workload_prepared": says_yes, "core.rules.upkeep:prepare_the_workload": bars_nothing},
+        "nothing_moves_behind_a_gate",
+    ),
+    Guard("the members agree", {"core.rules.strays:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the specification is valid", {"core.rules.guard:refuse_what_is_invalid": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("all Machines are ours", {"core.rules.guard:leave_others_machines_alone": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("Machines of nobody are adopted", {"core.rules.adopt:adopt_stand_alone_machines": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("there is infrastructure", {"core.rules.guard:wait_for_infrastructure": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("there is an endpoint", {"core.rules.guard:wait_for_the_endpoint": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the workload cluster answers", {"core.rules.guard:wait_for_the_workload_cluster": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("there are certificates", {"core.rules.certificates:provide_certificates": bars_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("what is being deleted only goes", {"core.rules.delete:take_down": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "a member leaves only after a last look",
+        {"clusterapi.etcd_membership:pass_the_gate": asks_nothing_of_the_ring},
+        f"{ACT}::test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_is_written",
+    ),
+    Guard(
+        "the last look is a fresh one",
+        {"clusterapi.etcd_membership:read_afresh": returns_the_view},
+        f"{ACT}::test_a_ring_that_cannot_be_read_at_the_instant_of_acting_refuses",
+    ),
+    Guard(
+        "a Machine is deleted only if the ring can do without it by then",
+        {"clusterapi.etcd_membership:may_be_deleted": returns(())},
+        f"{ACT}::test_a_replica_is_not_deleted_once_the_ring_cannot_do_without_it",
+    ),
+    Guard(
+        "a failed Machine is deleted only if the ring can do without it by then",
+        {"clusterapi.remediation:_asked": returns(())},
+        f"{REMEDIATION}::test_what_the_ring_cannot_do_without_by_now_is_not_deleted_and_the_record_is_forgotten",
+    ),
+    Guard(
+        "the first Machine is deleted only if kubeadm has not finished by then",
+        {"clusterapi.etcd_membership:still_uninitialized": lets_pass},
+        f"{ACT}::test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it",
+    ),
+    Guard(
+        "a member is removed only while it is the replica's",
+        {"clusterapi.etcd_membership:_its_own": returns(True)},
+        f"{ACT}::test_a_member_that_became_anothers_is_not_removed",
+    ),
+)
+"""Everything that stands between a decision and a lost quorum, and what else must not happen."""
+
+NOT_GUARDS: Mapping[str, str] = MappingProxyType(
+    {
+        "core.checks:passed": "makes a check",
+        "core.checks:failed": "makes a check",
+        "core.checks:unknown": "makes a check",
+        "core.checks:_all_well": "words the answer of components_healthy",
+        "core.rules.preflight:before_joining": "asks the others",
+        "core.rules.preflight:before_deleting": "asks the others",
+        "core.rules.preflight:version_fits": "asks the two about versions",
+        "core.rules.preflight:_well_enough_to_join": "asks components_healthy or somebody_serves",
+        "core.rules.preflight:_ring_bears_one_more": "asks quorum_survives_addition",
+        "core.rules.preflight:_nobody_leaves_but_the_only_one": "asks _nobody_leaves; the exemption is judged by S5",
+        "core.rules.remove:safe_to_let_go": "asks the others",
+        "core.rules.remove:_may_go": "asks the others",
+        "core.rules.loss:_alone": "asks the others",
+        "core.rules.loss:safe_to_remediate": "asks the others",
+        "core.rules.remediate:_questions": "asks the others",
+        "core.rules.remediate:_named": "words the answers of the others",
+        "core.rules.remediate:_not_deleting": "for the report alone: decide asks only about those that stay",
+        "core.rules.strays:may_be_removed": "asks the others",
+        "core.rules.upkeep:_failing": "words the last failure of upkeep, which endangers nobody",
+    }
+)
+"""Functions of the rules that answer with checks and are no safety predicates of their own, with the reason."""
+
+
+@contextmanager
+def disabled(guard: Guard) -> Iterator[None]:
+    """Nothing that quorate has loaded asks this guard any more, for as long as this lasts."""
+    with ExitStack() as stack:
+        for place, instead in guard.places.items():
+            for patch in _patches(place, instead):
+                stack.enter_context(patch)
+        yield
+
+
+def _patches(place: str, instead: Instead) -> Iterator[AbstractContextManager[object]]:
+    module_name, _, path = place.partition(":")
+    owner_path, _, name = path.rpartition(".")
+    module = importlib.import_module(f"quorate.{module_name}")
+    if owner_path:  # a property of a class: every user looks it up there
+        yield mock.patch.object(getattr(module, owner_path), name, property(instead(getattr(module, owner_path).__dict__[name].fget)))
+        return
+    function = getattr(module, name)
+    disabled_function = instead(function)
+    for user in [loaded for key, loaded in sys.modules.items() if key.startswith("quorate.")]:
+        yield from (mock.patch.object(user, key, disabled_function) for key, value in list(vars(user).items()) if value is function)
+    if any(rule is function for _, rule in decide.RULES):
+        rules = tuple((key, disabled_function if rule is function else rule) for key, rule in decide.RULES)
+        yield mock.patch.object(decide, "RULES", rules)
+
+
+def answering_functions() -> Iterator[str]:
+    """Every function of `core.checks` and of the rules whose answer has a Check in it, as `module:function`."""
+    for name, module in sorted(sys.modules.items()):
+        if name == "quorate.core.checks" or name.startswith("quorate.core.rules."):
+            for key, value in sorted(vars(module).items()):
+                if isinstance(value, FunctionType) and value.__module__ == name and "Check" in str(value.__annotations__.get("return", "")):
+                    yield f"{name.removeprefix('quorate.')}:{key}"
+
+
+_HEAD = """# What guards the quorum, and what notices when it is gone
+
+Each predicate is taken out in turn; the exhaustive check, or the test named, must then fail. The invariants are those of `tests/proof/oracle.py`. Where several
+functions stand behind each other they are taken out together. Made by `python -m tests.proof.guards`; `tests/proof/test_mutation.py` holds it fresh and does it.
+
+| guard | predicate | without it falls |
+|---|---|---|
+"""
+
+
+def table() -> str:
+    """The whole page."""
+    rows = [f"| {guard.name} | {', '.join(f'`{place}`' for place in guard.places)} | `{guard.breaks}` |\n" for guard in GUARDS]
+    others = [f"| `{place}` | {reason} |\n" for place, reason in NOT_GUARDS.items()]
+    return _HEAD + "".join(rows) + "\n## Checks that guard nothing by themselves\n| function | why |\n|---|---|\n" + "".join(others)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
