@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
 
-.PHONY: help run test programs manifests rules bench bench-fleet lint format clean
+.PHONY: help run test programs manifests rules bench bench-fleet fleet lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -13,7 +13,7 @@ run: programs ## A real control plane on this machine: three nodes, shown live u
 	@$(RUN) quorate run
 
 test: lint programs ## Everything that CI runs
-	$(RUN) pytest -n 2 -m "not integration" tests
+	$(RUN) pytest -n 2 -m "not integration and not fleet" tests
 	$(RUN) pytest -m integration tests
 
 programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
@@ -31,6 +31,9 @@ bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 
 bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
+
+fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about half an hour)
+	$(RUN) pytest -m fleet tests/bench
 
 lint: .venv/ready ## Formatting, lint, types and the contracts between rooms
 	$(RUN) ruff format --check .
