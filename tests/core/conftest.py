@@ -14,7 +14,7 @@ from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
 COMPONENTS = ("APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy", "EtcdPodHealthy")
-LETTERS = {"g": Health.GOOD, "b": Health.BAD, "u": Health.UNKNOWN}
+LETTERS = {"g": Health.GOOD, "b": Health.BAD, "a": Health.BAD, "u": Health.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Build:
     noon: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
     def ring(self, letters: str) -> Ring:
-        """One member a letter: g, b, u by health; capital: a learner; - : a member that never started."""
+        """One member a letter: g, b, u by health; a: well but for an alarm; capital: a learner; - : a member that never started."""
         return Ring(tuple(self._member(number, letter) for number, letter in enumerate(letters, start=1)), leader=1 if letters else None)
 
     def _member(self, number: int, letter: str) -> Member:
         health = LETTERS.get(letter.lower(), Health.GOOD)  # a member that never started may look well: it must not be believed
-        return Member(number, "" if letter == "-" else f"cp-{number}", health, learner=letter.isupper())
+        return Member(number, "" if letter == "-" else f"cp-{number}", health, learner=letter.isupper(), only_alarmed=letter == "a")
 
     def findings(self, health: Health = Health.GOOD) -> tuple[tuple[str, Finding], ...]:
         """All components in one state of health."""

@@ -56,6 +56,15 @@ def test_an_unmatched_replica_does_not_go(build: Build) -> None:
     assert (check.outcome, check.evidence) == (Outcome.UNKNOWN, "cannot tell which member is cp-1's: no Node")
 
 
+def test_what_somebody_must_do_before_a_replica_can_be_matched_is_the_remedy(build: Build) -> None:
+    replica = build.replica(1, member=Unknown("two have its address", "Remove the dead one."))
+    control_plane = build.control_plane(replica, build.replica(2), ring="gg")
+    check = checks.quorum_survives_removal(control_plane, replica)
+    assert (check.outcome, check.remedy) == (Outcome.UNKNOWN, "Remove the dead one.")
+    beside = build.control_plane(build.vanishing(1, member=replica.member), build.replica(2), ring="gg")
+    assert checks.quorum_survives_removal(beside, beside.replica("cp-2")).remedy == "Remove the dead one."
+
+
 def test_a_replica_proven_without_a_member_takes_nothing_from_the_ring(build: Build) -> None:
     replica = build.joining(4)
     control_plane = build.control_plane(replica, ring="gbb")

@@ -17,9 +17,12 @@ LEADERLESS = None
 
 
 def ring(letters: str) -> Ring:
-    """g, b, u: a member's health; capital: a learner; -: a member that looks well and never started. Ids count from 1."""
-    health = {"g": Health.GOOD, "b": Health.BAD, "u": Health.UNKNOWN, "-": Health.GOOD}
-    members = (Member(i, "" if c == "-" else f"cp-{i}", health[c.lower()], c.isupper()) for i, c in enumerate(letters, start=1))
+    """g, b, u: a member's health; a: well but for an alarm; capital: a learner; -: a member that looks well and never started. Ids count from 1."""
+    health = {"g": Health.GOOD, "b": Health.BAD, "a": Health.BAD, "u": Health.UNKNOWN, "-": Health.GOOD}
+    members = (
+        Member(i, "" if c == "-" else f"cp-{i}", health[c.lower()], c.isupper(), only_alarmed=c in "aA")
+        for i, c in enumerate(letters, start=1)
+    )
     return Ring(tuple(members), LEADERLESS)
 
 
@@ -29,13 +32,21 @@ REMOVALS = {
     "of two good": ("gg", True),
     "of two, the other bad": ("gb", False),
     "of two, the one that goes bad: etcd cannot commit it": ("bg", False),
+    "of two, the one that goes with an alarm: it votes for its own removal": ("ag", True),
+    "of two, the other with an alarm": ("ga", False),
+    "of two, both with an alarm": ("aa", False),
     "of three good": ("ggg", True),
     "of three, another bad": ("ggb", False),
     "of three, another unknown": ("ggu", False),
     "of three, the bad one itself": ("bgg", True),
+    "of three, another with an alarm": ("gga", False),
+    "of three, the bad one beside one with an alarm": ("bga", False),
     "of three, two bad": ("bgb", False),
     "of four, one other bad": ("gggb", True),
     "of four, two others bad": ("ggbb", False),
+    "of four, itself and one other bad: etcd cannot commit it": ("bbgg", False),
+    "of four, itself with an alarm and one other bad": ("abgg", True),
+    "of four, itself bad and one other with an alarm": ("bagg", True),
     "of five, one other bad": ("ggggb", True),
     "of five, two others bad": ("gggbb", False),
     "of five, itself and one other bad": ("bgggb", True),
@@ -62,6 +73,7 @@ ADDITIONS = {
     "to three good": ("ggg", True),
     "to three, one bad": ("ggb", False),
     "to three, one unknown": ("ggu", False),
+    "to three, one with an alarm": ("gga", False),
     "to four good": ("gggg", True),
     "to four, one bad": ("gggb", True),
     "to four, two bad": ("ggbb", False),
@@ -113,7 +125,7 @@ def test_a_refused_removal_says_what_would_be_left_and_what_to_do() -> None:
     check = checks.removal_keeps_quorum(ring("ggb"), 1)
     assert check.evidence == "without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"
     assert check.remedy.startswith("Restore the failed members")
-    assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: 1 of 3")
+    assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: 1 of 3 voters take part")
 
 
 def test_a_member_that_is_gone_already_needs_no_quorum() -> None:
@@ -138,14 +150,21 @@ def test_who_has_not_become_a_voter_is_named() -> None:
 
 def test_members_about_to_fail_stay_voters() -> None:
     assert ring("ggg").losing({1, 9}) == ring("bgg")
+    assert ring("agg").losing({1}) == ring("bgg")
 
 
-LETTERS = st.text(alphabet="gbuGBU-", max_size=8)
+def test_a_member_with_an_alarm_commits_changes_and_counts_for_no_margin() -> None:
+    assert ring("aag").commits == Verdict(voters=3, good=3)
+    assert ring("aag").now == Verdict(voters=3, good=1)
+    assert ring("Ag").commits == Verdict(voters=1, good=1)
 
 
-def majority(letters: str) -> bool:
-    """The oracle: do more than half of those that vote surely answer?"""
-    votes = [letter == "g" for letter in letters if not letter.isupper()]
+LETTERS = st.text(alphabet="gbuaGBUA-", max_size=8)
+
+
+def majority(letters: str, of: str = "g") -> bool:
+    """The oracle: are more than half of those that vote surely well, or at least one of these letters?"""
+    votes = [letter in of for letter in letters if not letter.isupper()]
     return 2 * sum(votes) > len(votes)
 
 
@@ -158,7 +177,7 @@ def test_the_verdict_is_that_more_than_half_of_the_voters_answer(letters: str) -
 def test_a_removal_is_allowed_exactly_where_majority_holds_before_and_after(letters: str, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(letters) - 1))
     left = letters[:index] + letters[index + 1 :]
-    assert checks.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters) and majority(left))
+    assert checks.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters, of="ga") and majority(left))
 
 
 @given(LETTERS.filter(bool))

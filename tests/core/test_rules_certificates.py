@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from quorate.core.checks import Outcome
 from quorate.core.control_plane import Certificates, Kubeconfig
 from quorate.core.opinion import Opinion
 from quorate.core.rules.certificates import provide_certificates, provide_the_kubeconfig
-from quorate.core.steps import CreateReplica, EnsureCertificates, WriteKubeconfig
+from quorate.core.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -76,3 +77,22 @@ def test_a_users_own_is_never_touched(build: Build) -> None:
 def test_a_broken_one_is_told_and_left(build: Build) -> None:
     opinion = provide_the_kubeconfig(build.three(kubeconfig=Kubeconfig(exists=False, problem="not YAML")), build.noon)
     assert (opinion.step, opinion.bars, opinion.checks[0].outcome) == (None, frozenset(), Outcome.FAIL)
+
+
+@pytest.mark.parametrize("kubeconfig", [Kubeconfig(exists=False), Kubeconfig(exists=True, rotates_at=datetime(2026, 1, 1, tzinfo=UTC))])
+def test_one_that_cannot_be_written_waits_for_its_next_attempt_and_holds_up_nothing_that_lives(
+    build: Build, kubeconfig: Kubeconfig
+) -> None:
+    later = build.noon + timedelta(seconds=5)
+    failing = replace(kubeconfig, write_problem="create secrets: forbidden", retry_at=later)
+    opinion = provide_the_kubeconfig(build.three(kubeconfig=failing), build.noon)
+    assert (opinion.step, opinion.bars, opinion.wake_at) == (None, frozenset(), later)
+    assert opinion.checks[0].evidence == "it could not be written: create secrets: forbidden"
+    assert opinion.checks[0].remedy
+    assert isinstance(provide_the_kubeconfig(build.three(kubeconfig=failing), later).step, WriteKubeconfig)
+
+
+def test_the_first_replica_waits_for_a_kubeconfig_that_cannot_be_written(build: Build) -> None:
+    failing = Kubeconfig(exists=False, write_problem="forbidden", retry_at=build.noon + timedelta(seconds=5))
+    opinion = provide_the_kubeconfig(build.control_plane(initialized=False, kubeconfig=failing), build.noon)
+    assert opinion.bars == GROWS

@@ -1,4 +1,4 @@
-"""The guards: what has to hold before anything is done (rows 4, 5, 7, 13, 15, 18 of upstream's decision table)."""
+"""The guards: what has to hold before anything is done (rows 4, 5, 7, 13, 15, 18 of docs/testing.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes, and where the next one comes (13.2 and 13.6 of the checklist): deterministic, and the same for the same replicas in any order."""
+"""Who goes, and where the next one comes, upstream's cases first: deterministic, and the same for the same replicas in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preflight of every change in the number of replicas (13.3 of the checklist), and the version gate that upstream lost."""
+"""The preflight of every change in the number of replicas, and the version gate that upstream lost."""
 
 from __future__ import annotations
 

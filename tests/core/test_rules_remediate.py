@@ -384,6 +384,35 @@ def test_one_whose_member_is_gone_already_costs_the_ring_nothing(build: Build, r
     assert remediate(build.control_plane(*replicas, ring=ring), build.noon).step == Remediate(f"cp-{size}", 0)
 
 
+UPSTREAMS_REMOVALS = {  # the letters of the replicas' members, the one that goes first; a dot: its replica has none
+    "of two": ("gg", True),
+    "of two, the target's is missing": (".g", True),
+    "of two, the other is bad": ("gb", False),
+    "of three": ("ggg", True),
+    "of three, the target's is missing": (".gg", True),
+    "of three, another is bad": ("gbg", False),
+    "of three, another is missing": ("g.g", True),
+    "of three, the target's and another are missing": ("..g", True),
+    "of five, another is bad": ("gbggg", True),
+    "of five, another is missing and one is bad": ("g.bgg", True),
+    "of five, another is missing": ("g.ggg", True),
+    "of five, two are bad": ("g.bgg", True),
+    "of seven, two are bad": ("gbbgggg", True),
+    "of seven, another is missing and one is bad": ("g.bgggg", True),
+    "of seven, three are bad": ("gbbbggg", False),
+}
+
+
+@pytest.mark.parametrize(("letters", "permitted"), UPSTREAMS_REMOVALS.values(), ids=UPSTREAMS_REMOVALS.keys())
+def test_upstreams_table_of_members_that_are_bad_or_missing(build: Build, letters: str, permitted: bool) -> None:
+    replicas, members = [], build.ring(letters.replace(".", "b")).members
+    for number, letter in enumerate(letters, start=1):
+        replicas.append(build.replica(number, unhealthy=number == 1, member=Absent() if letter == "." else number))
+    ring = Ring(tuple(member for member, letter in zip(members, letters, strict=True) if letter != "."), leader=None)
+    step = remediate(build.control_plane(*replicas, ring=ring), build.noon).step
+    assert step == (Remediate("cp-1", 0) if permitted else None)
+
+
 # Members that were matched with nobody
 
 
@@ -416,6 +445,13 @@ def test_a_member_that_nothing_would_ever_remove_is_not_risked(build: Build) -> 
     reason, check = refusal(build, unmatched(build, strays=()), 3)
     assert (reason, check.name) == (Reason.DEFERRED, checks.QUORUM_SURVIVES_REMOVAL)
     assert "cannot tell which member" in check.evidence
+    assert check.remedy == ""
+
+
+def test_a_failed_replica_whose_member_somebody_must_tell_apart_says_how(build: Build) -> None:
+    twice = build.replica(3, member=Unknown("members 3 and 4 both have its address", "Remove the dead one."), **MARKED)
+    _, check = refusal(build, build.control_plane(build.replica(1), build.replica(2), twice, ring="gggb"), 3)
+    assert (check.name, check.remedy) == (checks.QUORUM_SURVIVES_REMOVAL, "Remove the dead one.")
 
 
 def test_b3_one_that_never_joined_goes_without_a_question_to_the_others(build: Build) -> None:
@@ -676,8 +712,10 @@ def test_b10_a_learner_that_was_promoted_meanwhile_is_judged_as_the_voter_it_is(
 
 
 def test_b24_one_member_with_an_alarm_does_not_make_every_remediation_unsafe(build: Build) -> None:
-    assert remediate(row(build, 3, ring="bgg"), build.noon).step == Remediate("cp-1", 0)
-    assert remediate(row(build, 5, ring="gbggg"), build.noon).step == Remediate("cp-1", 0)
+    assert remediate(row(build, 3, ring="agg"), build.noon).step == Remediate("cp-1", 0)
+    assert remediate(row(build, 5, ring="gaggg"), build.noon).step == Remediate("cp-1", 0)
+    assert remediate(row(build, 2, ring="ag"), build.noon).step == Remediate("cp-1", 0)
+    assert remediate(row(build, 2, ring="bg"), build.noon).step is None
 
 
 def test_nobody_is_replaced_while_paused_or_while_the_control_plane_itself_goes(build: Build) -> None:

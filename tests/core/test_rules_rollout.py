@@ -1,4 +1,4 @@
-"""The rolling replacement (rows 34 to 37, 13.4 of the checklist), what failed by an earlier specification, and a rollout over a rollout."""
+"""The rolling replacement (rows 34 to 37 of docs/testing.md), what failed by an earlier specification, and a rollout over a rollout."""
 
 from __future__ import annotations
 
@@ -44,13 +44,22 @@ def refused(opinion: Opinion) -> list[str]:
     return [check.name for check in opinion.checks if not check.passed]
 
 
-# Rows 34 to 37, and 13.4
+# Rows 34 to 37
 
 
 def test_up_to_date_replicas_bar_nothing_and_are_named_as_such(build: Build) -> None:
     opinion = replace_the_outdated(build.three(), build.noon)
     assert (opinion.step, opinion.bars) == (None, frozenset())
     assert [(check.name, check.passed) for check in opinion.checks] == [(UP_TO_DATE, True)]
+
+
+def test_it_wakes_when_time_alone_makes_one_outdated(build: Build) -> None:
+    soon, later = build.noon + timedelta(hours=1), build.noon + timedelta(hours=2)
+    leaving = build.leaving(4, outdated_from=build.noon + timedelta(minutes=1))
+    replicas = (build.replica(1, outdated_from=later), build.replica(2, outdated_from=soon), build.replica(3), leaving)
+    assert replace_the_outdated(build.control_plane(*replicas), build.noon).wake_at == soon
+    assert replace_the_outdated(build.three(), build.noon).wake_at is None
+    assert decide(build.control_plane(*replicas[:3]), build.noon).wake_at == soon
 
 
 def test_of_no_replicas_nothing_is_said(build: Build) -> None:

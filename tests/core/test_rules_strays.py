@@ -174,11 +174,12 @@ def test_a_stray_that_leads_goes_too_for_etcd_elects_another(build: Build) -> No
 
 
 def test_an_alarm_of_its_own_keeps_no_stray_in_the_ring(build: Build) -> None:
-    assert remove_strays(three(build, "gggb"), build.noon).step == RemoveStray(4)  # an alarm shows as a member that is not well
+    assert remove_strays(three(build, "ggga"), build.noon).step == RemoveStray(4)
+    assert remove_strays(with_strays(build, "ga", build.replica(1)), build.noon).step == RemoveStray(2)  # it votes for its own removal
 
 
 def test_an_alarm_of_another_member_counts_against_the_removal(build: Build) -> None:
-    control_plane = with_strays(build, "gbg", build.replica(1), build.replica(2))
+    control_plane = with_strays(build, "gag", build.replica(1), build.replica(2))
     assert refused(remove_strays(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
 
 

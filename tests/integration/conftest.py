@@ -124,7 +124,10 @@ class Stage:
         return self.managers[-1]
 
     def start_upstream(self) -> Manager:
-        """Upstream's provider for this namespace, in place of ours; it serves webhooks that nobody is told to ask."""
+        """Upstream's provider for the control planes labelled with this namespace's name, in place of ours; it serves webhooks that nobody is told to ask.
+
+        Restricted to one namespace, as ours is, it does not work: it casts its informers to a type that those of one namespace do not have.
+        """
         served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
         command = (
             PROGRAMS_FOLDER / KCP.program,
@@ -132,7 +135,7 @@ class Stage:
             *served.flags,
             f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}",
             f"--feature-gates={KCP.feature_gates}",
-            f"--namespace={self.namespace}",
+            f"--watch-filter={self.namespace}",
         )
         log = self.logs / f"manager-{len(self.managers)}.log"
         child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)

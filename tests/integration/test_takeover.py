@@ -19,7 +19,7 @@ LONG_ENOUGH = 20.0  # seconds; upstream looks again after 15 or 20
 
 async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
     upstream = stage.start_upstream()
-    await stage.create(*stage.cluster(3).objects())
+    await stage.create(*labelled(stage))
     await stage.until_ready(3, timeout=240)
     upstream.stop()
     before = await specs(stage)
@@ -37,6 +37,14 @@ async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
     await nothing_orphaned(stage)
 
 
+def labelled(stage: Stage) -> list[Object]:
+    """The objects of a cluster of three, with the label by which upstream's provider of this stage finds them."""
+    objects = stage.cluster(3).objects()
+    for item in objects:
+        item["metadata"]["labels"] = {"cluster.x-k8s.io/watch-filter": stage.namespace}
+    return objects
+
+
 async def specs(stage: Stage) -> dict[str, Object]:
     """The specs of all Machines and companions, by kind and uid, and that of the KubeadmControlPlane."""
     items = [(kind, item) for kind in (*KINDS_OF_A_MACHINE, "KubeadmControlPlane") for item in await stage.all_of(kind)]
@@ -49,7 +57,7 @@ async def unchanged(stage: Stage, before: dict[str, Object]) -> bool:
 
 async def test_taken_over_and_handed_back_in_the_middle_of_a_rollout(stage: Stage) -> None:
     upstream = stage.start_upstream()
-    await stage.create(*stage.cluster(3).objects())
+    await stage.create(*labelled(stage))
     await stage.until_ready(3, timeout=240)
     seen = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})

@@ -220,6 +220,19 @@ async def test_an_alarm_makes_its_member_bad_and_only_that() -> None:
     assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.GOOD, "cp-c": Health.BAD}
     assert evidence_of(reading, "cp-c") == "raised the alarm NOSPACE"
     assert reading.alarms == (Alarm(0xC, "NOSPACE"),)
+    assert [member.name for member in reading.ring.members if member.only_alarmed] == ["cp-c"]
+    assert reading.ring.commits.good == 3
+
+
+async def test_a_member_with_an_alarm_that_does_not_answer_takes_no_part_in_anything() -> None:
+    ring = healthy()
+    for member in ring.members.values():
+        member.alarm_list = (Alarm(0xC, "NOSPACE"),)
+    ring.members["cp-c"].statuses = [Unreachable("cp-c", "connection refused")]
+    reading = await ring.reading()
+    assert health_of(reading)["cp-c"] is Health.BAD
+    assert evidence_of(reading, "cp-c").startswith("raised the alarm NOSPACE, and does not answer while others do")
+    assert not any(member.only_alarmed for member in reading.ring.members)
 
 
 async def test_a_member_that_never_started_is_bad() -> None:

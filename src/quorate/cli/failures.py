@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done |
 | 1 | failed in a way that no other code names |
-| 2 | the command line is wrong |
+| 2 | the command line is wrong; of `quorate plan`: there are changes |
 | 3 | something to build or run with is missing: no Go, no network, no program in `.bin` |
 | 4 | a port that a program fixes is held by another process |
 | 5 | a program ended, or was not ready in time, while the local cluster started |
@@ -15,8 +15,9 @@
 | 11 | the management cluster refuses (401, 403) or does not answer |
 | 12 | there is no such control plane |
 | 13 | the control plane is stalled: it waits for something that does not come by itself |
+| 64 | of `quorate plan`: the command line is wrong, or the edit would be refused |
 
-Codes 3 to 8 are those of `quorate.local`.
+Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class ExitCode(IntEnum):
 
     OK = 0
     FAILED = 1
+    CHANGES = 2
     PORT_TAKEN = 4
     CONFIGURATION = 10
     MANAGEMENT_CLUSTER = 11
     NOT_FOUND = 12
     STALLED = 13
+    WRONG_COMMAND_LINE = 64  # where 2 has another meaning
 
 
 class Failure(click.ClickException):

@@ -28,7 +28,7 @@ _EPILOG = """\b
 Exit codes:
    0  done
    1  failed in a way that no other code names
-   2  the command line is wrong
+   2  the command line is wrong; of plan: there are changes
    3  something to build or run with is missing
    4  a port is held by another process
    5  a program of the local cluster did not start
@@ -38,7 +38,8 @@ Exit codes:
   10  the kubeconfig is missing or malformed
   11  the management cluster refuses or does not answer
   12  there is no such control plane
-  13  the control plane is stalled"""
+  13  the control plane is stalled
+  64  of plan: the command line is wrong, or the edit would be refused"""
 
 
 class _Commands(click.Group):

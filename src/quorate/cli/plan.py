@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from quorate.cli.access import Access, with_access
+from quorate.cli.failures import ExitCode, Failure
 
 if TYPE_CHECKING:
     from quorate.cli.explain import CheckLine
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from quorate.clusterapi.observe import Edit
     from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
     from quorate.core.forecast import Forecast, Foreseen
-
-WRONG_COMMAND_LINE = 64
-"""Instead of 2, which says here that there are changes; the number of sysexits.h for the same."""
+    from quorate.core.ring import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step: the rule behind it, the machine that it makes (a placeholder, or empty), and the ring when it is done (empty: not known)."""
+    """One step: the rule behind it, the machine that it makes (a placeholder, or empty), and the ring as the next step finds it (empty: not known)."""
 
     number: int
     step: str
@@ -68,7 +67,7 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.exit_code = WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
+            error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
             raise
 
 
@@ -89,22 +88,21 @@ def command(
 ) -> None:
     """Say what would be done to a control plane: which machines, why, in which order, and the etcd ring after each step. Changes nothing.
 
-    Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong.
+    Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
     """
     from quorate.cli import event_loop, logs
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     chosen = Access(**access)
     where = namespace or chosen.config().namespace
-    edit = _edit(file, settings)
+    edit = _edit(name, file, settings)
     plan = event_loop.run(_make(chosen, where, name, edit))
     click.echo(as_json(plan) if output == "json" else as_text(plan), nl=False)
-    ctx.exit(2 if plan.changes else 0)
+    ctx.exit(ExitCode.CHANGES if plan.changes else ExitCode.OK)
 
 
 async def _make(access: Access, namespace: str, name: str, edit: Edit | None) -> Plan:
     from quorate.cli.access import inspector, look
-    from quorate.cli.failures import ExitCode, Failure
     from quorate.kubernetes.controller import Request
 
     request = Request(namespace, name)
@@ -121,7 +119,6 @@ def plan_of(finding: Finding) -> Plan:
     """The plan for what was found."""
     from datetime import UTC, datetime
 
-    from quorate.cli.failures import ExitCode, Failure
     from quorate.core.forecast import forecast
 
     observation = finding.observation
@@ -147,24 +144,29 @@ def _plan(finding: Finding, foreseen: Forecast) -> Plan:
             for machine in observation.machines
             if machine.outdated
         ),
-        steps=tuple(_step(number, step) for number, step in enumerate(foreseen.steps, 1)),
+        steps=_planned(foreseen),
         converges=foreseen.converged,
         stands_in_the_way=() if foreseen.converged else tuple(map(explain.check_line, foreseen.refusals)),
     )
 
 
-def _step(number: int, foreseen: Foreseen) -> PlannedStep:
-    after = foreseen.after
-    return PlannedStep(
-        number, str(foreseen.step), foreseen.rule, foreseen.makes, str(after) if after else "", after.margin if after else None
-    )
+def _planned(foreseen: Forecast) -> tuple[PlannedStep, ...]:
+    from quorate.core.ring import Ring
+
+    end = foreseen.end.ring.now if isinstance(foreseen.end.ring, Ring) and foreseen.end.ring.members else None
+    rings = [*(step.before for step in foreseen.steps), end][1:]  # of the first step: what the second one finds
+    return tuple(_step(number, step, ring) for number, (step, ring) in enumerate(zip(foreseen.steps, rings, strict=True), 1))
 
 
-def _edit(file: TextIO | None, settings: tuple[str, ...]) -> Edit | None:
-    """The edit that the command line asks for; None where it asks for none."""
+def _step(number: int, foreseen: Foreseen, ring: Verdict | None) -> PlannedStep:
+    return PlannedStep(number, str(foreseen.step), foreseen.rule, foreseen.makes, str(ring) if ring else "", ring.margin if ring else None)
+
+
+def _edit(name: str, file: TextIO | None, settings: tuple[str, ...]) -> Edit | None:
+    """The edit that the command line asks for; None where it asks for none. Only the specification of a file counts."""
     if file is None and not settings:
         return None
-    document = _document(file) if file else None
+    document = _document(file, name) if file else None
     assignments = [_assignment(setting) for setting in settings]
 
     def edit(kcp: KubeadmControlPlane) -> KubeadmControlPlane:
@@ -183,7 +185,6 @@ def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[Kube
     """The edited object, if admission would let it in. Raises Failure with everything that is wrong."""
     import msgspec
 
-    from quorate.cli.failures import ExitCode, Failure
     from quorate.clusterapi.defaults import default_kubeadm_control_plane
     from quorate.clusterapi.validation import validate_update
 
@@ -191,18 +192,22 @@ def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[Kube
     edited["metadata"]["resourceVersion"] = "edited"
     wrong = validate_update(default_kubeadm_control_plane(dict(stored)), edited)
     if wrong:
-        reasons = "; ".join(f"{error.path}: {error.message}" for error in wrong)
-        raise Failure(f"the edited control plane would be refused: {reasons}", ExitCode.CONFIGURATION)
+        raise _refused("; ".join(f"{error.path}: {error.message}" for error in wrong))
     try:
         return msgspec.convert(edited, kind)
     except msgspec.ValidationError as error:
-        raise Failure(f"the edited control plane would be refused: {error}", ExitCode.CONFIGURATION) from None
+        raise _refused(str(error)) from None
 
 
-def _document(file: TextIO) -> dict[str, Any]:
+def _refused(reasons: str) -> Failure:
+    return Failure(f"the edited control plane would be refused: {reasons}", ExitCode.WRONG_COMMAND_LINE)
+
+
+def _document(file: TextIO, name: str) -> dict[str, Any]:
     import yaml
 
     from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
+    from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 
     try:
         document = yaml.safe_load(file)
@@ -210,6 +215,11 @@ def _document(file: TextIO) -> dict[str, Any]:
         raise _wrong(f"{file.name} is not YAML: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != KUBEADM_CONTROL_PLANE_KIND or not isinstance(document.get("spec"), dict):
         raise _wrong(f"{file.name} does not hold one {KUBEADM_CONTROL_PLANE_KIND} with a spec")
+    if document.get("apiVersion") != KUBEADM_CONTROL_PLANES.api_version:
+        raise _wrong(f"{file.name} is of {document.get('apiVersion')}: write it as {KUBEADM_CONTROL_PLANES.api_version}")
+    named = document.get("metadata", {}).get("name") if isinstance(document.get("metadata"), dict) else None
+    if named != name:
+        raise _wrong(f"{file.name} holds {named or 'one without a name'}, not {name}")
     return document
 
 
@@ -219,7 +229,10 @@ def _assignment(setting: str) -> tuple[list[str], Any]:
     path, equals, value = setting.partition("=")
     if not equals or not all(path.split(".")):
         raise _wrong(f"--set {setting}: write FIELD=VALUE, for example version=v1.35.4 or rollout.strategy.rollingUpdate.maxSurge=0")
-    return path.removeprefix("spec.").split("."), yaml.safe_load(value)
+    try:
+        return path.removeprefix("spec.").split("."), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise _wrong(f"--set {setting}: the value is not YAML; put quotes around it") from None
 
 
 def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
@@ -233,7 +246,7 @@ def _assign(spec: dict[str, Any], path: list[str], value: Any) -> None:
 
 def _wrong(message: str) -> click.UsageError:
     error = click.UsageError(message)
-    error.exit_code = WRONG_COMMAND_LINE  # type: ignore[misc]  # as above
+    error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # as above
     return error
 
 
@@ -251,7 +264,8 @@ def as_text(plan: Plan) -> str:
 
 
 def _head(plan: Plan) -> list[str]:
-    return [f"{plan.namespace}/{plan.name}, {plan.replicas} replicas at {plan.version}", f"etcd now: {plan.ring}"]
+    count = f"{plan.replicas} replica{'' if plan.replicas == 1 else 's'}"
+    return [f"{plan.namespace}/{plan.name}, {count} at {plan.version}", f"etcd now: {plan.ring}"]
 
 
 def _replacements(plan: Plan) -> list[str]:
@@ -266,7 +280,7 @@ def _steps(plan: Plan) -> list[str]:
     texts = [f"{step.step}: {step.makes}" if step.makes else step.step for step in plan.steps]
     width = max(map(len, texts), default=0)
     lines = [f"  {step.number:>3}  {text:<{width}}  {_colour(step)}".rstrip() for step, text in zip(plan.steps, texts, strict=True)]
-    return ["Steps, and etcd after each", *lines] if lines else []
+    return ["Steps, and etcd when each is done", *lines] if lines else []
 
 
 def _colour(step: PlannedStep) -> str:

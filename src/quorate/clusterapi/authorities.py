@@ -8,19 +8,26 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import structlog
+
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.desired import owner_reference
 from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.progress import Task
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Label
 from quorate.clusterapi.types.names import Secret as SecretSuffix
+from quorate.core.control_plane import Upkeep
 from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import AlreadyExists
+from quorate.kubernetes.errors import AlreadyExists, Conflict
 from quorate.kubernetes.objects import Secret
+from quorate.kubernetes.reflector import TROUBLE
 from quorate.kubernetes.resource import SECRETS
-from quorate.pki import KeyAlgorithm, KeyPair, Purpose, admin_kubeconfig, generate, rotate
+from quorate.pki import KeyAlgorithm, KeyPair, PkiError, Purpose, admin_kubeconfig, generate, rotate
 from quorate.pki.issue import AUTHORITY_DAYS
+
+_log = structlog.get_logger(__name__)
 
 
 async def create(clients: Clients, observation: Observation, purposes: tuple[str, ...], now: datetime) -> None:
@@ -40,8 +47,31 @@ async def _create(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, 
     await _store(clients, kcp, cluster, purpose.secret_name(cluster.metadata.name), pair.secret_data())
 
 
+def last_write(clients: Clients, kcp: KubeadmControlPlane) -> Upkeep:
+    """How the last attempt to write the admin kubeconfig ended: its problem and the time of the next one, if it failed."""
+    return clients.progress.of(_request(kcp), Task.KUBECONFIG, _wanted(kcp))
+
+
 async def write_kubeconfig(clients: Clients, observation: Observation, *, renew: bool, now: datetime) -> None:
-    """Write the first admin kubeconfig, or renew the certificate in the one that is there; its server stays."""
+    """Write the first admin kubeconfig, or renew the certificate in the one that is there; its server stays. Idempotent.
+
+    A failure delays the next attempt (5 s to 5 min) and is kept for `last_write` instead of being raised: other steps need no kubeconfig. Raises Conflict,
+    and LookupError where the authority is not there.
+    """
+    kcp = observation.kcp
+    try:
+        await _write_kubeconfig(clients, observation, renew=renew, now=now)
+    except Conflict:
+        raise
+    except (*TROUBLE, PkiError) as error:
+        problem = str(error) or type(error).__name__
+        _log.warning("the kubeconfig could not be written", problem=problem)
+        clients.progress.failed(_request(kcp), Task.KUBECONFIG, _wanted(kcp), problem, now)
+    else:
+        clients.progress.succeeded(_request(kcp), Task.KUBECONFIG, _wanted(kcp))
+
+
+async def _write_kubeconfig(clients: Clients, observation: Observation, *, renew: bool, now: datetime) -> None:
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("a kubeconfig needs a Cluster")
@@ -89,8 +119,15 @@ async def _store(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, n
 
 def _await_secret(clients: Clients, kcp: KubeadmControlPlane, written: Secret) -> None:
     """Hold the next decision until the cache has the Secret: one made by the old one would write it again."""
-    request = Request(kcp.metadata.namespace, kcp.metadata.name)
-    clients.expectations.expect_version(request, clients.caches.secrets, written.metadata.resource_version)
+    clients.expectations.expect_version(_request(kcp), clients.caches.secrets, written.metadata.resource_version)
+
+
+def _request(kcp: KubeadmControlPlane) -> Request:
+    return Request(kcp.metadata.namespace, kcp.metadata.name)
+
+
+def _wanted(kcp: KubeadmControlPlane) -> bytes:
+    return kcp.metadata.uid.encode()
 
 
 def _algorithm(kcp: KubeadmControlPlane) -> KeyAlgorithm:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,31 @@ from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.foreign import ContractMissing
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import FieldManager
+from quorate.clusterapi.types.names import FieldManager, LegacyReason
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.resources import BOOTSTRAP_GROUP, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.errors import Conflict, NotFound
+from quorate.kubernetes.reflector import TROUBLE
 from quorate.kubernetes.resource import Resource
+
+
+class CreationFailed(Exception):
+    """One part of a Machine could not be made; `reason` is what MachinesCreated calls it. Never a Conflict, which asks for another look and no more."""
+
+    def __init__(self, message: str, reason: LegacyReason) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@contextmanager
+def _failing_as(reason: LegacyReason) -> Iterator[None]:
+    try:
+        yield
+    except Conflict:
+        raise
+    except (*TROUBLE, ContractMissing) as error:
+        raise CreationFailed(str(error) or type(error).__name__, reason) from error
 
 
 async def create(clients: Clients, observation: Observation, planned: intent.Intent) -> None:
@@ -26,6 +46,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     A Machine that replaces one that failed carries the record of that remediation, which goes from the control plane together with the intent.
     An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists, nothing
     but the clearing is left to do: applying it again would change a Machine that runs. Infrastructure of a kind that is wanted no more goes first.
+    Raises CreationFailed for the part that could not be made, and what the API answers to the rest.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
@@ -54,7 +75,8 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         infrastructure=infrastructure.result(),
         initialize=recorded.initialize,
     )
-    machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
+    with _failing_as(LegacyReason.MACHINE_GENERATION_FAILED):
+        machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     clients.applied.remember(machine.metadata.uid, body)
     request = Request(kcp.metadata.namespace, kcp.metadata.name)
     clients.expectations.expect_version(request, clients.caches.machines, machine.metadata.resource_version)
@@ -143,17 +165,19 @@ async def _patch(clients: Clients, kcp: KubeadmControlPlane, patch: dict[str, An
 
 async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str, name: str) -> ObjectReference:
     reference = kcp.spec.machine_template.spec.infrastructure_ref
-    templates = await clients.caches.foreign.resource(reference.api_group, reference.kind)
-    template = await clients.management.get(templates, reference.name, kcp.metadata.namespace)  # live: what is cloned must be current
-    body = desired.infrastructure(kcp, template, name)
-    resource = await clients.caches.foreign.resource(reference.api_group, body["kind"])
-    await _in_two_parts(clients, kcp, cluster, resource, body)
+    with _failing_as(LegacyReason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED):
+        templates = await clients.caches.foreign.resource(reference.api_group, reference.kind)
+        template = await clients.management.get(templates, reference.name, kcp.metadata.namespace)  # live: what is cloned must be current
+        body = desired.infrastructure(kcp, template, name)
+        resource = await clients.caches.foreign.resource(reference.api_group, body["kind"])
+        await _in_two_parts(clients, kcp, cluster, resource, body)
     return ObjectReference(api_group=reference.api_group, kind=body["kind"], name=name)
 
 
 async def _config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, planned: intent.Intent) -> ObjectReference:
     body = desired.config(kcp, planned.name, initialize=planned.initialize)
-    await _in_two_parts(clients, kcp, cluster, KUBEADM_CONFIGS, body)
+    with _failing_as(LegacyReason.BOOTSTRAP_TEMPLATE_CLONING_FAILED):
+        await _in_two_parts(clients, kcp, cluster, KUBEADM_CONFIGS, body)
     return ObjectReference(api_group=BOOTSTRAP_GROUP, kind=KUBEADM_CONFIGS.kind, name=planned.name)
 
 

@@ -189,12 +189,15 @@ async def _remove(client: EtcdClient, member: int) -> None:
 
 
 def _successors(view: ControlPlane, replica: str) -> list[int]:
-    """Members that may lead next: voters of Machines that stay, the well ones first, then those no health check failed, up-to-date ones, the newest."""
+    """Members that may lead next: voters of Machines that stay, the well ones first, then those no health check failed, up-to-date ones, the newest.
+
+    Those of Machines that wait at our hook come last: where everybody leaves, one that has yet to go takes it.
+    """
     voters = {member.id: member for member in _ring(view).members if not member.learner and member.name}
-    staying = [r for r in view.staying if r.name != replica and isinstance(r.member, int) and r.member in voters]
-    staying.sort(key=lambda r: r.created, reverse=True)
-    staying.sort(key=lambda r: (voters[_id(r)].health is not Health.GOOD, r.unhealthy, bool(r.outdated)))
-    return [_id(r) for r in staying]
+    others = [r for r in view.holding if r.name != replica and isinstance(r.member, int) and r.member in voters]
+    others.sort(key=lambda r: r.created, reverse=True)
+    others.sort(key=lambda r: (r.deleting_since is not None, voters[_id(r)].health is not Health.GOOD, r.unhealthy, bool(r.outdated)))
+    return [_id(r) for r in others]
 
 
 def _id(replica: Replica) -> int:

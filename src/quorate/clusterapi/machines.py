@@ -102,18 +102,34 @@ def outdated(
     return tuple(way for way in ways if way is not None)
 
 
+def outdated_from(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> datetime | None:
+    """The next moment at which time alone makes the Machine differ from what is desired; None where there is none ahead."""
+    before, expiry = _before(kcp), machine.status.certificates_expiry_date
+    after, created = kcp.spec.rollout.after, machine.metadata.creation_timestamp
+    moments = [expiry - before] if before and expiry and expiry - now > before else []
+    moments += [after] if after and created and created < after and now < after else []
+    return min(moments, default=None)
+
+
+def _before(kcp: KubeadmControlPlane) -> timedelta | None:
+    """How long before its certificate's end a Machine is replaced; at most what a timedelta holds, 2.7 million years: the field admits more."""
+    days = kcp.spec.rollout.before.certificates_expiry_days
+    return timedelta(days=min(days, timedelta.max.days)) if days else None
+
+
 def _expiring(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
-    days, expiry = kcp.spec.rollout.before.certificates_expiry_days, machine.status.certificates_expiry_date
-    if not days or expiry is None or now + timedelta(days=days) <= expiry:
+    before, expiry = _before(kcp), machine.status.certificates_expiry_date
+    if before is None or expiry is None or expiry - now > before:
         return None
     return Outdated(
-        "Certificates will expire soon", (f"API server certificate expires {expiry:%Y-%m-%dT%H:%M:%SZ}, rollout.before is {days} days",)
+        "Certificates will expire soon",
+        (f"API server certificate expires {expiry:%Y-%m-%dT%H:%M:%SZ}, rollout.before is {before.days} days",),
     )
 
 
 def _rolled_after(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
     after, created = kcp.spec.rollout.after, machine.metadata.creation_timestamp
-    if after is None or created is None or not created < after < now:
+    if after is None or created is None or not created < after <= now:
         return None
     return Outdated("KubeadmControlPlane spec.rollout.after expired", (f"created {created:%Y-%m-%dT%H:%M:%SZ}",))
 

@@ -57,6 +57,7 @@ class ObservedMachine:
         default_factory=dict
     )  # APIServerPodHealthy, ..., EtcdMemberHealthy, NodeKubeadmLabelsAndTaintsSet
     outdated: tuple[Outdated, ...] = ()
+    outdated_from: datetime | None = None  # when time alone adds another way; None: never
 
     @property
     def name(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from quorate.clusterapi import addons, intent, machines, remediation_record, specification
+from quorate.clusterapi import addons, authorities, intent, machines, remediation_record, specification
 from quorate.clusterapi.adoption import ownership
 from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
 from quorate.clusterapi.clients import Clients
@@ -103,6 +103,8 @@ class _Pass:
         template_problem = await self._template_problem()
         secrets = self.clients.workloads.secrets(self.namespace, self.name)
         certificates, kubeconfig = await self.observer.credentials.read(secrets, self.kcp, etcd_managed=self.etcd_managed)
+        written = authorities.last_write(self.clients, self.kcp)
+        kubeconfig = replace(kubeconfig, write_problem=written.problem, retry_at=written.retry_at)
         intended, remediating, remediation_problem = self._remediation()
         replicas = tuple(replica(m, members.of[m.name], etcd_managed=self.etcd_managed, now=self.now) for m in observed)
         return Observation(
@@ -215,6 +217,7 @@ class _Pass:
             node=node if isinstance(node, Node) else None,
             findings=found,
             outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now),
+            outdated_from=machines.outdated_from(self.kcp, machine, self.now),
         )
 
     def _connection(self) -> Connection:

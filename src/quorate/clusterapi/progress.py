@@ -1,4 +1,4 @@
-"""What this process has brought up to date in workload clusters, for which wish; and what it failed at, with the time of the next attempt.
+"""What this process has brought up to date, mostly in workload clusters, for which wish; and what it failed at, with the time of the next attempt.
 
 Kept in memory alone: after a start everything is looked at once more, which costs a read each and no write.
 """
@@ -21,6 +21,7 @@ class Task(Enum):
     PREPARATION = "preparation"
     ADDONS = "addons"
     EXPIRIES = "expiries"
+    KUBECONFIG = "kubeconfig"
 
 
 @dataclass(frozen=True, slots=True)

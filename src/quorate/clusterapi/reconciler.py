@@ -12,12 +12,13 @@ import structlog
 
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Observation, is_coming_up
 from quorate.clusterapi.observe import Observer
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.refusal import Refused
-from quorate.clusterapi.report import report
+from quorate.clusterapi.report import Report, report
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
@@ -131,7 +132,7 @@ class Reconciler:
                 if 0 < wait < LONGEST_AFTER_CONFLICT:
                     _log.info("the control plane has changed meanwhile", error=_text(error))
                     return Result(requeue_after=wait)
-                await self._report(request, observation, decision, error=_text(error))
+                await self._report(request, observation, decision, error)
                 if wait:
                     return Result(requeue_after=wait)
                 if _is_only(error, Refused):
@@ -163,19 +164,19 @@ class Reconciler:
                 await maintain(self.clients, observation)
         except ExceptionGroup as errors:
             if not _is_only(errors, Conflict, NotFound):
-                await self._report(request, observation, decision, error=_text(errors))
+                await self._report(request, observation, decision, errors)
                 raise sole(errors) from None
             _log.info("what is kept up to date has changed meanwhile", error=_text(errors))
             await self._report(request, observation, decision)
             return Result(requeue_after=0.2)
         return await self._report(request, observation, decision)
 
-    async def _report(self, request: Request, observation: Observation, decision: Decision, *, error: str = "") -> Result:
+    async def _report(self, request: Request, observation: Observation, decision: Decision, error: Exception | None = None) -> Result:
         machines = tuple(replace(observed, machine=self.publisher.newest.of(observed.machine)) for observed in observation.machines)
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
         now = self.clock()
-        result = report(newest, decision, error=error, now=now, grace=self.grace)
-        if not error and not self.publisher.is_news(observation.kcp, result) and (wait := self.pace.too_early_for_wording(request)):
+        result = self._reported(newest, decision, error, now)
+        if error is None and not self.publisher.is_news(observation.kcp, result) and (wait := self.pace.too_early_for_wording(request)):
             return Result(requeue_after=min([wait, *self._looks_again(observation)]))
         self.pace.made(request)
         for event in result.events:
@@ -190,6 +191,13 @@ class Reconciler:
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
         return Result(requeue_after=min(waits, default=None))
+
+    def _reported(self, observation: Observation, decision: Decision, error: Exception | None, now: datetime) -> Report:
+        if error is None:
+            return report(observation, decision, now=now, grace=self.grace)
+        parts = [failure.reason for failure in _failures(error) if isinstance(failure, CreationFailed)]
+        refused, part = _is_only(error, Refused), next(iter(parts), None)
+        return report(observation, decision, error=_text(error), refused=refused, creation_failed=part, now=now, grace=self.grace)
 
     def _reaction(self, request: Request) -> float | None:
         """Milliseconds from the last change that this control plane was told of to the step that is about to be taken."""

@@ -30,6 +30,7 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, *, etcd_m
         component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
         member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
         outdated=tuple(way.message for way in observed.outdated),
+        outdated_from=observed.outdated_from,
         deleting_since=metadata.deletion_timestamp,
         holds_hook=machines.holds_hook(machine),
         waits_at_hook=machines.waits_at_hook(machine),

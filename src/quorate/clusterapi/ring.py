@@ -33,7 +33,7 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     strays: list[Member] = []
     for member in reading.ring.members:
         claims.get(_owner(member, reading, machines) or "", strays).append(member)
-    return Membership({name: _its_own(claims[name]) or _missing(node, strays) for name, node in machines.items()}, tuple(strays))
+    return Membership({name: _its_own(name, claims[name]) or _missing(node, strays) for name, node in machines.items()}, tuple(strays))
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
@@ -50,9 +50,15 @@ def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | N
     return member.name if member.name in machines and machines[member.name] is None else None
 
 
-def _its_own(claims: Sequence[Member]) -> int | Unknown | None:
+def _its_own(machine: str, claims: Sequence[Member]) -> int | Unknown | None:
     if len(claims) > 1:
-        return Unknown(f"members {' and '.join(f'{member.id:x}' for member in claims)} both have its address or name")
+        ids = " and ".join(f"{member.id:x}" for member in claims)
+        remedy = (
+            "All but one are left over from machines that had the same address or name. "
+            f"Run `etcdctl endpoint status -w table` on the host of {machine}: the ID that it prints is the live one. "
+            "Remove each other one with `etcdctl member remove ID`."
+        )
+        return Unknown(f"members {ids} {'both' if len(claims) == 2 else 'all'} have its address or name", remedy)
     return claims[0].id if claims else None
 
 
@@ -67,7 +73,7 @@ def _missing(node: Node | None, strays: Sequence[Member]) -> Absent | Unknown:
 def finding(member: int | Absent | Unknown, reading: RingReading | Unknown) -> Finding:
     """A member's health as its Machine's condition tells it."""
     if isinstance(member, Unknown):
-        return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, member.reason)
+        return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, ". ".join(filter(None, [member.reason, member.remedy])))
     if isinstance(member, Absent) or isinstance(reading, Unknown):
         return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, "its Node has no member in the etcd ring")
     found = reading.ring.member(member)

@@ -75,12 +75,12 @@ def quorum_survives_removal(control_plane: ControlPlane, replica: Replica) -> Ch
     if not control_plane.desired.etcd_managed:
         return passed(QUORUM_SURVIVES_REMOVAL, EXTERNAL)
     match dependable_ring(control_plane), replica.member:
-        case Unknown(reason), _:  # first: nothing is proven absent from a ring that nobody read
-            return unknown(QUORUM_SURVIVES_REMOVAL, f"the ring could not be read: {reason}")
+        case Unknown(reason, remedy), _:  # first: nothing is proven absent from a ring that nobody read
+            return unknown(QUORUM_SURVIVES_REMOVAL, f"the ring could not be read: {reason}", remedy)
         case Ring(), Absent():
             return passed(QUORUM_SURVIVES_REMOVAL, f"{replica.name} has no member in the ring")
-        case Ring(), Unknown(reason):
-            return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {reason}")
+        case Ring(), Unknown(reason, remedy):
+            return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {reason}", remedy)
         case Ring() as ring, int(member):
             return removal_keeps_quorum(ring, member)
     raise AssertionError(f"no such ring: {control_plane.ring!r}")
@@ -98,7 +98,9 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
         return Unknown("etcd named no members at all")
     for replica in control_plane.vanishing:
         if isinstance(replica.member, Unknown):
-            return Unknown(f"{replica.name} is going, and which member is its own is not known: {replica.member.reason}")
+            return Unknown(
+                f"{replica.name} is going, and which member is its own is not known: {replica.member.reason}", replica.member.remedy
+            )
     return ring.losing({replica.member for replica in control_plane.vanishing if isinstance(replica.member, int)})
 
 
@@ -109,8 +111,8 @@ def removal_keeps_quorum(ring: Ring, member_id: int) -> Check:
     member = ring.member(member_id)
     if member is None:
         return passed(QUORUM_SURVIVES_REMOVAL, f"member {member_id:x} is no longer in the ring")
-    if not ring.now:
-        return failed(QUORUM_SURVIVES_REMOVAL, f"etcd cannot commit a change: {ring.now}", _RESTORE)
+    if not ring.commits:
+        return failed(QUORUM_SURVIVES_REMOVAL, _cannot_commit(ring), _RESTORE)
     after = ring.after(removing={member_id})
     evidence = f"without {member.label}: {after}"
     return passed(QUORUM_SURVIVES_REMOVAL, evidence) if after else failed(QUORUM_SURVIVES_REMOVAL, evidence, _RESTORE)
@@ -125,13 +127,17 @@ def quorum_survives_addition(ring: Ring | Unknown) -> Check:
         return failed(
             name, f"etcd takes one joining member at a time, and {', '.join(m.label for m in ring.unsettled)} has not become a voter yet"
         )
-    for verdict, when in (
-        (ring.now, "etcd cannot commit a change"),
-        (ring.after(adding=1), "with one more member that has yet to prove itself"),
-    ):
-        if not verdict:
-            return failed(name, f"{when}: {verdict}", _RESTORE)
-    return passed(name, f"with one more member: {ring.after(adding=1)}")
+    if not ring.commits:
+        return failed(name, _cannot_commit(ring), _RESTORE)
+    after = ring.after(adding=1)
+    if not after:
+        return failed(name, f"with one more member that has yet to prove itself: {after}", _RESTORE)
+    return passed(name, f"with one more member: {after}")
+
+
+def _cannot_commit(ring: Ring) -> str:
+    verdict = ring.commits
+    return f"etcd cannot commit a change: {verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}"
 
 
 def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:

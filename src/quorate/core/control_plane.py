@@ -82,6 +82,7 @@ class Replica:
     component_findings: tuple[tuple[str, Finding], ...] = ()  # by component: API server, controller manager, scheduler, etcd's Pod
     member_findings: tuple[tuple[str, Finding], ...] = ()  # its etcd member as the ring tells it
     outdated: tuple[str, ...] = ()  # in which ways it differs from what is desired; empty: up to date
+    outdated_from: datetime | None = None  # when time alone adds another way; None: never
     deleting_since: datetime | None = None
     holds_hook: bool = True  # its Machine cannot go before we let it
     waits_at_hook: bool = False  # everything that comes before our hook is done: drained, volumes detached
@@ -114,6 +115,8 @@ class Kubeconfig:
     ours: bool = True  # one that a user supplied is never touched
     rotates_at: datetime | None = None  # half of its life is over then
     problem: str = ""
+    write_problem: str = ""  # why the last attempt to write it failed
+    retry_at: datetime | None = None  # when the next one is due
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact that could not be learned, and why."""
+    """A fact that could not be learned, and why; `remedy` where somebody would have to do something before it can be."""
 
     reason: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Member:
     learner: bool = False
     peer_urls: tuple[str, ...] = ()  # Cluster API's in-memory provider reports none
     evidence: str = ""  # why its health is what it is, for a reader
+    only_alarmed: bool = False  # not GOOD for nothing else than an alarm: it answers, follows the leader and votes
 
     @property
     def label(self) -> str:
@@ -68,8 +69,20 @@ class Ring:
 
     @property
     def now(self) -> Verdict:
-        """The verdict today: without it etcd cannot commit any change of membership."""
+        """The verdict today."""
         return self.after()
+
+    @property
+    def commits(self) -> Verdict:
+        """Whether etcd can commit a change of membership now: the voters that take part in it, those with nothing but an alarm included.
+
+        NOSPACE and CORRUPT refuse puts, transactions and leases where they are applied; a change of membership never comes that way, and the check that
+        etcd makes before one asks who is started and connected, not who raised an alarm.
+        Source: etcd 3.6, server/etcdserver: applyConfChange and mayRemoveMember in server.go, apply/apply.go (applierV3Capped), apply/corrupt.go.
+        """
+        voters = [member for member in self.members if not member.learner]
+        taking_part = sum((member.health is Health.GOOD or member.only_alarmed) and bool(member.name) for member in voters)
+        return Verdict(voters=len(voters), good=taking_part)
 
     @property
     def learners(self) -> tuple[Member, ...]:
@@ -98,7 +111,9 @@ class Ring:
 
     def losing(self, member_ids: Collection[int]) -> Ring:
         """The ring as it will be once these members have failed and are members still."""
-        members = tuple(replace(member, health=Health.BAD) if member.id in member_ids else member for member in self.members)
+        members = tuple(
+            replace(member, health=Health.BAD, only_alarmed=False) if member.id in member_ids else member for member in self.members
+        )
         return Ring(members, self.leader)
 
     def without(self, member_id: int) -> Verdict:

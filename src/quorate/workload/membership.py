@@ -223,13 +223,16 @@ def _answer_of(member: etcd.Member, heard: Heard, answered: Mapping[str, int]) -
 
 
 def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer | _Doubt | None) -> Member:
-    health, evidence = _health(member, [alarm.kind for alarm in alarms if alarm.member_id == member.id], answer)
-    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence)
+    health, evidence = _health(member, answer)
+    only_alarmed, raised = False, sorted(alarm.kind for alarm in alarms if alarm.member_id == member.id)
+    if raised:
+        only_alarmed = health is Health.GOOD
+        said = f"raised the alarm {', '.join(raised)}"
+        health, evidence = Health.BAD, said if only_alarmed else f"{said}, and {evidence}"
+    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed)
 
 
-def _health(member: etcd.Member, alarms: list[str], answer: Answer | _Doubt | None) -> tuple[Health, str]:
-    if alarms:
-        return Health.BAD, f"raised the alarm {', '.join(sorted(alarms))}"
+def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health, str]:
     match answer:
         case _Doubt(health=health, evidence=evidence):
             return health, evidence

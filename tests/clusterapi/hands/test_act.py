@@ -10,6 +10,7 @@ import pytest
 
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
+from quorate.core.control_plane import Kubeconfig
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member
 from quorate.core.steps import (
@@ -27,7 +28,7 @@ from quorate.core.steps import (
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, Unreachable
 from quorate.etcd.errors import Refused as EtcdRefused
 from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import Conflict
+from quorate.kubernetes.errors import Conflict, Forbidden
 from quorate.pki import rotates_at
 
 if TYPE_CHECKING:
@@ -64,6 +65,25 @@ async def test_leadership_goes_to_a_healthy_member_of_a_machine_that_stays(three
     three.delete_machine("cp-3")
     await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
     assert three.log[0] == "move_leader to 4 through cp-1"
+
+
+async def test_where_everybody_leaves_leadership_goes_to_one_that_has_yet_to_go(three: World) -> None:
+    for name in ("cp-1", "cp-2", "cp-3"):
+        three.delete_machine(name)
+    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    assert three.log[0] == "move_leader to 2 through cp-1"
+
+
+async def test_leadership_goes_to_one_up_to_date_before_a_newer_one_that_is_not_and_to_the_newest_of_these(three: World) -> None:
+    for number in (2, 3):
+        three.api.change("machines", f"cp-{number}", {"metadata": {"creationTimestamp": f"2026-01-01T0{number}:00:00Z"}})
+    await three.actor.perform(DeleteReplica("cp-1"), await three.look())
+    assert three.log[0] == "move_leader to 3 through cp-1"
+    three.log.clear()
+    three.workload.leader = 1
+    three.api.change("machines", "cp-3", {"spec": {"version": "v1.33.0"}})
+    await three.actor.perform(DeleteReplica("cp-1"), await three.look())
+    assert three.log[0] == "move_leader to 2 through cp-1"
 
 
 @pytest.mark.parametrize("error", [NotLeader("cp-1", "x"), Unreachable("cp-1", "x"), EtcdRefused("cp-1", "UNAVAILABLE", "x")])
@@ -288,6 +308,46 @@ async def test_a_kubeconfig_is_written_once_and_keeps_its_server_when_it_is_rene
     assert secret is not None
     assert b"https://10.0.0.1:6443" in secret.data["value"]
     assert rotates_at(secret.data["value"]) > rotates_at(first)
+
+
+async def test_a_kubeconfig_that_cannot_be_written_is_remembered_until_it_can(empty: World) -> None:
+    async def kubeconfig() -> Kubeconfig:
+        view = (await empty.look()).view
+        assert view is not None
+        return view.kubeconfig
+
+    await empty.actor.perform(EnsureCertificates(("ca",)), await empty.look())
+    empty.api.trouble["create", "secrets"] = Forbidden("create secrets: not allowed")
+    pauses = []
+    for _ in range(3):
+        await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
+        told = await kubeconfig()
+        assert (told.exists, told.write_problem) == (False, "create secrets: not allowed")
+        assert told.retry_at is not None
+        pauses.append((told.retry_at - empty.now).total_seconds())
+    assert pauses == [5, 10, 20]
+    del empty.api.trouble["create", "secrets"]
+    await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
+    written = await kubeconfig()
+    assert (written.exists, written.write_problem, written.retry_at) == (True, "", None)
+
+
+async def test_an_authority_without_its_key_is_a_reason_that_no_kubeconfig_can_be_written(empty: World) -> None:
+    await empty.actor.perform(EnsureCertificates(("ca",)), await empty.look())
+    empty.api.change("secrets", "demo-ca", {"data": {"tls.key": None}})
+    await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
+    view = (await empty.look()).view
+    assert view is not None
+    assert "tls.key" in view.kubeconfig.write_problem
+
+
+async def test_a_kubeconfig_that_has_just_changed_is_looked_at_again_and_no_problem(three: World) -> None:
+    three.api.trouble["patch", "secrets"] = Conflict("changed")
+    with pytest.raises(Conflict):
+        await three.actor.perform(WriteKubeconfig(rotate=True), await three.look())
+    view = (await three.look()).view
+    assert view is not None
+    assert view.kubeconfig.write_problem == ""
 
 
 async def test_a_kubeconfig_without_its_authority_says_what_is_missing(empty: World) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from quorate.clusterapi.foreign import pluralize
-from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.names import Annotation, Label
 from quorate.kubernetes.controller import Request
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ GENERATION = {"metadata": {"generation": 2}}
         (KCPS, "demo", None),
         ("clusters", "demo", GENERATION),
         ("clusters", "demo", {"status": {"initialization": {"infrastructureProvisioned": False}}}),
+        ("clusters", "demo", {"status": {"failureDomains": [{"name": "b", "controlPlane": True}]}}),
+        ("clusters", "demo", {"metadata": {"annotations": {Annotation.UPGRADE_STEP: "v1.35.0"}}}),
+        ("machines", "cp-1", {"status": {"certificatesExpiryDate": "2027-02-01T00:00:00Z"}}),
+        ("machines", "cp-1", {"status": {"conditions": [{"type": "HealthCheckSucceeded", "status": "False"}]}}),
         ("machines", "cp-1", LABELLED),
         ("machines", "cp-1", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}),
         ("machines", "cp-1", {"status": {"nodeRef": {"name": "n"}}}),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quorate.clusterapi import creation, intent
+from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.types.names import Label
 from quorate.core.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import Conflict, ConnectionFailed
+from quorate.kubernetes.errors import Conflict, ConnectionFailed, Invalid
 from quorate.kubernetes.resource import CRDS
 from quorate.kubernetes.tasks import sole
 
@@ -60,7 +61,7 @@ async def test_after_a_crash_at_any_write_a_repeat_ends_with_one_set(
     empty: World, number: int, failure: Callable[[], BaseException]
 ) -> None:
     empty.api.fail_at, empty.api.failure = number, failure
-    with pytest.raises((ConnectionFailed, CancelledError, ExceptionGroup)):
+    with pytest.raises((ConnectionFailed, CreationFailed, CancelledError, ExceptionGroup)):
         await create(empty)
     begun = recorded(empty)
     assert (begun is None) == (number == WRITES - 1)
@@ -78,7 +79,7 @@ async def test_after_a_crash_at_any_write_a_repeat_ends_with_one_set(
 
 async def test_a_machine_that_exists_is_not_applied_again_to_finish_its_creation(empty: World) -> None:
     empty.api.fail_at = WRITES - 2
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(CreationFailed):
         await create(empty)
     empty.api.change("kubeadmcontrolplanes", "demo", {"spec": {"version": "v1.35.0"}})
     empty.log.clear()
@@ -135,6 +136,39 @@ async def test_what_fails_side_by_side_is_told_as_one_failure(empty: World) -> N
     with pytest.raises(ExceptionGroup) as caught:
         await create(empty)
     assert str(sole(caught.value)) == "refused"
+
+
+@pytest.mark.parametrize(
+    ("plural", "reason"),
+    [
+        ("devmachines", "InfrastructureTemplateCloningFailed"),
+        ("kubeadmconfigs", "BootstrapTemplateCloningFailed"),
+        ("machines", "MachineGenerationFailed"),
+    ],
+)
+async def test_the_part_that_could_not_be_made_is_named(empty: World, plural: str, reason: str) -> None:
+    empty.api.trouble["apply", plural] = Invalid("size: too small")
+    with pytest.raises((CreationFailed, ExceptionGroup)) as caught:
+        await create(empty)
+    failure = sole(ExceptionGroup("", [caught.value]))
+    assert isinstance(failure, CreationFailed)
+    assert (failure.reason, str(failure), type(failure.__cause__)) == (reason, "size: too small", Invalid)
+
+
+async def test_a_template_that_has_gone_is_a_failure_to_clone_it(empty: World) -> None:
+    observation = await empty.look()
+    del empty.api.objects["devmachinetemplates", "default", "small"]
+    with pytest.raises(ExceptionGroup) as caught:
+        await empty.actor.perform(FIRST, observation)
+    failure = sole(caught.value)
+    assert isinstance(failure, CreationFailed)
+    assert failure.reason == "InfrastructureTemplateCloningFailed"
+
+
+async def test_a_conflict_in_a_creation_stays_one(empty: World) -> None:
+    empty.api.trouble["apply", "machines"] = Conflict("changed")
+    with pytest.raises(Conflict):
+        await create(empty)
 
 
 async def test_an_abandoned_creation_takes_its_companions_and_the_intent_away(empty: World) -> None:
@@ -243,7 +277,7 @@ async def test_an_abandoned_creation_without_companions_clears_the_intent(empty:
 
 async def test_a_machine_that_the_cache_does_not_know_yet_keeps_its_companions_when_its_creation_is_abandoned(empty: World) -> None:
     empty.api.fail_at = WRITES - 2
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(CreationFailed):
         await create(empty)
     begun = recorded(empty)
     assert begun is not None
@@ -254,7 +288,7 @@ async def test_a_machine_that_the_cache_does_not_know_yet_keeps_its_companions_w
 
 async def test_an_intent_is_cleared_once_its_machine_is_seen_and_not_before(empty: World) -> None:
     empty.api.fail_at = WRITES - 2
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(CreationFailed):
         await create(empty)
     observation = await empty.observe()
     await creation.settle(empty.clients, observation)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from quorate.clusterapi import credentials
-from quorate.clusterapi.ring import match
+from quorate.clusterapi.ring import finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
@@ -450,7 +450,11 @@ def test_an_address_used_again_belongs_to_the_member_that_answers() -> None:
 
 def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
     found = match(reading(member(5, "old", "10.0.0.1"), member(6, "node-a", "10.0.0.1")), MACHINES)
-    assert found.of["a"] == Unknown("members 5 and 6 both have its address or name")
+    missing = found.of["a"]
+    assert isinstance(missing, Unknown)
+    assert missing.reason == "members 5 and 6 both have its address or name"
+    assert "on the host of a: the ID that it prints is the live one" in missing.remedy
+    assert finding(missing, Unknown("")).message == f"{missing.reason}. {missing.remedy}"
 
 
 def test_nothing_is_proven_absent_while_a_member_may_be_its_own() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Connection
 from quorate.clusterapi.publish import Publisher
@@ -94,6 +95,11 @@ class Loop:
         status = self.world.api.raw(KCPS, "demo").get("status", {})
         return {condition["type"]: condition for condition in status.get("conditions", [])}
 
+    def legacy_conditions(self) -> list[dict[str, Any]]:
+        status = self.world.api.raw(KCPS, "demo").get("status", {})
+        found: list[dict[str, Any]] = status["deprecated"]["v1beta1"]["conditions"]
+        return found
+
 
 async def test_a_control_plane_that_is_not_there_is_forgotten(empty: World) -> None:
     del empty.api.objects[KCPS, "default", "demo"]
@@ -172,12 +178,53 @@ async def test_a_failed_step_is_reported_and_raised(empty: World) -> None:
     assert loop.conditions()["Stalled"]["message"] == "create secrets: not allowed"
 
 
+async def test_a_kubeconfig_that_cannot_be_written_keeps_no_machine_from_leaving(three: World) -> None:
+    three.now = datetime(2026, 9, 1, tzinfo=UTC)  # the kubeconfig is due
+    three.api.trouble["patch", "secrets"] = Forbidden("patch secrets: not allowed")
+    three.delete_machine("cp-3")
+    loop = Loop(three)
+    await loop.turn()
+    assert not three.holds_hook("cp-3")
+    assert 3 not in three.workload.members
+    for _ in range(2):
+        await loop.settled()
+    assert loop.conditions()["Stalled"]["message"].startswith("it could not be written: patch secrets: not allowed")
+
+
 async def test_a_single_failure_is_not_raised_as_a_group(three: World) -> None:
     three.api.change(KCPS, "demo", {"spec": {"replicas": 5}})
     three.api.trouble["apply", "devmachines"] = Invalid("size: too small")
     loop = Loop(three)
-    with pytest.raises(Invalid):
+    with pytest.raises(CreationFailed, match="size: too small"):
         await loop.turn()
+    created = next(c for c in loop.legacy_conditions() if c["type"] == "MachinesCreated")
+    assert (created["status"], created["reason"], created["message"]) == ("False", "InfrastructureTemplateCloningFailed", "size: too small")
+
+
+async def test_a_remediation_that_the_last_look_forbids_is_told_on_its_machine_in_that_very_pass(three: World) -> None:
+    three.fail("cp-2")
+    loop = Loop(three)
+    await three.sync()
+    await loop.reconciler.observer.observe(DEMO)  # a reading that is good for a moment
+    three.lose(3)
+    assert await loop.turn() == RING_IN_MOTION
+    conditions = three.api.raw("machines", "cp-2")["status"]["conditions"]
+    told = next(condition for condition in conditions if condition["type"] == "OwnerRemediated")
+    assert told["reason"] == "CannotBeRemediated"
+    assert told["message"] == "quorum survives the removal: without cp-2: 1 of 2 voters healthy, quorum 2: 1 short of quorum"
+
+
+async def test_an_adoption_that_conflicts_is_tried_again_at_once_and_not_reported(empty: World) -> None:
+    empty.add_machine("cp-1")
+    empty.api.change("machines", "cp-1", {"metadata": {"ownerReferences": None}})
+    loop = Loop(empty)
+    empty.api.trouble["patch", "machines"] = Conflict("cp-1 has changed")
+    assert [await loop.turn() for _ in range(2)] == [0.05, 0.1]
+    assert loop.conditions() == {}
+    del empty.api.trouble["patch", "machines"]
+    await loop.turn()
+    owners = empty.api.raw("machines", "cp-1")["metadata"]["ownerReferences"]
+    assert [owner["kind"] for owner in owners if owner.get("controller")] == ["KubeadmControlPlane"]
 
 
 async def test_upkeep_that_fails_is_reported_and_raised(three: World) -> None:
@@ -277,6 +324,14 @@ async def test_it_looks_again_at_members_that_are_nobodys_or_disagree_as_at_ill_
     assert observation.view is not None
     young = tuple(replace(replica, created=three.now) for replica in observation.view.replicas)
     assert looks(replace(observation, view=replace(observation.view, replicas=young))) == [RING_IN_MOTION]
+
+
+async def test_it_comes_back_at_the_moment_at_which_a_schedule_makes_machines_outdated(three: World) -> None:
+    await three.keep_up()
+    schedule = {"after": (three.now + timedelta(seconds=20)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    three.api.change(KCPS, "demo", {"spec": {"rollout": schedule}})
+    await three.keep_up()
+    assert await Loop(three).settled() == 20
 
 
 async def test_an_external_etcd_is_looked_at_rarely_unless_it_is_not_reached(three: World) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.clusterapi import creation, remediation_record
+from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.remediation_record import INTENT, MalformedRecord
 from quorate.clusterapi.types.names import Annotation
@@ -164,7 +165,7 @@ async def live(world: World) -> list[Step]:
         step = decide(observation.view, world.now).step
         if step is None:
             return taken
-        with suppress(ConnectionFailed, ExceptionGroup):
+        with suppress(ConnectionFailed, CreationFailed, ExceptionGroup):
             await world.actor.perform(step, observation)
             taken.append(step)
         others_do_their_part(world)
@@ -214,7 +215,7 @@ async def test_after_a_crash_at_any_write_of_the_replacement_there_is_one_and_no
     step = CreateReplica("", initialize=False)
     observation = await three.look()
     three.api.writes, three.api.fail_at = 0, number
-    with pytest.raises((ConnectionFailed, ExceptionGroup)):
+    with pytest.raises((ConnectionFailed, CreationFailed, ExceptionGroup)):
         await three.actor.perform(step, observation)
     if len(three.api.names("machines")) < 3:
         await three.actor.perform(step, await three.look())

@@ -12,6 +12,7 @@ import pytest
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
 from quorate.clusterapi.types.conditions import LegacyCondition
+from quorate.clusterapi.types.names import LegacyReason
 from quorate.core.checks import TEMPLATE
 from quorate.core.checks import failed as refusal
 from quorate.core.control_plane import Certificates
@@ -101,6 +102,9 @@ def test_machines_created(observe: Build, idle: Decision, noon: datetime) -> Non
     failed = report(observe(replicas=5), creating, error="quota", now=noon)
     assert told(failed, "MachinesCreated") == ("False", "MachineGenerationFailed", "Error")
     assert told(failed, "Ready") == ("False", "MachineGenerationFailed", "Error")
+    for part in (LegacyReason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED, LegacyReason.BOOTSTRAP_TEMPLATE_CLONING_FAILED):
+        cloning = report(observe(replicas=5), creating, error="quota", creation_failed=part, now=noon)
+        assert told(cloning, "MachinesCreated") == ("False", part, "Error")
     refused = Decision("nothing to do", None, (refusal(TEMPLATE, "DevMachineTemplate demo does not exist"),), None)
     without_template = report(observe(replicas=5), refused, now=noon)
     assert told(without_template, "MachinesCreated") == ("False", "InfrastructureTemplateCloningFailed", "Error")

@@ -81,6 +81,12 @@ def test_a_delete_that_fails_is_an_internal_error(observe: Build, machine: Build
     assert answer_to(answer, "cp-1") is None
 
 
+def test_a_refusal_of_the_last_look_is_no_error(observe: Build, machine: BuildMachine, marked: BuildMachine, noon: datetime) -> None:
+    seen = observe(marked(), marked("cp-1"), machine("cp-2"))
+    answer = report(seen, Decision("remediate", Remediate("cp-0", 0), (), None), error="1 short of quorum", refused=True, now=noon)
+    assert answer_to(answer) == ("CannotBeRemediated", "1 short of quorum", "WaitingForRemediation", "Warning")
+
+
 # 7.4: each refusal with its reason.
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.report.conditions import TRUE, Ledger, as_dict, by_type, timestamp, transition
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import ControlPlaneCondition, InitializedReason
+from quorate.clusterapi.types.names import ControlPlaneCondition, InitializedReason, LegacyReason
 from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import Decision
 from quorate.core.health import Health
@@ -41,6 +41,8 @@ class Facts:
     error: str  # what went wrong in this pass; empty: nothing
     now: datetime
     grace: timedelta  # for which conditions outlive the connection they were learned through
+    refused: bool = False  # the error is the answer of the last look before the step, which forbade it
+    creation_failed: LegacyReason | None = None  # the error is of this part of a Machine's creation
 
     @property
     def kcp(self) -> KubeadmControlPlane:

@@ -109,7 +109,8 @@ def _machines_created(facts: Facts, ledger: Ledger) -> Condition | None:
     """False when a Machine could not be made, True once there are enough."""
     type_ = LegacyControlPlaneCondition.MACHINES_CREATED
     if facts.error and isinstance(facts.decision.step, CreateReplica):
-        return ledger.make_legacy(type_, FALSE, LegacyReason.MACHINE_GENERATION_FAILED, Severity.ERROR, facts.error)
+        reason = facts.creation_failed or LegacyReason.MACHINE_GENERATION_FAILED
+        return ledger.make_legacy(type_, FALSE, reason, Severity.ERROR, facts.error)
     template = next((check for check in facts.decision.refusals if check.name == TEMPLATE), None)
     if template:
         return ledger.make_legacy(type_, FALSE, LegacyReason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED, Severity.ERROR, template.evidence)

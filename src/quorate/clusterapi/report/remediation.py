@@ -46,6 +46,8 @@ def answer(facts: Facts, observed: ObservedMachine, conditions: Mapping[str, Con
         )
     step = facts.decision.step
     if facts.error and isinstance(step, Remediate) and step.replica == observed.name:
+        if facts.refused:
+            return Answer(OwnerRemediatedReason.CANNOT_BE_REMEDIATED, facts.error)
         return Answer(OwnerRemediatedReason.INTERNAL_ERROR, facts.error, LegacyReason.REMEDIATION_FAILED, Severity.ERROR)
     return _refusal(facts, observed.name)
 

@@ -22,7 +22,7 @@ from quorate.clusterapi.report.legacy import deprecated
 from quorate.clusterapi.report.machines import MachineConditions, MachineReport, report_machine
 from quorate.clusterapi.report.remediation import last_remediation
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Label, MachineCondition
+from quorate.clusterapi.types.names import Label, LegacyReason, MachineCondition
 from quorate.core.decide import Decision
 from quorate.core.versions import Version, parse_or_none
 
@@ -42,9 +42,19 @@ class Report:
     events: tuple[EventToSend, ...]
 
 
-def report(observation: Observation, decision: Decision, *, error: str = "", now: datetime, grace: timedelta = GRACE) -> Report:
+def report(
+    observation: Observation,
+    decision: Decision,
+    *,
+    error: str = "",
+    refused: bool = False,
+    creation_failed: LegacyReason | None = None,
+    now: datetime,
+    grace: timedelta = GRACE,
+) -> Report:
     """What is to be written after a pass that observed this, decided that, and failed with `error` if that is not empty.
 
+    `refused` says that the error is a refusal of the last look before the step, `creation_failed` of which part of a Machine's creation it is.
     Pure, and stable: reporting what was written from an earlier report changes nothing before `wake_at`. Raises ValueError for a control plane without
     a Cluster, of which nothing can be said. A paused one keeps its status as it is, apart from Paused.
     """
@@ -53,7 +63,7 @@ def report(observation: Observation, decision: Decision, *, error: str = "", now
         raise ValueError(
             f"KubeadmControlPlane {metadata.namespace}/{metadata.name} has no Cluster: there is nothing to report until one owns it"
         )
-    facts = Facts(observation, observation.view, observation.cluster.metadata.name, decision, error, now, grace)
+    facts = Facts(observation, observation.view, observation.cluster.metadata.name, decision, error, now, grace, refused, creation_failed)
     if facts.view.paused:
         return Report(_paused_status(facts), {}, None, ())
     machines = tuple(report_machine(facts, observed) for observed in observation.machines)

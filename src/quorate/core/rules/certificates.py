@@ -31,16 +31,29 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion
 
 
 def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinion:
-    """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched."""
+    """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
+
+    One that cannot be written is tried again later and holds up nothing but the first replica, of whose cluster nobody could make use.
+    """
     kubeconfig = control_plane.kubeconfig
     if kubeconfig.problem:
         return Opinion(checks=(failed(KUBECONFIG, kubeconfig.problem, "Correct or delete the Secret."),))
     if not kubeconfig.exists:
-        return wanting(WriteKubeconfig(rotate=False))
+        return _written(control_plane, now, rotate=False)
     if not kubeconfig.ours or kubeconfig.rotates_at is None:
         return Opinion(checks=(passed(KUBECONFIG, "supplied by the user"),))
     if kubeconfig.rotates_at <= now:
-        return wanting(WriteKubeconfig(rotate=True))
+        return _written(control_plane, now, rotate=True)
     return Opinion(
         checks=(passed(KUBECONFIG, f"its certificate is renewed at {kubeconfig.rotates_at:%Y-%m-%d}"),), wake_at=kubeconfig.rotates_at
     )
+
+
+def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Opinion:
+    kubeconfig = control_plane.kubeconfig
+    if kubeconfig.retry_at is None or kubeconfig.retry_at <= now:
+        return wanting(WriteKubeconfig(rotate))
+    remedy = "Correct what the answer names, such as a permission or the certificate authority; the write is tried again by itself."
+    check = failed(KUBECONFIG, f"it could not be written: {kubeconfig.write_problem}", remedy)
+    bars = frozenset() if control_plane.initialized else GROWS
+    return Opinion(checks=(check,), bars=bars, wake_at=kubeconfig.retry_at)

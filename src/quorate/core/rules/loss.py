@@ -7,7 +7,6 @@ from dataclasses import replace
 from enum import StrEnum
 
 from quorate.core.checks import (
-    QUORUM_SURVIVES_REMOVAL,
     Check,
     Outcome,
     another_serves,
@@ -16,7 +15,6 @@ from quorate.core.checks import (
     passed,
     quorum_survives_removal,
     removal_keeps_quorum,
-    unknown,
 )
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Unknown
@@ -75,7 +73,7 @@ def _quorum(control_plane: ControlPlane, replica: Replica) -> Check:
     candidates = _candidates(control_plane)
     nobodys = {stray.member.id for stray in control_plane.strays}
     if not candidates or not candidates <= nobodys:  # nothing would ever remove it from the ring: see strays.py
-        return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {replica.member.reason}")
+        return quorum_survives_removal(control_plane, replica)
     answers = [removal_keeps_quorum(ring, member) for member in sorted(candidates)]
     return next((answer for answer in answers if not answer.passed), answers[0])
 

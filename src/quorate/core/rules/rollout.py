@@ -27,7 +27,9 @@ NOTHING_TO_LOSE = "the first replica holds nothing yet"
 def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion:
     """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
     if not control_plane.outdated:
-        return Opinion(checks=(passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ())
+        moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
+        up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()
+        return Opinion(checks=up_to_date, wake_at=min(moments, default=None))
     ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
     wanted = passed(REPLACEMENT_WANTED, ways)
     if not control_plane.initialized:
