@@ -38,10 +38,12 @@ async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
 
 
 def labelled(stage: Stage) -> list[Object]:
-    """The objects of a cluster of three, with the label by which upstream's provider of this stage finds them."""
+    """The objects of a cluster of three, with the label by which upstream's provider of this stage finds them, and the Machines too."""
+    labels = {"cluster.x-k8s.io/watch-filter": stage.namespace}
     objects = stage.cluster(3).objects()
     for item in objects:
-        item["metadata"]["labels"] = {"cluster.x-k8s.io/watch-filter": stage.namespace}
+        item["metadata"]["labels"] = labels
+    objects[-1]["spec"]["machineTemplate"]["metadata"] = {"labels": labels}
     return objects
 
 

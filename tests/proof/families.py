@@ -24,7 +24,11 @@ FEWER = ("good", "down", "learner", "none")
 MORE = (*FEW, "unseen")
 ONE_OF = (*(role for role in ROLES if role != "stays"), *NOBODYS)
 
-EARLIER, LATER, SOON = NOW - timedelta(days=1), NOW - timedelta(seconds=30), NOW + timedelta(minutes=1)  # before and after every replica was made; to come
+EARLIER, LATER, SOON = (
+    NOW - timedelta(days=1),
+    NOW - timedelta(seconds=30),
+    NOW + timedelta(minutes=1),
+)  # before and after every replica was made; to come
 
 CIRCUMSTANCES: tuple[Mapping[str, Any], ...] = (
     {"ring": Unknown("dial timeout")},
@@ -99,7 +103,7 @@ def _rows_of_three() -> Iterator[World]:
 
 
 def _around(circumstances: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Iterator[World]:
-    for world in [world for world in _rows_of_three() if world.max_surge]:
+    for world in [world for world in _rows_of_three() if world.max_surge or any(role.startswith("old") for _, role in world.seats)]:
         yield from (replace(world, changes=changes) for changes in circumstances)
         yield from (replace(world, wanted=changes) for changes in wanted)
         if circumstances:
@@ -113,7 +117,9 @@ FAMILIES: Mapping[str, Callable[[], Iterator[World]]] = MappingProxyType(
         **{f"every ring, one {role}": partial(worlds, ALL, 1, (role,)) for role in IN_FLIGHT},
         "every ring of four, one in any role": lambda: _up_to(4, worlds(MORE, 1, tuple(role for role in ONE_OF if role not in IN_FLIGHT))),
         "every ring of four, two things at once": lambda: _up_to(4, worlds(FEW, 2, IN_FLIGHT)),
+        "every ring of three, three things at once": lambda: _up_to(3, worlds(("good", "unstarted", "none"), 3, (*IN_FLIGHT, "ill"))),
         "rings of six, two things at once": lambda: worlds(FEWER, 2, IN_FLIGHT),
+        "every ring of four, two marked by their owner": lambda: _up_to(4, worlds(MORE, 2, ("delete first", "old, delete first"))),
         "the others old, one in any role": lambda: worlds(FEWER, 1, (*ROLES, *NOBODYS), "old"),
         "any circumstance": partial(_around, CIRCUMSTANCES, ()),
         "anything else asked for": partial(_around, (), WANTED),

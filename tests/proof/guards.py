@@ -18,6 +18,7 @@ from unittest import mock
 from quorate.core import decide
 from quorate.core.checks import passed
 from quorate.core.opinion import NOTHING
+from quorate.core.ring import Verdict
 
 Function = Callable[..., Any]
 Instead = Callable[[Function], Function]
@@ -52,6 +53,11 @@ def is_told(**changes: Any) -> Instead:
 def sees_one_replica(predicate: Function) -> Function:
     """The predicate itself, asked about a control plane of its first replica alone."""
     return lambda control_plane, *rest: predicate(replace(control_plane, replicas=control_plane.replicas[:1]), *rest)
+
+
+def chooses_anybody(_choice: Function) -> Function:
+    """Whoever stays, in the order in which they come."""
+    return lambda control_plane: control_plane.staying
 
 
 def believes_the_ring(_predicate: Function) -> Function:
@@ -110,6 +116,7 @@ ACT, REMEDIATION = "tests/clusterapi/hands/test_act.py", "tests/clusterapi/hands
 
 GUARDS: tuple[Guard, ...] = (
     Guard("a removal leaves a quorum", {"core.checks:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("the ring can commit a removal", {"core.ring:Ring.commits": returns(Verdict(1, 1))}, "s1_quorum_outlives_every_removal"),
     Guard("a replica's removal leaves a quorum", {"core.checks:quorum_survives_removal": says_yes}, "s1_quorum_outlives_every_removal"),
     Guard("a failed replica's removal leaves a quorum", {"core.rules.loss:_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
     Guard("who vanishes does not count", {"core.checks:dependable_ring": believes_the_ring}, "s1_quorum_outlives_every_removal"),
@@ -132,6 +139,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard("one remediation at a time", {"core.rules.remediate:_previous_finished": says_yes}, "s5_one_change_at_a_time"),
     Guard("there is room", {"core.rules.preflight:has_room": says_yes}, "s6_no_more_than_desired_and_a_surge"),
+    Guard("who is as desired stays", {"core.rules.placement:candidates": chooses_anybody}, "s8_nobody_goes_without_a_reason"),
     Guard("paused means paused", {"core.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),
     Guard("a replacement carries its record", {"core.rules.remediate:keep_the_records": says_nothing}, "a_replacement_carries_its_record"),
     Guard("another serves", {"core.checks:another_serves": says_yes}, "another_serves"),
@@ -140,12 +148,12 @@ GUARDS: tuple[Guard, ...] = (
     Guard("somebody serves whom a replacement can join", {"core.checks:somebody_serves": says_yes}, "all_others_are_well"),
     Guard("it waits at our hook", {"core.rules.remove:has_arrived": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
     Guard("it will wait at our hook", {"core.rules.preflight:_waits_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
-    Guard("a failed one will wait at our hook", {"core.rules.remediate:_will_wait_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard(
+        "a failed one will wait at our hook", {"core.rules.remediate:_will_wait_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"
+    ),
     Guard("a stray is no newcomer", {"core.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
     Guard("a stray is not of one on its way", {"core.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
-    Guard(
-        "its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"
-    ),
+    Guard("its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
     Guard("nobody else is coming up", {"core.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
     Guard("records can be read", {"core.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
     Guard("retries are left", {"core.rules.remediate:_account": says_no_retry}, "a_remediation_has_its_reason"),
@@ -277,8 +285,8 @@ def answering_functions() -> Iterator[str]:
 
 _HEAD = """# What guards the quorum, and what notices when it is gone
 
-Each predicate is taken out in turn; the exhaustive check, or the test named, must then fail. The invariants are those of `tests/proof/oracle.py`. Where several
-functions stand behind each other they are taken out together. Made by `python -m tests.proof.guards`; `tests/proof/test_mutation.py` holds it fresh and does it.
+Each predicate is taken out in turn; the exhaustive check, or the test named, must then fail (`tests/proof/test_mutation.py`). The invariants are those of
+`tests/proof/safety.py` and `conduct.py`. Where several functions stand behind each other they are taken out together. Made by `python -m tests.proof.guards`.
 
 | guard | predicate | without it falls |
 |---|---|---|

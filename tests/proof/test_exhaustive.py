@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from quorate.core.decide import decide
 from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray
 from tests.proof.families import FAMILIES, Disagreement, judge
-from tests.proof.worlds import NOW, World
+from tests.proof.worlds import NOW
 
 SHOWN = 12  # kinds of disagreement in a message
 
@@ -36,10 +37,7 @@ def test_the_oracle_agrees_with_the_decision_in_every_state(family: str, record_
     assert not disagreements, told(disagreements)
 
 
-@pytest.mark.parametrize("step", [CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate])
-def test_every_kind_of_step_is_decided_somewhere_with_six_seats_too(step: type) -> None:
-    def decided(world: World) -> bool:
-        return len(world.seats) >= 5 and isinstance(decide(world.control_plane(), NOW).step, step)
-
-    worlds = FAMILIES["rings of six, two things at once"]()
-    assert sum(decided(world) for world in worlds) > 100
+def test_every_kind_of_step_is_decided_somewhere_among_five_and_six_seats_too() -> None:
+    worlds = [world for world in FAMILIES["rings of six, two things at once"]() if len(world.seats) >= 5]
+    decided = Counter(type(decide(world.control_plane(), NOW).step) for world in worlds)
+    assert all(decided[step] >= 10 for step in (CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate)), decided

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -26,8 +28,8 @@ def any_world(draw: st.DrawFn) -> World:
     """Any row at all, most seats of it good ones, so that something may be done."""
     seats = draw(st.lists(st.one_of(GOOD_SEATS, GOOD_SEATS, SEATS), max_size=MOST))
     leader = draw(st.one_of(st.none(), st.integers(0, MOST - 1)))
-    changes = draw(st.one_of(st.just({}), st.just({}), st.sampled_from(CIRCUMSTANCES)))
-    wanted = draw(st.one_of(st.just({}), st.just({}), st.sampled_from(WANTED)))
+    changes: Mapping[str, Any] = draw(st.sampled_from([{}] * len(CIRCUMSTANCES) + list(CIRCUMSTANCES)))
+    wanted: Mapping[str, Any] = draw(st.sampled_from([{}] * len(WANTED) + list(WANTED)))
     return World(tuple(seats), draw(st.sampled_from([1, 3, 5])), draw(st.integers(0, 1)), leader, changes, wanted)
 
 
@@ -40,7 +42,7 @@ def answer(plane: ControlPlane) -> Answer:
     return decision.rule, str(decision.step), decision.wake_at, Counter((check.name, check.outcome) for check in decision.checks)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(any_world(), st.randoms(use_true_random=False))
 def test_the_order_in_which_replicas_members_and_strays_are_listed_changes_nothing(world: World, order: random.Random) -> None:
     plane = world.control_plane()
@@ -53,13 +55,13 @@ def test_the_order_in_which_replicas_members_and_strays_are_listed_changes_nothi
     assert answer(replace(plane, ring=ring, replicas=replicas, strays=strays)) == answer(plane)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(any_world(), st.one_of(st.none(), st.integers(0, MOST - 1)))
 def test_who_leads_changes_nothing_in_what_is_decided(world: World, leader: int | None) -> None:
     assert answer(replace(world, leader=leader).control_plane()) == answer(world.control_plane())
 
 
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(any_world(), st.randoms(use_true_random=False))
 def test_the_oracle_agrees_whoever_is_the_oldest_and_whatever_else_is_in_flight(world: World, order: random.Random) -> None:
     seats = tuple(order.sample(world.seats, len(world.seats)))

@@ -35,13 +35,14 @@ class State:
     learner: bool = False
     started: bool = True
     listed: bool = True
+    only_alarmed: bool = False
 
 
 STATES: Mapping[str, State] = MappingProxyType(
     {
         "good": State(Health.GOOD, Health.GOOD),
         "down": State(Health.BAD, Health.BAD),
-        "alarm": State(Health.BAD, Health.GOOD),  # it runs and serves, and etcd accepts no writes from it
+        "alarm": State(Health.BAD, Health.GOOD, only_alarmed=True),  # it serves and votes, and nobody may lean on it
         "unseen": State(Health.UNKNOWN, Health.UNKNOWN),
         "learner": State(Health.GOOD, Health.GOOD, learner=True),
         "ill learner": State(Health.BAD, Health.BAD, learner=True),
@@ -158,7 +159,9 @@ def _desired(replicas: int, max_surge: int) -> Desired:
 @cache
 def _member(number: int, state: str) -> Member:
     kind = STATES[state]
-    return Member(number, f"cp-{number}" if kind.started else "", kind.health, learner=kind.learner, evidence=state)
+    return Member(
+        number, f"cp-{number}" if kind.started else "", kind.health, learner=kind.learner, evidence=state, only_alarmed=kind.only_alarmed
+    )
 
 
 @cache

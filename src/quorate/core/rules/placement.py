@@ -42,12 +42,11 @@ def choose_victim(control_plane: ControlPlane) -> Replica:
 def candidates(control_plane: ControlPlane) -> tuple[Replica, ...]:
     """The victim; then, as all the others must be well, those that are not and so keep it from going: some replica has to go, and they may.
 
-    Not where the owner marked one and nothing is outdated: then nobody else goes for it. Needs at least one replica that stays.
+    Where the owner marked some and nothing is outdated, nobody else goes for them. Needs at least one replica that stays.
     """
-    chosen = choose_victim(control_plane)
-    if chosen.delete_first and not control_plane.outdated:
-        return (chosen,)
-    eligible = control_plane.outdated or control_plane.staying
+    chosen, staying = choose_victim(control_plane), control_plane.staying
+    marked = [replica for replica in staying if replica.delete_first]
+    eligible = [r for r in staying if r.outdated or r.delete_first] if control_plane.outdated else (marked or staying)
     unwell = [r for r in eligible if r is not chosen and not all(check.passed for check in components_healthy(control_plane, (r,)))]
     return (chosen, *sorted(unwell, key=age))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import Check, another_serves, failed, passed, quorum_survives_removal, unknown
+from quorate.core.checks import Check, Outcome, another_serves, failed, passed, quorum_survives_removal, unknown
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Absent, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
@@ -49,14 +49,18 @@ def has_arrived(replica: Replica) -> Check:
 
 
 def safe_to_let_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
-    """Can the others do without this replica, whether or not its Machine has arrived at our hook? All of the checks must pass."""
+    """Can the others do without this replica, whether or not its Machine has arrived at our hook? All of the checks must pass.
+
+    The last holder of data is told that alone; where it is not known who holds it, everything is asked, for one certain refusal lets others act.
+    """
     if not control_plane.initialized:
         return (exempt_before_initialization(control_plane, replica),)
     data = another_holds_the_data(control_plane, replica)
-    if not data.passed:
+    if data.outcome is Outcome.FAIL:
         return (data,)
     serving = () if never_joined(replica) else (another_serves(control_plane, replica),)
-    return (*serving, quorum_survives_removal(control_plane, replica))
+    unknown = () if data.passed else (data,)
+    return (*unknown, *serving, quorum_survives_removal(control_plane, replica))
 
 
 def exempt_before_initialization(control_plane: ControlPlane, replica: Replica) -> Check:
