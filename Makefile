@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
 
-.PHONY: help run test programs manifests rules bench bench-fleet fleet lint format clean
+.PHONY: help run test programs manifests rules guards bench bench-fleet fleet lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -25,6 +25,9 @@ manifests: .venv/ready ## config/ from the types
 
 rules: .venv/ready ## docs/rules.md from the code
 	$(RUN) python -m quorate.core > docs/rules.md
+
+guards: .venv/ready ## docs/guards.md from the mutation test
+	$(RUN) python -m tests.proof.guards > docs/guards.md
 
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 	$(RUN) python tests/bench life

@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ import pytest_asyncio
 from quorate import local
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.errors import AlreadyExists, ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
 from quorate.local import DemoCluster, LocalCluster, ports, processes
 from quorate.local.commands import ManagerPorts
@@ -123,11 +124,16 @@ class Stage:
         self.managers.append(Manager(child, log))
         return self.managers[-1]
 
-    def start_upstream(self) -> Manager:
-        """Upstream's provider for the control planes labelled with this namespace's name, in place of ours; it serves webhooks that nobody is told to ask.
+    async def start_upstream(self) -> Manager:
+        """Upstream's provider, in place of ours; it serves webhooks that nobody is told to ask. The clusters of other tests are paused for it.
 
-        Restricted to one namespace, as ours is, it does not work: it casts its informers to a type that those of one namespace do not have.
+        Restricted to one namespace, as ours is, it does not work (it casts its informers to a type that those of one namespace do not have), nor by a label
+        (its filter drops the event of a new connection, which has none).
         """
+        for cluster in (await self.client.list(KINDS["Cluster"])).items:
+            where = cluster["metadata"]["namespace"]
+            if where != self.namespace:
+                await self.client.merge_patch(KINDS["Cluster"], cluster["metadata"]["name"], {"spec": {"paused": True}}, where)
         served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
         command = (
             PROGRAMS_FOLDER / KCP.program,
@@ -135,7 +141,6 @@ class Stage:
             *served.flags,
             f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}",
             f"--feature-gates={KCP.feature_gates}",
-            f"--watch-filter={self.namespace}",
         )
         log = self.logs / f"manager-{len(self.managers)}.log"
         child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)
@@ -283,6 +288,60 @@ async def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     with _shown(request.config) as say:
         async with local.running(tmp_path_factory.mktemp("local") / "stack", "none", local.Options(say=say)) as cluster:
             yield cluster
+
+
+@dataclass
+class Nursery:
+    """Control planes of three with a MachineHealthCheck, made ahead while tests wait for something else: each takes most of a minute, spent in waiting."""
+
+    stack: LocalCluster
+    logs: Path
+    ready: asyncio.Queue[Stage] = field(default_factory=lambda: asyncio.Queue(maxsize=2))
+
+    async def run(self, wanted: int) -> None:
+        """Make so many, never more than three ahead of whoever takes them. They are handed over at rest and without a manager."""
+        for number in range(1, wanted + 1):
+            made = await Stage(self.stack, f"three-{number}", self.logs).open()
+            manager = made.start_manager()
+            demo = made.cluster(3)
+            for item in (*demo.objects(), demo.health_check()):
+                await made.until(f"{item['kind']} is created", partial(_created, made, item))
+            await made.until_ready(3, timeout=240)
+            manager.stop()
+            await self.ready.put(made)
+
+
+async def _created(stage: Stage, item: Object) -> bool:
+    """Create an object; the API server may restart meanwhile, for another test."""
+    with suppress(AlreadyExists):
+        await stage.create(item)
+    return True
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def nursery(stack: LocalCluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursery]:
+    """As many control planes as the tests of this run take."""
+    made = Nursery(stack, tmp_path_factory.mktemp("nursery"))
+    wanted = sum("three" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    task = asyncio.get_running_loop().create_task(
+        made.run(wanted)
+    )  # ended below; a fixture may not keep a task group open across its yield
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def three(nursery: Nursery, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A control plane of three that is at rest, in a namespace of its own, with a MachineHealthCheck and without a manager."""
+    async with asyncio.timeout(300):
+        made = await nursery.ready.get()
+    made.logs, made.managers = tmp_path, []
+    try:
+        yield made
+    finally:
+        for manager in made.managers:
+            manager.kill()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

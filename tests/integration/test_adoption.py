@@ -14,12 +14,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
 
-async def test_stand_alone_machines_are_adopted(stage: Stage) -> None:
-    manager = stage.start_manager()
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
-    before = await stage.names("Machine")
-    manager.kill()
+async def test_stand_alone_machines_are_adopted(three: Stage) -> None:
+    stage, before = three, await three.names("Machine")
     for name in before:
         await disown(stage, name)
     again: Manager = stage.start_manager()

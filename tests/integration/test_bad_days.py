@@ -19,7 +19,7 @@ from tests.integration.changes import by_age, errors_in, fail_machine, nothing_o
 from tests.integration.conftest import KINDS
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Manager, Object, Stage
+    from tests.integration.conftest import Object, Stage
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
@@ -29,11 +29,8 @@ ETCD = "etcd.inmemory.infrastructure.cluster.x-k8s.io"
 CUT = 120.0  # seconds
 
 
-async def test_killed_at_random_moments_of_a_rollout(stage: Stage) -> None:
-    manager = stage.start_manager()
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
-    manager.kill()
+async def test_killed_at_random_moments_of_a_rollout(three: Stage) -> None:
+    stage = three
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
     seen = await killed_again_and_again(stage)
     stage.start_manager()
@@ -42,12 +39,8 @@ async def test_killed_at_random_moments_of_a_rollout(stage: Stage) -> None:
     await nothing_orphaned(stage)
 
 
-async def test_killed_at_random_moments_of_a_remediation(stage: Stage) -> None:
-    demo = stage.cluster(3)
-    manager = stage.start_manager()
-    await stage.create(*demo.objects(), demo.health_check())
-    await stage.until_ready(3, timeout=120)
-    manager.kill()
+async def test_killed_at_random_moments_of_a_remediation(three: Stage) -> None:
+    stage = three
     failed = by_age(await stage.machines())[0]
     await fail_machine(stage, failed)
     seen = await killed_again_and_again(stage)
@@ -65,14 +58,17 @@ async def killed_again_and_again(stage: Stage) -> set[str]:
         await asyncio.sleep(random.uniform(0.8, 4.0))  # it takes about 0.8 s to start
         manager.kill()
         seen |= await stage.names("Machine")
-        holding = [machine for machine in await stage.machines() if Hook.PRE_TERMINATE in machine["metadata"]["annotations"]]
-        assert 2 <= len(holding) <= 4, "never more than one beyond or below the three"
+        assert 2 <= len(await holding(stage)) <= 4, "never more than one beyond or below the three"
     return seen
 
 
-async def test_api_server_restarts_in_a_rollout(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def holding(stage: Stage) -> set[str]:
+    """Machines that carry our hook."""
+    return {m["metadata"]["name"] for m in await stage.machines() if Hook.PRE_TERMINATE in m["metadata"]["annotations"]}
+
+
+async def test_api_server_restarts_in_a_rollout(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
 
@@ -86,9 +82,8 @@ async def test_api_server_restarts_in_a_rollout(stage: Stage, manager: Manager) 
     assert manager.running
 
 
-async def test_workload_api_cut_for_two_minutes_in_a_scale_down(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_workload_api_cut_for_two_minutes_in_a_scale_down(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     await stage.scale(1)
 
     async def leaving() -> bool:
@@ -97,11 +92,11 @@ async def test_workload_api_cut_for_two_minutes_in_a_scale_down(stage: Stage, ma
     await stage.until("the first of two is leaving", leaving)
     await stage.stack.listener(stage.namespace, stage.namespace, "stop")
     try:
-        await stage.until_condition("ControlPlaneComponentsHealthy", "Unknown", timeout=CUT + 300)
-        held = {m["metadata"]["name"] for m in await stage.machines() if Hook.PRE_TERMINATE in m["metadata"]["annotations"]}
+        await stage.until_condition("ScalingDown", "True", "blocked")
+        held = await holding(stage)
 
         async def still_held() -> bool:
-            return held == {m["metadata"]["name"] for m in await stage.machines() if Hook.PRE_TERMINATE in m["metadata"]["annotations"]}
+            return await holding(stage) == held
 
         await stage.stays("nobody is let go unseen", still_held, seconds=CUT)
     finally:
@@ -111,10 +106,8 @@ async def test_workload_api_cut_for_two_minutes_in_a_scale_down(stage: Stage, ma
     assert manager.running
 
 
-async def test_an_etcd_member_is_taken_away_behind_our_back(stage: Stage, manager: Manager) -> None:
-    demo = stage.cluster(3)
-    await stage.create(*demo.objects(), demo.health_check())
-    await stage.until_ready(3, timeout=120)
+async def test_an_etcd_member_is_taken_away_behind_our_back(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     name = by_age(await stage.machines())[-1]
     async with workload(stage) as client:
         await client.merge_patch(PODS, f"etcd-{name}", {"metadata": {"annotations": {f"{ETCD}/member-removed": ""}}}, "kube-system")
@@ -125,10 +118,9 @@ async def test_an_etcd_member_is_taken_away_behind_our_back(stage: Stage, manage
     assert manager.running
 
 
-async def test_a_node_that_never_appears_is_named_and_does_no_harm(stage: Stage, manager: Manager) -> None:
-    *others, template, kcp = stage.cluster(3).objects()
-    await stage.create(*others, template, kcp)
-    await stage.until_ready(3, timeout=120)
+async def test_a_node_that_never_appears_is_named_and_does_no_harm(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
+    *_, template, kcp = stage.cluster(3).objects()
     slow = {"provisioning": {"startupDuration": "24h", "startupJitter": "0"}}
     in_memory = template["spec"]["template"]["spec"]["backend"]["inMemory"]
     body = {**template, "metadata": {"name": "slow", "namespace": stage.namespace}}
@@ -156,9 +148,8 @@ def reference(kcp: Object) -> Object:
     return found
 
 
-async def test_a_kubeadm_config_edited_by_hand_rolls_that_machine_only(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_a_kubeadm_config_edited_by_hand_rolls_that_machine_only(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     name = by_age(await stage.machines())[1]
     edit = {"spec": {"preKubeadmCommands": ["echo edited"]}}
@@ -169,9 +160,8 @@ async def test_a_kubeadm_config_edited_by_hand_rolls_that_machine_only(stage: St
     assert manager.running
 
 
-async def test_a_version_two_minors_away_is_refused_with_the_reason(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_a_version_two_minors_away_is_refused_with_the_reason(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.36.1"}})
     await stage.until_condition("Stalled", "True", "v1.36.1")
@@ -188,10 +178,8 @@ async def test_a_version_two_minors_away_is_refused_with_the_reason(stage: Stage
     assert not errors_in(manager.log)
 
 
-async def test_a_node_deleted_by_hand_is_told_and_its_machine_can_be_replaced(stage: Stage, manager: Manager) -> None:
-    demo = stage.cluster(3)
-    await stage.create(*demo.objects(), demo.health_check())
-    await stage.until_ready(3, timeout=120)
+async def test_a_node_deleted_by_hand_is_told_and_its_machine_can_be_replaced(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     name = by_age(await stage.machines())[0]
     async with workload(stage) as client:
         await client.delete(NODES, name)

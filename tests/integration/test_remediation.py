@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
 
-async def test_failed_machines_are_replaced(stage: Stage, manager: Manager) -> None:
-    demo = stage.cluster(3)
-    await stage.create(*demo.objects(), demo.health_check())
-    await stage.until_ready(3, timeout=120)
+async def test_failed_machines_are_replaced(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     first = by_age(await stage.machines())[0]
     await fail_machine(stage, first)
     await until_replaced(stage, {first}, 3)
@@ -73,10 +71,9 @@ async def test_the_only_machine_is_not_remediated_and_says_why(stage: Stage, man
     assert manager.running
 
 
-async def test_machines_deleted_by_users(stage: Stage, manager: Manager) -> None:
+async def test_machines_deleted_by_users(three: Stage) -> None:
     """One, then two at once, then all three: each time as many are there again in the end, and etcd never lost its quorum."""
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+    stage, manager = three, three.start_manager()
     for number in (1, 2, 3):
         chosen = by_age(await stage.machines())[:number]
         for name in chosen:
@@ -87,10 +84,8 @@ async def test_machines_deleted_by_users(stage: Stage, manager: Manager) -> None
     assert manager.running
 
 
-async def test_a_malformed_record_of_a_remediation_is_named(stage: Stage, manager: Manager) -> None:
-    demo = stage.cluster(3)
-    await stage.create(*demo.objects(), demo.health_check())
-    await stage.until_ready(3, timeout=120)
+async def test_a_malformed_record_of_a_remediation_is_named(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     await stage.patch("KubeadmControlPlane", {"metadata": {"annotations": {Annotation.REMEDIATION_IN_PROGRESS: "{not json"}}})
     name = by_age(await stage.machines())[0]
     await fail_machine(stage, name)

@@ -34,9 +34,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")
 NEVER = {"provisioning": {"startupDuration": "24h", "startupJitter": "0"}}
 
 
-async def test_upgrade_goes_as_planned(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_upgrade_goes_as_planned(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     assert (await plan(stage))["steps"] == []
     for edit, spec in (
         ("version=v1.35.4", {"version": "v1.35.4"}),
@@ -76,9 +75,8 @@ async def kubeadm_version(stage: Stage) -> str:
     return line.partition(":")[2].strip().strip('"')
 
 
-async def test_configuration_and_template_and_rollout_after(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_configuration_and_template_and_rollout_after(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     arguments = {"clusterConfiguration": {"apiServer": {"extraArgs": [{"name": "v", "value": "3"}]}}}
     template = {"spec": {"infrastructureRef": await another_template(stage)}}
     changes: tuple[Callable[[], Object], ...] = (
@@ -110,10 +108,9 @@ async def another_template(stage: Stage, name: str = "another", **phases: Any) -
     return {"apiGroup": kind.group, "kind": kind.kind, "name": name}
 
 
-async def test_a_wrong_spec_is_corrected_on_the_way(stage: Stage, manager: Manager) -> None:
+async def test_a_wrong_spec_is_corrected_on_the_way(three: Stage) -> None:
     """A template whose machines never come up, then one whose do: the machine that never came up goes first, and nobody's quorum is at stake."""
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+    stage, manager = three, three.start_manager()
     good = await stage.names("Machine")
     broken = await another_template(stage, "broken", vm=NEVER)
     await stage.patch("KubeadmControlPlane", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": broken}}}})
@@ -137,9 +134,8 @@ async def still_there(stage: Stage, names: set[str]) -> bool:
     return names <= {meta["name"] for meta in metas if "deletionTimestamp" not in meta}
 
 
-async def test_a_pause_in_the_middle_of_a_rollout(stage: Stage, manager: Manager) -> None:
-    await stage.create(*stage.cluster(3).objects())
-    await stage.until_ready(3, timeout=120)
+async def test_a_pause_in_the_middle_of_a_rollout(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
 

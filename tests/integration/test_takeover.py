@@ -18,8 +18,8 @@ LONG_ENOUGH = 20.0  # seconds; upstream looks again after 15 or 20
 
 
 async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
-    upstream = stage.start_upstream()
-    await stage.create(*labelled(stage))
+    upstream = await stage.start_upstream()
+    await stage.create(*stage.cluster(3).objects())
     await stage.until_ready(3, timeout=240)
     upstream.stop()
     before = await specs(stage)
@@ -30,21 +30,11 @@ async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
     await stage.until_ready(5, timeout=180)
     assert ours.stop() == 0
     before = await specs(stage)
-    stage.start_upstream()
+    await stage.start_upstream()
     await stage.stays("upstream changes no spec of quorate's", lambda: unchanged(stage, before), seconds=LONG_ENOUGH)
     await stage.scale(3)
     await stage.until_ready(3, timeout=180)
     await nothing_orphaned(stage)
-
-
-def labelled(stage: Stage) -> list[Object]:
-    """The objects of a cluster of three, with the label by which upstream's provider of this stage finds them, and the Machines too."""
-    labels = {"cluster.x-k8s.io/watch-filter": stage.namespace}
-    objects = stage.cluster(3).objects()
-    for item in objects:
-        item["metadata"]["labels"] = labels
-    objects[-1]["spec"]["machineTemplate"]["metadata"] = {"labels": labels}
-    return objects
 
 
 async def specs(stage: Stage) -> dict[str, Object]:
@@ -58,8 +48,8 @@ async def unchanged(stage: Stage, before: dict[str, Object]) -> bool:
 
 
 async def test_taken_over_and_handed_back_in_the_middle_of_a_rollout(stage: Stage) -> None:
-    upstream = stage.start_upstream()
-    await stage.create(*labelled(stage))
+    upstream = await stage.start_upstream()
+    await stage.create(*stage.cluster(3).objects())
     await stage.until_ready(3, timeout=240)
     seen = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
@@ -68,7 +58,7 @@ async def test_taken_over_and_handed_back_in_the_middle_of_a_rollout(stage: Stag
     ours = stage.start_manager()
     seen |= await made(stage, 2, "v1.35.4")
     ours.kill()
-    stage.start_upstream()
+    await stage.start_upstream()
     await until_version(stage, "v1.35.4", 3, timeout=300)
     seen |= await stage.names("Machine")
     assert len(seen) == 6, f"three were replaced by three: {sorted(seen)}"

@@ -257,6 +257,30 @@ async def test_only_a_learner_to_ask_is_unknown() -> None:
     assert await ring.read() == Unknown("cp-d: is a learner, which may not list members")
 
 
+async def test_one_of_three_that_answers_and_knows_no_leader_says_what_has_to_be_done() -> None:
+    ring = healthy(leader=0)
+    for node in ("cp-b", "cp-c"):
+        ring.members[node].statuses = [Unreachable(node, "no route to host")]
+    answer = await ring.read()
+    assert isinstance(answer, Unknown)
+    assert answer.remedy.startswith("etcd has lost its quorum: bring back the hosts that do not answer")
+
+
+async def test_an_election_is_over_by_itself_and_needs_nobody() -> None:
+    answer = await healthy(leader=0).read()
+    assert isinstance(answer, Unknown)
+    assert not answer.remedy
+
+
+async def test_where_nobody_answers_it_may_be_the_way_that_is_cut() -> None:
+    ring = healthy()
+    for node in NODES:
+        ring.members[node].statuses = [Unreachable(node, "no route to host")]
+    answer = await ring.read()
+    assert isinstance(answer, Unknown)
+    assert not answer.remedy
+
+
 async def test_a_leader_outside_the_ring_makes_it_unknown() -> None:
     answer = await healthy(leader=0xF).read()
     assert isinstance(answer, Unknown)

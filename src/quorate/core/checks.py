@@ -67,7 +67,10 @@ VERSION_NEAR = "the version is at most one minor away from every one that runs"
 VERSION_NOT_BELOW = "the version is not below every one that runs"
 
 EXTERNAL = "etcd is external: its members are not ours to count"
-_RESTORE = "Restore the failed members (or restore etcd from a snapshot if the majority is lost), then this resolves by itself."
+_RESTORE = (
+    "Bring the failed members back. If they are gone for good, remove them with `etcdctl member remove` as long as a majority answers; "
+    "where it does not, restore etcd from a snapshot. Then this resolves by itself."
+)
 
 
 def quorum_survives_removal(control_plane: ControlPlane, replica: Replica) -> Check:

@@ -25,6 +25,10 @@ STATUS_PATIENCE = 5.0
 LISTING_PATIENCE = 10.0
 """Seconds for the list of members, and for the alarms; etcd itself gives up finding a majority after 7."""
 
+_QUORUM_LOST = (
+    "etcd has lost its quorum: bring back the hosts that do not answer; if their data is lost for good, restore etcd from a snapshot."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RingReading:
@@ -96,7 +100,13 @@ async def _asked_once(lend: Lend, nodes: Sequence[str], now: Callable[[], dateti
         if not isinstance(alarms, str):
             return _reading(witnesses, agreeing, node, alarms, read_at)
         failures.append(f"{node}: {alarms}")
-    return Unknown("; ".join(failures))
+    return Unknown("; ".join(failures), _QUORUM_LOST if _has_no_quorum(witnesses) else "")
+
+
+def _has_no_quorum(witnesses: Mapping[str, _Witness]) -> bool:
+    """Whether one that answers knows no leader, and no majority answers at all: this is more than an election, which is over in a second or two."""
+    answering = [witness.status for witness in witnesses.values() if isinstance(witness.status, etcd.Status)]
+    return any(status.leader == 0 for status in answering) and 2 * len(answering) <= len(witnesses)
 
 
 async def _ask(lend: Lend, node: str) -> _Witness:
