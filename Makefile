@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
 
-.PHONY: help run test programs manifests rules guards bench bench-fleet fleet lint format clean
+.PHONY: help run test programs manifests rules guards bench bench-fleet simulate fleet lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -32,8 +32,14 @@ guards: .venv/ready ## docs/guards.md from the mutation test
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 	$(RUN) python tests/bench life
 
-bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
+bench-simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
+	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
+
+fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
+
+simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
+	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about half an hour)
 	$(RUN) pytest -m fleet tests/bench

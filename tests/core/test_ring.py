@@ -124,7 +124,7 @@ def test_a_verdict_carries_its_numbers() -> None:
 def test_a_refused_removal_says_what_would_be_left_and_what_to_do() -> None:
     check = checks.removal_keeps_quorum(ring("ggb"), 1)
     assert check.evidence == "without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"
-    assert check.remedy.startswith("Restore the failed members")
+    assert check.remedy.startswith("Bring the failed members back")
     assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: 1 of 3 voters take part")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.changes import nothing_orphaned, until_version
+from tests.integration.changes import nothing_orphaned, steps_taken, until_version
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Object, Stage
@@ -24,7 +24,11 @@ async def test_taken_over_at_rest_and_handed_back(stage: Stage) -> None:
     upstream.stop()
     before = await specs(stage)
     ours = stage.start_manager()
-    await stage.until_condition("Stalled", "False")
+
+    async def looked() -> bool:
+        return bool(steps_taken(ours))
+
+    await stage.until("quorate has looked: it sees to the add-ons once", looked)
     await stage.stays("quorate changes no spec of upstream's", lambda: unchanged(stage, before), seconds=LONG_ENOUGH)
     await stage.scale(5)
     await stage.until_ready(5, timeout=180)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import click
 
+from quorate.simulation.faults import FAULTS
 from quorate.simulation.life import Outcome, live
 
 _YEAR = 365.25 * 24 * 3600
@@ -27,7 +28,7 @@ def command(seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
     current = seed
     while current == seed or (seconds is not None and time.monotonic() - started < seconds):
         before = time.process_time()
-        outcome = live(current, faults=not calm, echo=click.echo if trace else None)
+        outcome = live(current, faults=() if calm else FAULTS, echo=click.echo if trace else None)
         total.add(outcome, time.process_time() - before)
         _tell(outcome, calm=calm, alone=seconds is None)
         current += 1

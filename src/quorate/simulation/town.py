@@ -1,0 +1,151 @@
+"""A whole simulated installation: one management cluster with its controllers, one workload cluster with its machines, and the provider's processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from quorate.simulation import cluster_objects
+from quorate.simulation.apiserver import Change
+from quorate.simulation.bootstrap import Bootstrap
+from quorate.simulation.cluster_objects import ENDPOINT, NAME, USER, Wanted, furnish
+from quorate.simulation.collector import Collector
+from quorate.simulation.core import Core
+from quorate.simulation.healthcheck import HealthCheck
+from quorate.simulation.infrastructure import Infrastructure
+from quorate.simulation.journal import Removal
+from quorate.simulation.kubelet import Kubelets
+from quorate.simulation.objects import (
+    CLUSTERS,
+    CONFIGS,
+    CONTROL_PLANES,
+    EVENTS,
+    INFRASTRUCTURE,
+    LEASES,
+    MACHINES,
+    TEMPLATES,
+    Json,
+    Key,
+    Stored,
+)
+from quorate.simulation.process import Process
+from quorate.simulation.workload_cluster import ExternalEtcd, WorkloadCluster
+from quorate.simulation.world import NAMESPACE, World
+
+_UNTRACED = frozenset({EVENTS, LEASES})
+
+
+class Town:
+    """Everything that lives in a world. `start` brings up a process of the provider; all ends with `close`."""
+
+    def __init__(self, world: World, wanted: Wanted, tasks: asyncio.TaskGroup) -> None:
+        self.world, self._tasks = world, tasks
+        self.cluster = WorkloadCluster(world, NAME, ENDPOINT, ExternalEtcd() if wanted.external_etcd else None)
+        self.kubelets = Kubelets(world, self.cluster)
+        self.infrastructure = Infrastructure(world, self.cluster, self.kubelets)
+        self.bootstrap = Bootstrap(world, self.cluster)
+        self.core = Core(world, self.cluster)
+        self.collector = Collector(world)
+        self.health_check = HealthCheck(world, self.cluster)
+        self.processes: list[Process] = []
+        self.on_removal: list[Callable[[Removal], None]] = []
+        self.on_start: list[Callable[[Process], None]] = []
+        self.closed = False
+        self._started = 0
+        world.management.subscribe(self._trace)
+        world.management.subscribe(self._wake)
+        furnish(world.management, wanted)
+
+    def start(self) -> Process:
+        """Start one more process of the provider."""
+        self._started += 1
+        process = Process(self.world, f"quorate-{self._started}", self.cluster, on_removal=self._removal)
+        self.processes.append(process)
+        for callback in self.on_start:
+            callback(process)
+        process.start(self._tasks)
+        return process
+
+    def close(self) -> None:
+        """End every process."""
+        self.closed = True
+        for process in self.processes:
+            process.stop()
+
+    # What a user sees and does.
+
+    @property
+    def control_plane(self) -> Stored | None:
+        """The KubeadmControlPlane."""
+        return self.world.management.find(CONTROL_PLANES, NAMESPACE, NAME)
+
+    @property
+    def cluster_object(self) -> Stored | None:
+        """The Cluster."""
+        return self.world.management.find(CLUSTERS, NAMESPACE, NAME)
+
+    @property
+    def ever_voted(self) -> set[str]:
+        """Hosts whose member has voted at some time."""
+        return self.cluster.ever_voted
+
+    @property
+    def machines(self) -> list[Stored]:
+        """All Machines."""
+        return self.world.management.objects(MACHINES, NAMESPACE)
+
+    def edit(self, patch: Json) -> None:
+        """The user changes the KubeadmControlPlane's specification."""
+        self.world.management.merge_patch(CONTROL_PLANES, NAMESPACE, NAME, {"spec": patch}, who=USER)
+
+    def edit_cluster(self, patch: Json) -> None:
+        """The user changes the Cluster's specification."""
+        self.world.management.merge_patch(CLUSTERS, NAMESPACE, NAME, {"spec": patch}, who=USER)
+
+    def delete_cluster(self) -> None:
+        """The user deletes the Cluster."""
+        self.world.management.delete(CLUSTERS, NAMESPACE, NAME, who=USER)
+
+    def delete_machine(self, name: str) -> None:
+        """The user deletes a Machine."""
+        self.world.management.delete(MACHINES, NAMESPACE, name, who=USER)
+
+    def add_template(self, name: str) -> None:
+        """The user adds an infrastructure template."""
+        self.world.management.create(TEMPLATES, cluster_objects.template(name), who=USER)
+
+    def _removal(self, removal: Removal) -> None:
+        self.world.trace.add(removal.process, f"removes member {removal.member:x}")
+        for callback in self.on_removal:
+            callback(removal)
+
+    def _trace(self, change: Change) -> None:
+        if change.kind not in _UNTRACED:
+            verb = "creates" if change.before is None else "removes" if change.after is None else "writes"
+            self.world.trace.add(change.who, f"{verb} {change.kind.kind} {change.object.name} ({change.version})")
+
+    def _wake(self, change: Change) -> None:
+        """Have the controllers of the management cluster look at what a change concerns."""
+        kind, stored = change.kind, change.object
+        if kind in (CLUSTERS, CONTROL_PLANES):
+            self.core.clusters.poke((NAMESPACE, NAME))
+            if kind is CLUSTERS:
+                for config in self.world.management.objects(CONFIGS, NAMESPACE):
+                    self.bootstrap.worker.poke(config.key)
+        elif kind is MACHINES:
+            self.core.machines.poke(stored.key)
+            for key in _companions(stored):
+                self.bootstrap.worker.poke(key)
+                self.infrastructure.worker.poke(key)
+        elif kind in (CONFIGS, INFRASTRUCTURE):
+            worker = self.bootstrap.worker if kind is CONFIGS else self.infrastructure.worker
+            worker.poke(stored.key)
+            for owner in stored.metadata.get("ownerReferences") or ():
+                if owner["kind"] == "Machine":
+                    self.core.machines.poke((stored.key[0], owner["name"]))
+            self.core.machines.poke(stored.key)
+
+
+def _companions(machine: Stored) -> list[Key]:
+    references = ((machine.spec.get("bootstrap") or {}).get("configRef"), machine.spec.get("infrastructureRef"))
+    return [(machine.key[0], reference["name"]) for reference in references if reference]
