@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.types.names import Annotation
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import connect
 from quorate.kubernetes.resource import CONFIG_MAPS
 from tests.integration.changes import (
+    annotate,
     by_age,
     comparable,
     log_size,
@@ -143,11 +145,13 @@ async def test_a_pause_in_the_middle_of_a_rollout(three: Stage) -> None:
         return bool(await stage.names("Machine") - before)
 
     await stage.until("the rollout has begun", begun)
-    await stage.patch("Cluster", {"spec": {"paused": True}})
+    await annotate(
+        stage, "KubeadmControlPlane", stage.namespace, **{Annotation.PAUSED: ""}
+    )  # a paused Cluster wakes core's own Machines minutes later
     await stage.until_condition("Paused", "True")
     begin = log_size(manager)
     await stage.stays("nothing is done while paused", lambda: no_steps_since(manager, begin), seconds=5)
-    await stage.patch("Cluster", {"spec": {"paused": False}})
+    await annotate(stage, "KubeadmControlPlane", stage.namespace, **{Annotation.PAUSED: None})
     await until_version(stage, "v1.35.4", 3)
     await nothing_orphaned(stage)
 

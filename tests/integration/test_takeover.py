@@ -56,7 +56,11 @@ async def test_taken_over_and_handed_back_in_the_middle_of_a_rollout(stage: Stag
     await stage.create(*stage.cluster(3).objects())
     await stage.until_ready(3, timeout=240)
     seen = await stage.names("Machine")
-    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
+    strategy = {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1},
+    }  # which upstream's webhook writes, and without which upstream does nothing
+    await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4", "rollout": {"strategy": strategy}}})
     seen |= await made(stage, 1, "v1.35.4")
     upstream.kill()
     ours = stage.start_manager()
