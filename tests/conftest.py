@@ -1,22 +1,34 @@
-"""What every test run tells at its end: how many states the exhaustive checks went through, wherever their tests ran."""
+"""What every test run tells at its end: how many states the exhaustive checks went through, and what was simulated, wherever their tests ran."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 STATES = "states"
 """The property in which a test records how many states it judged; it travels with the report from a worker process too."""
+LIVES = "lives"
+"""The property in which a test records each life that it simulated: for how many seconds, with how many faults, and with how many violations."""
+
+_YEAR = 365 * 86400.0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line, where any test counted states."""
-    counts = [
-        value
-        for outcome in ("passed", "failed")
-        for report in terminalreporter.getreports(outcome)
-        if report.when == "call"
-        for name, value in report.user_properties
-        if name == STATES and isinstance(value, int)
-    ]
+    """One line each, where any test counted states, or simulated lives."""
+    counts = [value for value in _recorded(terminalreporter, STATES) if isinstance(value, int)]
     if counts:
         terminalreporter.write_line(f"exhaustive check: {sum(counts):,} states judged in {len(counts)} families")
+    lives = [value for value in _recorded(terminalreporter, LIVES) if isinstance(value, list)]
+    if lives:
+        seconds, faults, violations = (sum(column) for column in zip(*lives, strict=True))
+        terminalreporter.write_line(
+            f"simulation: {len(lives)} lives, {seconds / _YEAR:.4f} cluster-years, {faults:,} faults, {violations} violations"
+        )
+
+
+def _recorded(terminalreporter: pytest.TerminalReporter, wanted: str) -> Iterator[object]:
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            if report.when == "call":
+                yield from (value for name, value in report.user_properties if name == wanted)

@@ -283,6 +283,13 @@ def majority(plane: ControlPlane, *, without: int | None = None, plus_failed: in
     return 2 * sum(votes) > len(votes) + plus_failed
 
 
+def commits(plane: ControlPlane) -> bool:
+    """Fewer than half of the voters are known to be silent: the list, which a majority confirmed, proves that the others commit."""
+    assert isinstance(plane.ring, Ring)
+    silent = [m.health is Health.BAD or m.name == "" or m.id in lost(plane) for m in plane.ring.members if not m.learner]
+    return 2 * sum(silent) < len(silent)
+
+
 def held(plane: ControlPlane) -> list[Replica]:
     """Replicas that have not been let go."""
     return [r for r in plane.replicas if r.deleting_since is None or r.holds_hook]
@@ -297,7 +304,7 @@ def judge_removal(plane: ControlPlane, step: RemoveMember) -> None:
     judge_hook(replica)
     assert any(r.name != replica.name for r in held(plane))
     if any(m.id == step.member for m in plane.ring.members):
-        assert majority(plane)
+        assert commits(plane)
         assert majority(plane, without=step.member)
 
 
@@ -355,7 +362,7 @@ def judge_deletion(plane: ControlPlane, step: DeleteReplica) -> None:
         assert isinstance(plane.ring, Ring)
         assert not isinstance(replica.member, Unknown)
         in_ring = any(m.id == replica.member for m in plane.ring.members)
-        assert not in_ring or (isinstance(replica.member, int) and majority(plane) and majority(plane, without=replica.member))
+        assert not in_ring or (isinstance(replica.member, int) and commits(plane) and majority(plane, without=replica.member))
 
 
 def judge_choice(plane: ControlPlane, replica: Replica, staying: int) -> None:

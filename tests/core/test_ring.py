@@ -35,6 +35,9 @@ REMOVALS = {
     "of two, the one that goes with an alarm: it votes for its own removal": ("ag", True),
     "of two, the other with an alarm": ("ga", False),
     "of two, both with an alarm": ("aa", False),
+    "of two, the one that goes unknown: without its vote there were no list": ("ug", True),
+    "of two, the other unknown: nobody leans on it": ("gu", False),
+    "of two, both unknown": ("uu", False),
     "of three good": ("ggg", True),
     "of three, another bad": ("ggb", False),
     "of three, another unknown": ("ggu", False),
@@ -46,6 +49,10 @@ REMOVALS = {
     "of four, two others bad": ("ggbb", False),
     "of four, itself and one other bad: etcd cannot commit it": ("bbgg", False),
     "of four, itself with an alarm and one other bad": ("abgg", True),
+    "of four, itself unknown and one other bad": ("ubgg", True),
+    "of four, itself bad and one other unknown": ("bugg", True),
+    "of four, itself never started and one other unknown": ("-ugg", True),
+    "of four, two bad and the one that goes good": ("gbbu", False),
     "of four, itself bad and one other with an alarm": ("bagg", True),
     "of five, one other bad": ("ggggb", True),
     "of five, two others bad": ("gggbb", False),
@@ -125,7 +132,7 @@ def test_a_refused_removal_says_what_would_be_left_and_what_to_do() -> None:
     check = checks.removal_keeps_quorum(ring("ggb"), 1)
     assert check.evidence == "without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"
     assert check.remedy.startswith("Bring the failed members back")
-    assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: 1 of 3 voters take part")
+    assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: at most 1 of 3 voters")
 
 
 def test_a_member_that_is_gone_already_needs_no_quorum() -> None:
@@ -159,6 +166,12 @@ def test_a_member_with_an_alarm_commits_changes_and_counts_for_no_margin() -> No
     assert ring("Ag").commits == Verdict(voters=1, good=1)
 
 
+def test_a_member_that_nobody_could_ask_may_take_part_in_changes_and_counts_for_no_margin() -> None:
+    assert ring("gu").commits == Verdict(voters=2, good=2)
+    assert ring("gu").now == Verdict(voters=2, good=1)
+    assert ring("gu").losing({2}).commits == Verdict(voters=2, good=1)
+
+
 LETTERS = st.text(alphabet="gbuaGBUA-", max_size=8)
 
 
@@ -177,7 +190,7 @@ def test_the_verdict_is_that_more_than_half_of_the_voters_answer(letters: str) -
 def test_a_removal_is_allowed_exactly_where_majority_holds_before_and_after(letters: str, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(letters) - 1))
     left = letters[:index] + letters[index + 1 :]
-    assert checks.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters, of="ga") and majority(left))
+    assert checks.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters, of="gau") and majority(left))
 
 
 @given(LETTERS.filter(bool))

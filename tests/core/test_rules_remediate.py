@@ -413,6 +413,17 @@ def test_upstreams_table_of_members_that_are_bad_or_missing(build: Build, letter
     assert step == (Remediate("cp-1", 0) if permitted else None)
 
 
+@pytest.mark.parametrize(
+    ("ring", "permitted"), [("ug", True), ("ubgg", True), ("bugg", True), ("ugb", False), ("gu", False), ("uggb", True)]
+)
+def test_a_voter_that_nobody_could_ask_confirmed_the_list_and_holds_nothing_up(build: Build, ring: str, permitted: bool) -> None:
+    size = len(ring)
+    never_registered = build.replica(1, unhealthy=True, node=None, component_findings=(), member_findings=())
+    replicas = never_registered if ring[0] == "u" else marked(build, 1), *map(build.replica, range(2, size + 1))
+    step = remediate(build.control_plane(*replicas, ring=ring), build.noon).step
+    assert step == (Remediate("cp-1", 0) if permitted else None)
+
+
 # Members that were matched with nobody
 
 
@@ -580,6 +591,59 @@ def test_of_two_that_failed_one_goes_and_the_other_waits_for_its_replacement(bui
     gone = build.control_plane(two.replicas[1], two.replicas[2], remediating=Record("cp-1", build.noon))
     assert decide(gone, build.noon).step == CreateReplica("", initialize=False)
     assert refusal(build, gone, 2)[0] is Reason.WAITING
+
+
+# A previous remediation that is held at the hook
+
+
+def held_and_failed(build: Build, ring: str | Unknown = "gbg", **changes: Any) -> ControlPlane:
+    """cp-1 was deleted as failed and waits at our hook, because cp-2, which failed too, is down beside it."""
+    value = {"remediating": Record("cp-1", build.noon - MINUTE), **changes}
+    return build.control_plane(build.leaving(1, **MARKED), marked(build, 2), build.replica(3), desired=5, ring=ring, **value)
+
+
+def test_a_remediation_that_cannot_finish_does_not_block_the_one_that_frees_it(build: Build) -> None:
+    assert decide(held_and_failed(build), build.noon).step == Remediate("cp-2", 0)
+
+
+def test_a_remediation_that_can_finish_goes_before_the_next(build: Build) -> None:
+    assert refusal(build, held_and_failed(build, ring="ggg"), 2)[1].name == PREVIOUS_FINISHED
+    assert refusal(build, held_and_failed(build, ring=Unknown("dial timeout")), 2)[1].name == PREVIOUS_FINISHED
+
+
+def test_one_that_was_let_go_is_not_held(build: Build) -> None:
+    vanishing = build.vanishing(1, member=Absent(), **MARKED)
+    control_plane = build.control_plane(
+        vanishing, marked(build, 2), build.replica(3), desired=5, ring="Bbg", remediating=Record("cp-1", build.noon)
+    )
+    assert refusal(build, control_plane, 2)[1].name == PREVIOUS_FINISHED
+
+
+def test_the_one_record_there_is_keeps_the_higher_count(build: Build) -> None:
+    before = Record("cp-1", build.noon - MINUTE, 2)
+    assert decide(held_and_failed(build, remediating=before), build.noon).step == Remediate("cp-2", 2)
+
+
+def test_a_crash_after_the_delete_that_overtook_another_loses_no_record(build: Build) -> None:
+    both: dict[str, Any] = {"remediating": Record("cp-1", build.noon - MINUTE), "remediation_intended": Record("cp-2", build.noon)}
+    control_plane = held_and_failed(build, **both)
+    deleted = replace(control_plane, replicas=(control_plane.replicas[0], build.leaving(2, **MARKED), build.replica(3)))
+    assert keep_the_records(control_plane, build.noon) == NOTHING
+    assert keep_the_records(deleted, build.noon).step == RecordRemediation()
+    assert keep_the_records(replace(deleted, remediating=Record("cp-2", build.noon)), build.noon) == NOTHING
+
+
+def test_an_intent_beside_one_that_is_held_is_overtaken_once_its_replica_recovered(build: Build) -> None:
+    held, failed, good = build.leaving(1, **MARKED), marked(build, 2), build.replica(3)
+    records = {"remediating": Record("cp-1", build.noon - MINUTE), "remediation_intended": Record("cp-3", build.noon)}
+    recovered = build.control_plane(held, failed, good, desired=5, ring="gbg", **records)
+    assert decide(recovered, build.noon).step == Remediate("cp-2", 0)
+    others = marked(build, 3), build.replica(4), build.replica(5)
+    wanted = build.control_plane(held, failed, *others, desired=5, ring="gbbgg", **records)
+    assert decide(wanted, build.noon).step == Remediate("cp-3", 0)
+    answer = verdict(wanted, wanted.replica("cp-2"), build.noon)
+    assert answer.refusal
+    assert answer.refusal.evidence == "cp-3 is about to be replaced"
 
 
 # The records

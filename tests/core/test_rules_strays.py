@@ -87,6 +87,10 @@ def test_row_20_a_healthy_stray_keeps_the_quorum_and_stays_with_a_remedy(build: 
     assert opinion.checks[-1].remedy
 
 
+def test_a_started_stray_that_nobody_can_ask_confirmed_the_list_and_goes(build: Build) -> None:
+    assert remove_strays(with_strays(build, "gu", build.replica(1)), build.noon).step == RemoveStray(2)
+
+
 def test_nothing_is_removed_while_etcd_cannot_commit(build: Build) -> None:
     assert refused(remove_strays(three(build, "gbbb"), build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
 

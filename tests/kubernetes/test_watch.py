@@ -12,8 +12,8 @@ from aiohttp import web
 
 from quorate.kubernetes.client import Client, WatchEvent
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout
-from quorate.kubernetes.objects import Node
-from quorate.kubernetes.resource import CRDS, NODES, PODS
+from quorate.kubernetes.objects import Node, Object, ObjectMeta
+from quorate.kubernetes.resource import CRDS, NODES, PODS, Resource
 
 
 def event(type_: str, name: str = "n", **more: Any) -> dict[str, Any]:
@@ -87,12 +87,30 @@ async def test_events_printed_over_several_lines_with_nothing_between_are_told_a
     assert [event.object.metadata.name for event in await watched(client)] == ['a}"', "b{\\", "c"]
 
 
+class Demanding(Object):
+    """A kind with a field that has no default."""
+
+    metadata: ObjectMeta
+    spec: dict[str, Any]
+
+
+DEMANDING = Resource("", "v1", "demandings", "Demanding", Demanding)
+
+
 async def test_a_bookmark_has_metadata_alone_whatever_else_is_null(client: Client, api: Any) -> None:
     definition = {"spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": None}, "status": {"conditions": None}}
     api.replies = [stream(lines(event("BOOKMARK", "", **definition)))]
     async with aclosing(client.watch(CRDS, resource_version="1")) as events:
         bookmark = await anext(events)
     assert (bookmark.type, bookmark.object.metadata.resource_version) == ("BOOKMARK", "7")
+
+
+async def test_a_bookmark_of_a_kind_whose_every_object_has_a_specification_has_none(client: Client, api: Any) -> None:
+    bookmark = {"kind": "Demanding", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "creationTimestamp": None}}
+    api.replies = [stream(lines({"type": "BOOKMARK", "object": bookmark}))]
+    async with aclosing(client.watch(DEMANDING, resource_version="1")) as events:
+        seen = await anext(events)
+    assert (seen.type, seen.object.metadata.resource_version) == ("BOOKMARK", "7")
 
 
 async def test_410_in_the_stream_is_gone(client: Client, api: Any) -> None:

@@ -123,9 +123,10 @@ def a_replacement_carries_its_record(plane: ControlPlane, step: Step, _now: date
     """A remediation whose replica is gone is on record before its replacement is made, and stays so until the replacement exists or none is to come (S12)."""
     begun, done = plane.remediation_intended, plane.remediating
     gone = begun is not None and begun.replica not in {r.name for r in staying(plane)}
-    if isinstance(step, CreateReplica) and gone and done is None:
+    recorded = begun is not None and done is not None and done.replica == begun.replica
+    if isinstance(step, CreateReplica) and gone and not recorded:
         yield "the replacement would not know whose it is"
-    if isinstance(step, RecordRemediation) and (not gone or done is not None):
+    if isinstance(step, RecordRemediation) and (not gone or recorded):
         yield "there is nothing to record"
     if not isinstance(step, ForgetRemediation):
         return

@@ -31,11 +31,15 @@ def majority(plane: ControlPlane, *, without: frozenset[int] = frozenset(), newc
 
 
 def commits(plane: ControlPlane) -> bool:
-    """More than half of those that vote take part in a change of membership, as one that has nothing but an alarm still does. Needs a ring."""
+    """The list that a majority confirmed proves that more than half of those that vote take part in changes; known silence takes the proof away. Needs a ring.
+
+    So it is not proven once half of them or more are known not to take part: down, never started, or going with their Machine. One that has nothing but an
+    alarm takes part. One that nobody could ask may be the very one that confirmed the list.
+    """
     assert not isinstance(plane.ring, Unknown)
     gone = lost(plane)
-    votes = [(m.health is Health.GOOD or m.only_alarmed) and m.name != "" and m.id not in gone for m in plane.ring.members if not m.learner]
-    return 2 * sum(votes) > len(votes)
+    silent = [(m.health is Health.BAD and not m.only_alarmed) or m.name == "" or m.id in gone for m in plane.ring.members if not m.learner]
+    return 2 * sum(silent) < len(silent)
 
 
 def held(plane: ControlPlane) -> list[Replica]:

@@ -102,6 +102,14 @@ def _rows_of_three() -> Iterator[World]:
     yield from (world for world in _up_to(3, worlds(FEWER, 0, ()), worlds(FEWER, 1, IN_FLIGHT)) if len(world.seats) == 3)
 
 
+def _overtaking() -> Iterator[World]:
+    """A remediation is on record as done, its replica may be there still, and another replica failed, or its remediation was begun."""
+    intents = (None, Remediation("cp-2", SOON), Remediation("gone", SOON))
+    for world in _up_to(4, worlds(MORE, 2, ("at the hook", "on its way to the hook", "marked", "vanishing"))):
+        for intent in intents:
+            yield replace(world, changes={"remediating": Remediation("cp-1", LATER), "remediation_intended": intent})
+
+
 def _around(circumstances: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Iterator[World]:
     for world in [world for world in _rows_of_three() if world.max_surge or any(role.startswith("old") for _, role in world.seats)]:
         yield from (replace(world, changes=changes) for changes in circumstances)
@@ -120,6 +128,7 @@ FAMILIES: Mapping[str, Callable[[], Iterator[World]]] = MappingProxyType(
         "every ring of three, three things at once": lambda: _up_to(3, worlds(("good", "unstarted", "none"), 3, (*IN_FLIGHT, "ill"))),
         "rings of six, two things at once": lambda: worlds(FEWER, 2, IN_FLIGHT),
         "every ring of four, two marked by their owner": lambda: _up_to(4, worlds(MORE, 2, ("delete first", "old, delete first"))),
+        "every ring of four, one remediation beside another": _overtaking,
         "the others old, one in any role": lambda: worlds(FEWER, 1, (*ROLES, *NOBODYS), "old"),
         "any circumstance": partial(_around, CIRCUMSTANCES, ()),
         "anything else asked for": partial(_around, (), WANTED),

@@ -154,9 +154,16 @@ def s5_one_change_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> 
         and any(isinstance(r.member, Absent) for r in staying(plane))
     ):
         yield "somebody is still joining"
-    if isinstance(step, Remediate) and plane.remediating:
+    if isinstance(step, Remediate):
+        yield from _beside_another_remediation(plane, step)
+
+
+def _beside_another_remediation(plane: ControlPlane, step: Remediate) -> Iterator[str]:
+    """One at a time; but one that cannot end as things are may be overtaken, and so may, beside it, an intent whose replica nobody has deleted."""
+    done, begun = plane.remediating, plane.remediation_intended
+    if done and not any(r.name == done.replica and not _could_leave(plane, r) for r in leaving(plane)):
         yield "the replacement of another is still to come"
-    if isinstance(step, Remediate) and plane.remediation_intended and plane.remediation_intended.replica != step.replica:
+    if begun and begun.replica != step.replica and not (done and begun.replica in {r.name for r in staying(plane)}):
         yield "another remediation has begun"
 
 

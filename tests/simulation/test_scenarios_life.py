@@ -313,7 +313,7 @@ SCENARIOS = (
         what_another_release_wrote,
         "what is not written the same is not the same",
         {"kubeadm.compare:differences": compared_as_written},
-        "scene",
+        "s8_made_for_a_reason",
     ),
     Scenario(
         "B15 CAPI#13939: a request that is never answered ends by its deadline",

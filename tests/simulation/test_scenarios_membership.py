@@ -304,7 +304,7 @@ SCENARIOS = (
         one_more_fails_between_the_check_and_the_removal,
         "what was decided is done without another look",
         {"clusterapi.etcd_membership:read_afresh": returns_the_view},
-        "scene",
+        "s1_removal_keeps_quorum",
         FIVE,
     ),
     Scenario(
@@ -312,7 +312,7 @@ SCENARIOS = (
         a_learner_is_promoted_between_the_check_and_the_removal,
         "what was decided is done without another look",
         {"clusterapi.etcd_membership:read_afresh": returns_the_view},
-        "scene",
+        "s1_removal_keeps_quorum",
     ),
     Scenario(
         "B14 CAPI#8465: a leader that cannot be asked to step down is replaced all the same",

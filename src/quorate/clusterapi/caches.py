@@ -60,7 +60,7 @@ class Caches:
         self.secrets = self._store(
             SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, transform=without_bootstrap_data
         )
-        self.foreign = ForeignKinds(client, random, self._foreign_handlers, namespace=namespace)
+        self.foreign = ForeignKinds(client, random, self._foreign_handlers, indexes={BY_CLUSTER: _label_cluster}, namespace=namespace)
 
     def control_planes_of(self, cluster: str) -> list[KubeadmControlPlane]:
         """The control planes of a Cluster (`namespace/name`): one, unless somebody made a mistake."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ from quorate.kubernetes.handlers import Handler
 from quorate.kubernetes.objects import Object, ObjectMeta
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import CRDS, Resource
-from quorate.kubernetes.store import Store
+from quorate.kubernetes.store import Index, Store
 
 SYNC_TIMEOUT = 30.0  # seconds for the first list of a kind
 
@@ -48,14 +48,24 @@ class _Watched:
 
 
 class ForeignKinds:
-    """Caches of foreign kinds, each started when it is first asked for. `handlers` gives those that are told of every change of a kind."""
+    """Caches of foreign kinds, each started when it is first asked for.
+
+    `handlers` gives those that are told of every change of a kind; every store has the `indexes`.
+    """
 
     def __init__(
-        self, client: Client, random: Random, handlers: Callable[[str], Sequence[Handler[ForeignObject]]], *, namespace: str = ""
+        self,
+        client: Client,
+        random: Random,
+        handlers: Callable[[str], Sequence[Handler[ForeignObject]]],
+        *,
+        indexes: Mapping[str, Index[ForeignObject]],
+        namespace: str = "",
     ) -> None:
         self._client = client
         self._random = random
         self._handlers = handlers
+        self._indexes = indexes
         self._namespace = namespace
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._to_start: asyncio.Queue[_Watched] = asyncio.Queue()
@@ -91,8 +101,9 @@ class ForeignKinds:
         async with self._lock:
             if (group, kind) not in self._watched:
                 resource = await self._find(group, kind)
+                store = Store(indexes=self._indexes)
                 reflector = Reflector(
-                    self._client, resource, Store(), random=self._random, namespace=self._namespace, handlers=self._handlers(kind)
+                    self._client, resource, store, random=self._random, namespace=self._namespace, handlers=self._handlers(kind)
                 )
                 watched = self._watched[group, kind] = _Watched(resource, reflector, asyncio.get_running_loop().time() + SYNC_TIMEOUT)
                 self._to_start.put_nowait(watched)

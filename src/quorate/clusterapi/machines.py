@@ -16,7 +16,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, MachineDeletingReason
 from quorate.core.health import Absent, Finding, Unknown
 from quorate.core.versions import parse_or_none
-from quorate.kubeadm.compare import differences
+from quorate.kubeadm.compare import Compare, differences
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
@@ -89,14 +89,19 @@ def _node_registration(config: KubeadmConfig | None) -> Mapping[str, Any] | None
 
 
 def outdated(
-    kcp: KubeadmControlPlane, machine: Machine, config: KubeadmConfig | None, infrastructure: ForeignObject | None, now: datetime
+    kcp: KubeadmControlPlane,
+    machine: Machine,
+    config: KubeadmConfig | None,
+    infrastructure: ForeignObject | None,
+    now: datetime,
+    compare: Compare = differences,
 ) -> tuple[Outdated, ...]:
     """In which ways the Machine differs from what is desired. What cannot be read counts as equal: API trouble must not roll machines."""
     ways = (
         _expiring(kcp, machine, now),
         _rolled_after(kcp, machine, now),
         _version(kcp, machine),
-        _configuration(kcp, config),
+        _configuration(kcp, config, compare),
         _infrastructure(kcp, infrastructure),
     )
     return tuple(way for way in ways if way is not None)
@@ -140,11 +145,11 @@ def _version(kcp: KubeadmControlPlane, machine: Machine) -> Outdated | None:
     return Outdated(f"Version {machine.spec.version}, {kcp.spec.version} required")
 
 
-def _configuration(kcp: KubeadmControlPlane, config: KubeadmConfig | None) -> Outdated | None:
+def _configuration(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compare: Compare) -> Outdated | None:
     version = parse_or_none(kcp.spec.version)
     if config is None or version is None:
         return None
-    found = differences(kcp.spec.kubeadm_config_spec, config.spec, version)
+    found = compare(kcp.spec.kubeadm_config_spec, config.spec, version)
     return Outdated("KubeadmConfig is not up-to-date", tuple(map(str, found))) if found else None
 
 

@@ -10,6 +10,7 @@ from quorate.clusterapi import addons, authorities, intent, machines, remediatio
 from quorate.clusterapi.adoption import ownership
 from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.comparisons import Comparisons
 from quorate.clusterapi.credentials import Credentials
 from quorate.clusterapi.desired import FOUNDED_BY
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
@@ -50,6 +51,7 @@ class Observer:
     wake: Callable[[Request], None]
     rings: Rings
     specifications: Specifications = field(default_factory=Specifications)
+    comparisons: Comparisons = field(default_factory=Comparisons)
     credentials: Credentials = field(default_factory=Credentials)
     sightings: Sightings = field(default_factory=Sightings)
 
@@ -68,6 +70,7 @@ class Observer:
 
     def _forget(self, request: Request) -> None:
         self.specifications.forget(request)
+        self.comparisons.forget(request)
         self.credentials.forget(request)
         self.sightings.forget(request)
 
@@ -79,6 +82,7 @@ class _Pass:
         self.observer, self.clients, self.rings = observer, observer.clients, observer.rings
         self.kcp, self.cluster, self.request = kcp, cluster, request
         self.now = observer.clock()
+        self.compare = observer.comparisons.begin(request)
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
@@ -216,7 +220,7 @@ class _Pass:
             infrastructure=infrastructure,
             node=node if isinstance(node, Node) else None,
             findings=found,
-            outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now),
+            outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now, self.compare),
             outdated_from=machines.outdated_from(self.kcp, machine, self.now),
         )
 

@@ -25,7 +25,8 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     """Match members with Machines; each Machine comes with its Node, or None where it has none (yet).
 
     A member goes to the Machine on whose Node it answered, or whose address its peer URL has, or whose Node has its name. A Machine without a Node may
-    still have started a member: it is proven absent only when every member is somebody else's.
+    still have started a member: it is proven absent only when every member is somebody else's. Where several bear the name of one without a Node, all but one
+    are left over from hosts that it had before, and nobody can say which: they are strays too, for whoever judges whether each of them can be done without.
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())
@@ -33,7 +34,9 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     strays: list[Member] = []
     for member in reading.ring.members:
         claims.get(_owner(member, reading, machines) or "", strays).append(member)
-    return Membership({name: _its_own(name, claims[name]) or _missing(node, strays) for name, node in machines.items()}, tuple(strays))
+    of = {name: _its_own(name, node, claims[name]) or _missing(node, strays) for name, node in machines.items()}
+    undecided = [member for name, claimed in claims.items() if machines[name] is None and len(claimed) > 1 for member in claimed]
+    return Membership(of, (*strays, *undecided))
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
@@ -50,15 +53,20 @@ def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | N
     return member.name if member.name in machines and machines[member.name] is None else None
 
 
-def _its_own(machine: str, claims: Sequence[Member]) -> int | Unknown | None:
+def _its_own(machine: str, node: Node | None, claims: Sequence[Member]) -> int | Unknown | None:
     if len(claims) > 1:
         ids = " and ".join(f"{member.id:x}" for member in claims)
+        both = "both" if len(claims) == 2 else "all"
+        if node is None:
+            return Unknown(
+                f"members {ids} {both} have its name", f"If no Node comes up for {machine}, delete the Machine: its members leave with it."
+            )
         remedy = (
             "All but one are left over from machines that had the same address or name. "
             f"Run `etcdctl endpoint status -w table` on the host of {machine}: the ID that it prints is the live one. "
             "Remove each other one with `etcdctl member remove ID`."
         )
-        return Unknown(f"members {ids} {'both' if len(claims) == 2 else 'all'} have its address or name", remedy)
+        return Unknown(f"members {ids} {both} have its address or name", remedy)
     return claims[0].id if claims else None
 
 

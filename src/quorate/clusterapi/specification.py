@@ -9,7 +9,7 @@ import msgspec
 
 from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.types.cluster import Cluster
-from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneSpec
 from quorate.clusterapi.types.names import Annotation
 from quorate.clusterapi.validation import surge_of, validate_create
 from quorate.core.control_plane import Desired, RemediationPolicy
@@ -21,6 +21,7 @@ from quorate.kubernetes.controller import Request
 @dataclass(frozen=True, slots=True)
 class _Read:
     version: tuple[str, str]  # uid and resourceVersion
+    asked: KubeadmControlPlaneSpec  # as it is stored
     kcp: KubeadmControlPlane
     problems: tuple[str, ...]
 
@@ -36,13 +37,18 @@ class Specifications:
         metadata = stored.metadata
         request, version = Request(metadata.namespace, metadata.name), (metadata.uid, metadata.resource_version)
         read = self._read.get(request)
-        if read is None or read.version != version:
+        if read is not None and read.version == version:
+            return read.kcp, read.problems
+        if read is not None and read.asked == stored.spec:  # a status was written: nearly every new version is one
+            kcp, problems = msgspec.structs.replace(stored, spec=read.kcp.spec), read.problems
+        else:
             plain = default_kubeadm_control_plane(msgspec.to_builtins(stored))
             problems = tuple(
                 f"{error.path}: {error.message}" for error in validate_create({"metadata": {"name": metadata.name}, "spec": plain["spec"]})
             )
-            read = self._read[request] = _Read(version, msgspec.convert(plain, KubeadmControlPlane), problems)
-        return read.kcp, read.problems
+            kcp = msgspec.convert(plain, KubeadmControlPlane)
+        self._read[request] = _Read(version, stored.spec, kcp, problems)
+        return kcp, problems
 
     def forget(self, request: Request) -> None:
         """The control plane is gone."""

@@ -17,9 +17,12 @@ class Sightings:
         self._since: dict[Request, dict[int, datetime]] = {}
 
     def of(self, request: Request, members: Sequence[Member], now: datetime) -> tuple[Stray, ...]:
-        """These members as strays, each since it was first seen as one without a break; call it with every ring that was read."""
+        """These members as strays, each since it was first seen as one without a break; call it with every ring that was read.
+
+        Never since a moment after `now`: a clock that was ahead then, and was set right, would have them wait for as long as it was wrong.
+        """
         before = self._since.get(request, {})
-        since = {member.id: before.get(member.id, now) for member in members}
+        since = {member.id: min(before.get(member.id, now), now) for member in members}
         if since:
             self._since[request] = since
         else:

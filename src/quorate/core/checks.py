@@ -140,7 +140,7 @@ def quorum_survives_addition(ring: Ring | Unknown) -> Check:
 
 def _cannot_commit(ring: Ring) -> str:
     verdict = ring.commits
-    return f"etcd cannot commit a change: {verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}"
+    return f"etcd cannot commit a change: at most {verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}"
 
 
 def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:

@@ -74,14 +74,18 @@ class Ring:
 
     @property
     def commits(self) -> Verdict:
-        """Whether etcd can commit a change of membership now: the voters that take part in it, those with nothing but an alarm included.
+        """Whether etcd can commit a change of membership now: of the voters, at most so many take part in it. All but those known not to.
 
-        NOSPACE and CORRUPT refuse puts, transactions and leases where they are applied; a change of membership never comes that way, and the check that
-        etcd makes before one asks who is started and connected, not who raised an alarm.
+        The ring was read linearizably, so a majority took part in that. Where those that answer are fewer, some that nobody could ask made it up: a voter on
+        whose Machine kubeadm died after the promotion votes, and there is no Node on which to ask it. What is left to doubt is a voter known to be silent.
+        A change that fails to find a majority after all is refused by etcd, and nothing is lost; `after` counts on nobody who is not known to be well.
+
+        Those with nothing but an alarm take part. NOSPACE and CORRUPT refuse puts, transactions and leases where they are applied; a change of membership
+        never comes that way, and the check that etcd makes before one asks who is started and connected, not who raised an alarm.
         Source: etcd 3.6, server/etcdserver: applyConfChange and mayRemoveMember in server.go, apply/apply.go (applierV3Capped), apply/corrupt.go.
         """
         voters = [member for member in self.members if not member.learner]
-        taking_part = sum((member.health is Health.GOOD or member.only_alarmed) and bool(member.name) for member in voters)
+        taking_part = sum((member.health is not Health.BAD or member.only_alarmed) and bool(member.name) for member in voters)
         return Verdict(voters=len(voters), good=taking_part)
 
     @property

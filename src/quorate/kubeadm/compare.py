@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -69,6 +69,10 @@ class Difference:
     def _shows_values(self) -> bool:
         plain = not isinstance(self.current, dict | list) and not isinstance(self.desired, dict | list)
         return plain and _MAY_BE_SECRET.isdisjoint(re.split(r"[.\[]", self.path))
+
+
+Compare = Callable[[Spec, Spec, Version], tuple[Difference, ...]]
+"""`differences`, or what remembers its answers: from what is desired, what is there, and the version."""
 
 
 def differences(desired: Spec, current: Spec, version: Version) -> tuple[Difference, ...]:

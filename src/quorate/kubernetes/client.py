@@ -15,7 +15,7 @@ import msgspec
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import BadRequest, ServerError, from_status
 from quorate.kubernetes.framing import values
-from quorate.kubernetes.objects import ListMeta, Object, Status
+from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
 from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, OnRequest, Request, Transport
@@ -37,7 +37,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark's object has nothing but its metadata."""
+    """One event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK. A bookmark's object, whatever the kind, has an attribute `metadata` and nothing else."""
 
     type: str
     object: T
@@ -58,7 +58,7 @@ class _Kind(Object):
 
 
 class _Bookmark(Object):
-    metadata: msgspec.Raw
+    metadata: ObjectMeta
 
 
 _VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}
@@ -278,9 +278,10 @@ class Client:
         if event.type == "ERROR":
             status = self._decode(Status, event.object, doing)
             raise from_status(status, status.code, doing=doing)
-        if event.type == "BOOKMARK":  # of its other fields some are null that no real object has so, such as a definition's spec.versions
-            bookmark = self._decode(_Bookmark, event.object, doing)
-            return WatchEvent(event.type, self._decode(resource.type, b'{"metadata":%b}' % bytes(bookmark.metadata), doing))
+        if (
+            event.type == "BOOKMARK"
+        ):  # of its other fields some are missing that every object has, or null, such as a definition's spec.versions
+            return WatchEvent(event.type, cast("T", self._decode(_Bookmark, event.object, doing)))
         return WatchEvent(event.type, self._decode(resource.type, event.object, doing))
 
     def _decode(self, type_: type[T], data: bytes | msgspec.Raw, doing: str) -> T:

@@ -77,7 +77,7 @@ def _base64(data: bytes) -> str:
 
 def _parse(kubeconfig: bytes) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(kubeconfig)
+        document = yaml.load(kubeconfig, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError):  # their messages quote the input, which holds a key
         raise PkiError("kubeconfig: not YAML") from None
     if not isinstance(document, Mapping):

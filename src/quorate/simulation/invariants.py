@@ -63,7 +63,7 @@ def s7_leadership_moves_first(town: Town, removal: Removal) -> str | None:
 def s10_reading_before_removal(town: Town, removal: Removal) -> str | None:
     """Every removal of a member follows a linearizable read made for it."""
     if removal.read_since is None:
-        return f"member {removal.member:x} is removed without a list of the members since the last change"
+        return f"member {removal.member:x} is removed without a list of the members since the decision, or since the last change"
     age = town.world.time() - removal.read_since
     return f"member {removal.member:x} is removed on a reading that is {age:.0f} s old" if age > READING_LASTS else None
 
@@ -158,6 +158,13 @@ def s8_replaced_for_a_reason(town: Town, act: Act) -> str | None:
     return f"{act.machine.name} is deleted for no reason"
 
 
+def s8_made_for_a_reason(_town: Town, act: Act) -> str | None:
+    """Nobody is made while as many as desired are there, all of them as the specification asks for, and none of them leaves or is to be replaced."""
+    if not _creates(act) or act.knowledge.reasons_to_come(act.machine):
+        return None
+    return f"{act.machine.name} is created for no reason"
+
+
 def s11_paused_means_paused(town: Town, act: Act) -> str | None:
     """While paused nothing is done to Machines."""
     since = act.knowledge.paused_since
@@ -180,6 +187,7 @@ ON_ACT: tuple[Callable[[Town, Act], str | None], ...] = (
     s5_one_change_at_a_time,
     s6_no_more_than_desired,
     s8_replaced_for_a_reason,
+    s8_made_for_a_reason,
     s11_paused_means_paused,
 )
 """S12, no duplicate and no intent lost, is what S6 and the orphans at the end of a run show (`quorate.simulation.liveness`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 
@@ -12,7 +13,9 @@ class Removal:
 
     process: str
     member: int
-    read_since: float | None  # when the reading before it was begun; None: the ring was not listed since the last change by this process
+    read_since: (
+        float | None
+    )  # when the reading made for it was begun; None: the ring was not listed since the decision, or since the last change
     moved_leader_since: bool  # was leadership tried to be moved since that reading
 
 
@@ -23,7 +26,13 @@ class Journal:
         self._process, self._clock, self._on_removal = process, clock, on_removal
         self._first_question: float | None = None  # of the reading that is being made
         self._reading: float | None = None  # when the last complete reading was begun
+        self._decided = False  # was a step decided on at all
+        self._fresh: float | None = None  # when the last complete reading since the decision was begun
         self._moved = False
+
+    def decided(self) -> None:
+        """A step was decided on: what was read so far is what it was decided by, and no reading made for the step."""
+        self._decided, self._fresh, self._first_question = True, None, None
 
     def asked(self) -> None:
         """A member was asked for its status: a reading begins with these."""
@@ -33,6 +42,7 @@ class Journal:
     def listed(self, started: float) -> None:
         """The members were listed: the reading is complete."""
         self._reading = started if self._first_question is None else self._first_question
+        self._fresh = self._reading if self._decided else None
         self._first_question = None
 
     def tried_to_move_leader(self) -> None:
@@ -41,10 +51,14 @@ class Journal:
 
     def removes(self, member: int) -> None:
         """A member is about to be removed."""
-        self._on_removal(Removal(self._process, member, self._reading, self._moved))
-        self._reading, self._moved = None, False
+        self._on_removal(Removal(self._process, member, self._fresh, self._moved))
+        self._reading, self._fresh, self._moved = None, None, False
 
     @property
     def reading(self) -> float | None:
         """When the last complete reading was begun; None where the ring was changed since."""
         return self._reading
+
+
+current: ContextVar[Journal | None] = ContextVar("journal", default=None)
+"""The record of the process that runs in this task; None outside of one."""

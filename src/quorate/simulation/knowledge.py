@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +27,10 @@ class Notes:
 
 
 class Knowledge:
-    """The knowledge of `process` now. `notes` were taken while it learned."""
+    """The knowledge of `process` now. `notes` were taken while it learned; `lately` are the specifications that a step under way may have been decided by."""
 
-    def __init__(self, town: Town, process: Process, notes: Notes) -> None:
-        self._town, self._process, self._notes = town, process, notes
+    def __init__(self, town: Town, process: Process, notes: Notes, lately: Sequence[Json]) -> None:
+        self._town, self._process, self._notes, self._lately = town, process, notes, lately
 
     @property
     def paused_since(self) -> float | None:
@@ -82,6 +83,19 @@ class Knowledge:
             if len(staying) > _size(spec)[0]:
                 reasons.append("there are more than desired")
             reasons += differences(town.world.management, spec, machine, max(self._process.now(), town.world.now()))
+        return reasons
+
+    def reasons_to_come(self, machine: Stored) -> list[str]:
+        """Why a Machine may be made, by the others as they are and by a specification that was in force when that was decided."""
+        others = [other for other in self.ours if other.uid != machine.uid]
+        staying = [other for other in others if not other.deleting]
+        reasons = [f"{other.name} leaves" for other in others if other.deleting]
+        reasons += [f"{other.name} is to be remediated" for other in staying if failed_health_check(other)]
+        now = max(self._process.now(), self._town.world.now())
+        for spec in (*self._specs(), *self._lately):
+            if len(staying) < _size(spec)[0]:
+                reasons.append("there are fewer than desired")
+            reasons += [text for other in staying for text in differences(self._town.world.management, spec, other, now)]
         return reasons
 
     def _specs(self) -> list[Json]:

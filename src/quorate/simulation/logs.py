@@ -1,4 +1,4 @@
-"""What the provider logs while it is simulated: errors that nobody planned for are a finding, everything else is dropped."""
+"""What the provider logs while it is simulated: errors that nobody planned for are a finding, decisions go into the journal, everything else is dropped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.foreign import ContractMissing
 from quorate.etcd.errors import EtcdError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
+from quorate.simulation.journal import current
 from quorate.workload.access import AccessUnavailable
 
 _PLANNED = (ApiError, CreationFailed, ConnectionFailed, EtcdError, AccessUnavailable, ContractMissing, TimeoutError)
 """What a reconcile may fail with: somebody else's trouble, which it tries again."""
+_DECIDED = "step"
+"""What the reconciler logs between a decision and the act. Without it every removal of a member would count as one without a reading made for it."""
 
 
 @contextmanager
 def unplanned_errors(told: Callable[[BaseException], None]) -> Iterator[None]:
-    """Tell of every logged exception that is none of the planned ones, for as long as this lasts; nothing is printed meanwhile."""
+    """Tell of every logged exception that is none of the planned ones, for as long as this lasts; nothing is printed meanwhile.
+
+    The journal of a process whose log tells of a decision hears of that, too.
+    """
 
     def look(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.ProcessorReturnValue:
+        journal = current.get()
+        if journal is not None and event.get("event") == _DECIDED:
+            journal.decided()
         error = event.get("exc_info")
         if isinstance(error, BaseException):
             for leaf in leaves(error):
@@ -32,7 +41,7 @@ def unplanned_errors(told: Callable[[BaseException], None]) -> Iterator[None]:
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[look], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    structlog.configure(processors=[look], wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     try:
         yield
     finally:

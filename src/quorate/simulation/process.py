@@ -22,7 +22,7 @@ from quorate.kubernetes.manager import Manager
 from quorate.kubernetes.metrics import Metrics
 from quorate.pki import KeyAlgorithm, KeyPair, issue_etcd_client
 from quorate.simulation.etcd_client import SimulatedEtcd, WayToEtcd
-from quorate.simulation.journal import Journal, Removal
+from quorate.simulation.journal import Journal, Removal, current
 from quorate.simulation.link import Link
 from quorate.simulation.transport import SimulatedTransport
 from quorate.simulation.workload_cluster import WorkloadCluster
@@ -62,7 +62,11 @@ class Process:
             runnables=self.parts.runnables,
             after_sync=lambda: None,
         )
-        self._task = tasks.create_task(manager.run(self.stopping), name=self.name)
+        self._task = tasks.create_task(self._run(manager), name=self.name)
+
+    async def _run(self, manager: Manager) -> None:
+        current.set(self.journal)  # every task of the process inherits it
+        await manager.run(self.stopping)
 
     def crash(self) -> None:
         """Die at this instant: nothing that it had begun goes on, and it says nothing to anybody any more."""

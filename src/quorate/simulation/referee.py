@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from quorate.simulation.apiserver import Change
-from quorate.simulation.invariants import ON_ACT, ON_REMOVAL, Act
+from quorate.simulation.invariants import ON_ACT, ON_REMOVAL, READING_LASTS, Act
 from quorate.simulation.journal import Removal
 from quorate.simulation.knowledge import Knowledge, Notes, is_paused
-from quorate.simulation.objects import MACHINES, Stored
+from quorate.simulation.objects import CONTROL_PLANES, MACHINES, Json, Stored
 from quorate.simulation.process import Process
 from quorate.simulation.town import Town
 
@@ -32,6 +32,7 @@ class Referee:
     def __init__(self, town: Town) -> None:
         self._town = town
         self._notes: dict[str, Notes] = defaultdict(Notes)  # by process
+        self._replaced: list[tuple[float, Json]] = []  # specifications that are in force no more, and until when they were
         self.violations: list[Violation] = []
         self.checks = 0
         town.on_removal.append(self._removal)
@@ -74,13 +75,16 @@ class Referee:
                 self.report(invariant.__name__, problem)
 
     def _changed(self, change: Change) -> None:
+        if change.kind is CONTROL_PLANES and change.before is not None and change.before.spec != change.object.spec:
+            self._replaced.append((self._town.world.time(), change.before.spec))
         if change.kind is not MACHINES or change.after is None:
             return
         process = next((process for process in self._town.processes if process.name == change.who), None)
         if process is None or _only_status(change.before, change.after):
             return
         notes = self._notes[process.name]
-        knowledge = Knowledge(self._town, process, notes)
+        lately = [spec for until, spec in self._replaced if until > self._town.world.time() - READING_LASTS]
+        knowledge = Knowledge(self._town, process, notes, lately)
         act = Act(process.name, change.after, change.before, knowledge)
         for invariant in ON_ACT:
             self.checks += 1

@@ -47,7 +47,7 @@ def run(refusing_until: float, scene: Callable[[ForeignKinds], Awaitable[None]])
     """Play a scene with the caches running."""
 
     async def play() -> None:
-        kinds = ForeignKinds(cast("Any", Server(refusing_until)), Random(1), lambda _: ())
+        kinds = ForeignKinds(cast("Any", Server(refusing_until)), Random(1), lambda _: (), indexes={})
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(kinds.run())
             await scene(kinds)

@@ -457,6 +457,17 @@ def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
     assert finding(missing, Unknown("")).message == f"{missing.reason}. {missing.remedy}"
 
 
+def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_as_nobodys() -> None:
+    waiting: dict[str, Node | None] = {**MACHINES, "c": None, "d": None}
+    found = match(reading(member(5, "c", "10.0.0.8"), member(6, "c", "10.0.0.9"), member(7, "d")), waiting)
+    assert found.of["c"] == Unknown(
+        "members 5 and 6 both have its name", "If no Node comes up for c, delete the Machine: its members leave with it."
+    )
+    assert found.of["d"] == 7
+    assert found.of["a"] == Absent()
+    assert [stray.id for stray in found.strays] == [5, 6]
+
+
 def test_nothing_is_proven_absent_while_a_member_may_be_its_own() -> None:
     assert isinstance(match(reading(member(5, "", "10.0.0.9")), MACHINES).of["a"], Unknown)
     assert match(reading(member(5, "gone")), MACHINES).of["a"] == Absent()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import cached_property
 
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.report.conditions import TRUE, Ledger, as_dict, by_type, timestamp, transition
@@ -30,7 +31,7 @@ class Access(Enum):
     LOST = "it has not answered for longer than the grace period: nothing is known"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the properties that are worked out once
 class Facts:
     """One pass over one control plane."""
 
@@ -59,18 +60,18 @@ class Facts:
         """Whether the control plane itself is being deleted."""
         return self.kcp.metadata.deletion_timestamp is not None
 
-    @property
+    @cached_property
     def remediations(self) -> tuple[Verdict, ...]:
         """The verdict on each replica that failed its health check and is ours to replace; none in a control plane that goes."""
         return () if self.deleting else verdicts(self.view, self.now)
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """What stamps the control plane's conditions."""
         existing = by_type(as_dict(condition) for condition in self.kcp.status.conditions)
         return Ledger(existing, self.now, self.kcp.metadata.generation)
 
-    @property
+    @cached_property
     def access(self) -> Access:
         """What may be said of the workload cluster now."""
         if not self.observation.initialized:

@@ -23,6 +23,7 @@ from quorate.clusterapi.report.conditions import (
     by_type,
     legacy_as_dict,
     merge_conditions,
+    merged_by_type,
 )
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.types.names import (
@@ -146,7 +147,12 @@ def report_machine(facts: Facts, observed: ObservedMachine) -> MachineReport:
         withdrawn=remediation.withdrawn(observed, ledger.existing),
         legacy_withdrawn=remediation.withdrawn(observed, legacy_ledger.existing),
     )
-    return MachineReport(observed, by_type(written.over(existing)), by_type(written.legacy_over(existing_legacy)), written)
+    return MachineReport(
+        observed,
+        merged_by_type(existing, ours, without=written.withdrawn),
+        merged_by_type(existing_legacy, legacy, without=written.legacy_withdrawn),
+        written,
+    )
 
 
 def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:

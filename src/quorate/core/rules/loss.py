@@ -91,7 +91,7 @@ def _together(control_plane: ControlPlane, replica: Replica) -> Check:
     In the second case they stay at our hook, serving and voting, until this one is replaced: to wait for them would be to wait for ever.
     """
     names = ", ".join(other.name for other in control_plane.leaving)
-    if all(_is_held(control_plane, other) for other in control_plane.leaving):
+    if all(is_held(control_plane, other) for other in control_plane.leaving):
         return passed(SAFE_TOGETHER, f"{names} cannot leave before it does")
     if not never_joined(replica) and not _one_that_stays_serves(control_plane, replica):
         return failed(SAFE_TOGETHER, f"{names} is being deleted, and nobody who stays would serve with every component healthy")
@@ -107,7 +107,8 @@ def _together(control_plane: ControlPlane, replica: Replica) -> Check:
     return passed(SAFE_TOGETHER, evidence) if after else failed(SAFE_TOGETHER, evidence)
 
 
-def _is_held(control_plane: ControlPlane, leaving: Replica) -> bool:
+def is_held(control_plane: ControlPlane, leaving: Replica) -> bool:
+    """Whether a replica that leaves stays at our hook for certain, until something other than time has changed."""
     return any(check.outcome is Outcome.FAIL for check in safe_to_let_go(control_plane, leaving))
 
 

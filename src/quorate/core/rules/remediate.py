@@ -14,7 +14,7 @@ from quorate.core.checks import HOOK_HELD, Check, failed, passed
 from quorate.core.control_plane import ControlPlane, Remediation, RemediationPolicy, Replica
 from quorate.core.health import Finding, Health
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.rules.loss import Reason, safe_to_remediate
+from quorate.core.rules.loss import Reason, is_held, safe_to_remediate
 from quorate.core.rules.preflight import topology_arrived
 from quorate.core.rules.remove import exempt_before_initialization
 from quorate.core.steps import ForgetRemediation, RecordRemediation, Remediate
@@ -57,7 +57,7 @@ def keep_the_records(control_plane: ControlPlane, now: datetime) -> Opinion:
     intended = control_plane.remediation_intended
     if _is_settled(control_plane, now):
         return Opinion(ForgetRemediation())
-    if intended is not None and control_plane.remediating is None and not _stays(control_plane, intended.replica):
+    if intended is not None and not _is_recorded(control_plane, intended) and not _stays(control_plane, intended.replica):
         return Opinion(RecordRemediation())
     return NOTHING
 
@@ -82,18 +82,19 @@ def verdict(control_plane: ControlPlane, replica: Replica, now: datetime) -> Ver
     """May this replica, which a health check failed, be replaced now? Pure; the report writes the answer into its OwnerRemediated condition."""
     account = _account(control_plane.desired.remediation, replica.replaces, now)
     asked: list[Check] = []
-    for check, reason in _questions(control_plane, replica, account):
+    for check, reason in _questions(control_plane, replica, account, now):
         asked.append(check)
         if not check.passed:
             wake_at = account.wake_at if check is account.check else None
             return Verdict(replica.name, tuple(asked), reason, account.retries, wake_at)
-    return Verdict(replica.name, tuple(asked), None, account.retries)
+    overtaken = control_plane.remediating  # there is one record for both: the higher count stays
+    return Verdict(replica.name, tuple(asked), None, max(account.retries, overtaken.retries if overtaken else 0))
 
 
-def _questions(control_plane: ControlPlane, replica: Replica, account: _Account) -> Iterator[tuple[Check, Reason]]:
+def _questions(control_plane: ControlPlane, replica: Replica, account: _Account, now: datetime) -> Iterator[tuple[Check, Reason]]:
     yield _not_deleting(replica), Reason.DELETING
     yield _records_readable(control_plane, replica), Reason.CANNOT
-    yield _previous_finished(control_plane, replica), Reason.WAITING
+    yield _previous_finished(control_plane, replica, now), Reason.WAITING
     yield topology_arrived(control_plane), Reason.DEFERRED
     yield account.check, account.reason
     yield _will_wait_for_us(replica), Reason.DEFERRED
@@ -117,13 +118,24 @@ def _records_readable(control_plane: ControlPlane, replica: Replica) -> Check:
     return failed(RECORDS_READABLE, problem, _CORRECT) if problem else passed(RECORDS_READABLE, "all of them")
 
 
-def _previous_finished(control_plane: ControlPlane, replica: Replica) -> Check:
+def _previous_finished(control_plane: ControlPlane, replica: Replica, now: datetime) -> Check:
+    """Is no other remediation under way? One whose replica is held at our hook is overtaken: it may be held until this very replica has gone.
+
+    An intent beside it that is not wanted any more is overtaken too: to clear it would clear the record of the one that is held.
+    """
     done, begun = control_plane.remediating, control_plane.remediation_intended
-    if done is not None:
+    if done is not None and not _cannot_finish(control_plane, done):
         return failed(PREVIOUS_FINISHED, f"{done.replica} was deleted, and its replacement does not exist yet")
-    if begun is not None and begun.replica != replica.name:
+    if begun is not None and begun.replica != replica.name and not (done is not None and _is_dropped(control_plane, begun, now)):
         return failed(PREVIOUS_FINISHED, f"{begun.replica} is about to be replaced")
+    if done is not None:
+        return passed(PREVIOUS_FINISHED, f"{done.replica} was deleted, and cannot leave as things are")
     return passed(PREVIOUS_FINISHED, "none is under way")
+
+
+def _cannot_finish(control_plane: ControlPlane, record: Remediation) -> bool:
+    """Whether its replica waits at our hook for something that time alone will not change."""
+    return any(replica.name == record.replica and is_held(control_plane, replica) for replica in control_plane.leaving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +198,7 @@ def _is_settled(control_plane: ControlPlane, now: datetime) -> bool:
         return True
     if done is not None:
         return _nobody_is_missing(control_plane)
-    return (
-        begun is not None
-        and _stays(control_plane, begun.replica)
-        and _is_given_up(control_plane, control_plane.replica(begun.replica), now)
-    )
+    return begun is not None and _is_dropped(control_plane, begun, now)
 
 
 def _is_replaced(control_plane: ControlPlane, record: Remediation) -> bool:
@@ -204,8 +212,16 @@ def _nobody_is_missing(control_plane: ControlPlane) -> bool:
     return enough and (not control_plane.outdated or any(replica.unhealthy for replica in control_plane.staying))
 
 
-def _is_given_up(control_plane: ControlPlane, replica: Replica, now: datetime) -> bool:
+def _is_recorded(control_plane: ControlPlane, intended: Remediation) -> bool:
+    """Whether upstream's record is of this remediation, and not of an earlier one that it has overtaken."""
+    return control_plane.remediating is not None and control_plane.remediating.replica == intended.replica
+
+
+def _is_dropped(control_plane: ControlPlane, intended: Remediation, now: datetime) -> bool:
     """Whether a remediation that was recorded and not begun is not wanted: the replica recovered, or another may go and this one may not."""
+    if not _stays(control_plane, intended.replica):
+        return False
+    replica = control_plane.replica(intended.replica)
     if not replica.unhealthy:
         return True
     anew = replace(control_plane, remediation_intended=None)

@@ -1,0 +1,90 @@
+"""KubeadmConfigs and infrastructure machines that nobody will ever take down: their Machine went before Cluster API's Machine controller saw it.
+
+That controller makes a Machine the owner of both, and deletes them with it. Until then the control plane owns them, and they would stay for as long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from quorate.clusterapi import intent
+from quorate.clusterapi.caches import BY_CLUSTER
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.foreign import ContractMissing
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.kubernetes.errors import ApiError, NotFound
+from quorate.kubernetes.objects import ObjectMeta
+from quorate.kubernetes.resource import Resource
+
+_Made = tuple[Resource[Any], ObjectMeta]
+
+
+async def remove(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> None:
+    """Delete what the control plane owns, with the labels of its Machines, of a Machine that is gone. Idempotent, and costs no request where there is nothing.
+
+    The caches only nominate. Deleted is what is still as the cache has it (uid and resourceVersion), is not of a creation that is under way by the control
+    plane as the API has it now, and whose Machine, asked for after that, does not exist: in this order, because an intent is recorded before anything is made
+    and cleared after the Machine was. Infrastructure of a kind that the template has no more stays. Raises Conflict where something has changed: look again.
+    """
+    namespace = kcp.metadata.namespace
+    machines = clients.caches.machines.by_index(BY_CLUSTER, f"{namespace}/{cluster}")
+    needed = set(_companions(machines))
+    configs = clients.caches.configs.by_index(BY_CLUSTER, f"{namespace}/{cluster}")
+    found: list[_Made] = [(KUBEADM_CONFIGS, config.metadata) for config in configs]
+    for resource, metadata in found + await _infrastructure(clients, kcp, cluster):
+        nominated = (resource.group, resource.kind, metadata.name) not in needed and _is_the_control_planes(metadata, kcp)
+        if nominated and await _is_left_over(clients, kcp, metadata.name):
+            await _delete(clients, resource, metadata)
+
+
+def _companions(machines: Iterable[Machine]) -> Iterator[tuple[str, str, str]]:
+    """What these Machines refer to: group, kind and name."""
+    for machine in machines:
+        for reference in (machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref):
+            if reference is not None:
+                yield reference.api_group, reference.kind, reference.name
+
+
+async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> list[_Made]:
+    """The infrastructure machines of the cluster of the kind that the template makes; none where that kind is not to be had, which is reported elsewhere."""
+    template = kcp.spec.machine_template.spec.infrastructure_ref
+    kind = template.kind.removesuffix("Template")
+    try:
+        resource = await clients.caches.foreign.resource(template.api_group, kind)
+        store = await clients.caches.foreign.store(template.api_group, kind)
+    except (ContractMissing, TimeoutError, ApiError):
+        return []
+    return [(resource, item.metadata) for item in store.by_index(BY_CLUSTER, f"{kcp.metadata.namespace}/{cluster}")]
+
+
+def _is_the_control_planes(metadata: ObjectMeta, kcp: KubeadmControlPlane) -> bool:
+    """Whether nobody but the control plane owns an object that was made for a Machine of its, and nobody is deleting it."""
+    owners = {owner.uid for owner in metadata.owner_references}
+    return owners == {kcp.metadata.uid} and Label.CONTROL_PLANE in metadata.labels and metadata.deletion_timestamp is None
+
+
+async def _is_left_over(clients: Clients, kcp: KubeadmControlPlane, name: str) -> bool:
+    """Whether no creation of this name is under way, and there is no Machine of it, by the API itself."""
+    namespace = kcp.metadata.namespace
+    current = await clients.management.get(KUBEADM_CONTROL_PLANES, kcp.metadata.name, namespace)
+    planned = intent.read(current.metadata.annotations)
+    if planned is not None and planned.name == name:
+        return False
+    try:
+        await clients.management.get(MACHINES, name, namespace)
+    except NotFound:
+        return True
+    return False
+
+
+async def _delete(clients: Clients, resource: Resource[Any], metadata: ObjectMeta) -> None:
+    try:
+        await clients.management.delete(
+            resource, metadata.name, metadata.namespace, uid=metadata.uid, resource_version=metadata.resource_version
+        )
+    except NotFound:
+        return

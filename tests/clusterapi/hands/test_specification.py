@@ -1,0 +1,71 @@
+"""A specification is worked out when it changes, not when a status is written, and the control plane that is answered is always the newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from quorate.clusterapi import specification
+from quorate.clusterapi.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.validation import validate_create
+from quorate.kubernetes.controller import Request
+
+if TYPE_CHECKING:
+    from quorate.clusterapi.fields import FieldError
+
+
+def stored(resource_version: int, *, uid: str = "1", replicas: int = 3, version: str = "1.34.4", observed: int = 0) -> KubeadmControlPlane:
+    reference = {"apiGroup": "example.org", "kind": "DevMachineTemplate", "name": "small"}
+    metadata = {"name": "demo", "namespace": "default", "uid": uid, "resourceVersion": str(resource_version)}
+    spec = {"version": version, "replicas": replicas, "machineTemplate": {"spec": {"infrastructureRef": reference}}}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"replicas": observed}}, KubeadmControlPlane)
+
+
+@pytest.fixture
+def validated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was validated."""
+    seen: list[Any] = []
+
+    def counted(obj: Any) -> tuple[FieldError, ...]:
+        seen.append(obj)
+        return validate_create(obj)
+
+    monkeypatch.setattr(specification, "validate_create", counted)
+    return seen
+
+
+def test_a_written_status_is_seen_without_another_validation(validated: list[Any]) -> None:
+    specifications = Specifications()
+    first, _ = specifications.of(stored(1))
+    second, problems = specifications.of(stored(2, observed=3))
+    assert (second.metadata.resource_version, second.status.replicas, problems) == ("2", 3, ())
+    assert second.spec is first.spec
+    assert len(validated) == 1
+
+
+@pytest.mark.parametrize("change", [{"replicas": 5}, {"version": "1.35.0"}, {"uid": "2", "replicas": 1}])
+def test_whatever_is_answered_is_what_admission_would_have_stored(change: dict[str, Any]) -> None:
+    specifications = Specifications()
+    for resource_version, changes in enumerate([{}, {"observed": 1}, change, {**change, "observed": 2}, {}], start=1):
+        item = stored(resource_version, **changes)
+        kcp, _ = specifications.of(item)
+        assert kcp == msgspec.convert(default_kubeadm_control_plane(msgspec.to_builtins(item)), KubeadmControlPlane)
+
+
+def test_a_refused_specification_stays_refused_after_a_written_status() -> None:
+    specifications = Specifications()
+    _, problems = specifications.of(stored(1, replicas=2, version="banana"))
+    assert any("version" in problem for problem in problems)
+    assert specifications.of(stored(2, replicas=2, version="banana", observed=1))[1] == problems
+
+
+def test_one_that_is_gone_is_worked_out_anew(validated: list[Any]) -> None:
+    specifications = Specifications()
+    specifications.of(stored(1))
+    specifications.forget(Request("default", "demo"))
+    specifications.of(stored(1))
+    assert len(validated) == 2
