@@ -58,12 +58,16 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def load(made: dict[str, Any], outputs: dict[str, Any] | None = None, *, folder: Path = Path("/nowhere"), ignore: bool = False) -> Manifest:
     """The manifest that a document, and Terraform's outputs by name, give."""
-    terraform = Outputs("tf.json", {name: {"sensitive": False, "value": value} for name, value in (outputs or {}).items()}) if outputs else None
+    terraform = (
+        Outputs("tf.json", {name: {"sensitive": False, "value": value} for name, value in (outputs or {}).items()}) if outputs else None
+    )
     text = yaml.safe_dump(made, sort_keys=False)
     return parse(text, source="kubeone.yaml", folder=folder, terraform=terraform, ignore_unsupported=ignore)
 
 
-def problems(made: dict[str, Any], outputs: dict[str, Any] | None = None, *, folder: Path = Path("/nowhere"), ignore: bool = False) -> dict[str, str]:
+def problems(
+    made: dict[str, Any], outputs: dict[str, Any] | None = None, *, folder: Path = Path("/nowhere"), ignore: bool = False
+) -> dict[str, str]:
     """What is wrong with them, by the field that it is about; nothing where they are right."""
     try:
         load(made, outputs, folder=folder, ignore=ignore)
