@@ -199,3 +199,32 @@ async def workload(stage: Stage) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
+
+
+async def test_workers_go_before_the_control_plane(three: Stage) -> None:
+    stage, manager = three, three.start_manager()
+    before = await stage.names("Machine")
+    infrastructure = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "worker"}
+    spec = {"clusterName": stage.namespace, "bootstrap": {"dataSecretName": "nothing"}, "infrastructureRef": infrastructure}
+    worker = {
+        "apiVersion": KINDS["Machine"].api_version,
+        "kind": "Machine",
+        "metadata": {"name": "worker", "namespace": stage.namespace},
+        "spec": spec,
+    }
+    await stage.create(worker)
+    await stage.delete("KubeadmControlPlane")
+    await stage.until_condition("Deleting", "True", "Machine worker")
+
+    async def untouched() -> bool:
+        metas = [machine["metadata"] for machine in await stage.machines()]
+        return {meta["name"] for meta in metas if "deletionTimestamp" not in meta} == before
+
+    await stage.stays("the control plane waits for its workers", untouched, seconds=3)
+    await stage.delete("Machine", "worker")
+
+    async def gone() -> bool:
+        return not await stage.all_of("Machine") and not await stage.all_of("KubeadmControlPlane")
+
+    await stage.until("the control plane is gone", gone, timeout=120)
+    assert manager.running
