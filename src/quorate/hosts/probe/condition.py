@@ -1,0 +1,253 @@
+"""What a host is, as far as its own facts and the cluster's lists say: one kind, and every finding behind it.
+
+The first row that applies gives the kind. Files are traces: kubelet.conf, bootstrap-kubelet.conf, admin.conf, ca.crt, the four
+manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kubeadm.
+
+| what is found                                                                              | kind             |
+|---|---|
+| authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it |
+| authorities of this cluster and of another                                                 | BROKEN           |
+| a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
+| no trace, and the ring or the API lists the host                                           | BROKEN           |
+| no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
+| files incomplete, a voter                                                                  | BROKEN           |
+| files incomplete, super-admin.conf or an etcd manifest that founds a ring                  | HALF_INITIALIZED |
+| files incomplete                                                                           | HALF_JOINED      |
+| complete, a learner; or a worker without Node                                              | HALF_JOINED      |
+| complete, unhealthy, founded the ring, no Node known, kubelet.conf as init first writes it | HALF_INITIALIZED |
+| complete, something is not healthy, or the ring or the API does not list it                | BROKEN           |
+| complete                                                                                   | MEMBER           |
+
+Marks that kubeadm leaves are no proof: a kind says where to go on, and no kind alone is leave to remove data. Continue a half-initialized host, do not reset
+it: its etcd may hold the only copy. A kind without a BAD finding may have UNKNOWN ones, which are never to be read as good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
+from quorate.hosts.probe.healthy import findings
+from quorate.pki.certificates import Certificate
+
+_NEEDED = ("containerd", "kubelet", "kubeadm")
+_COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Kind(Enum):
+    """What a host is; see the table above."""
+
+    BARE = "bare"
+    PACKAGES_ONLY = "packages only"
+    HALF_INITIALIZED = "half initialized"
+    HALF_JOINED = "half joined"
+    MEMBER = "member"
+    FOREIGN = "member of another cluster"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+class EtcdRole(Enum):
+    """What a host's member is in the ring."""
+
+    VOTER = "voter"
+    LEARNER = "learner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What the cluster says of a host. `etcd` of a worker, or with an external etcd, is not looked at."""
+
+    authority: Fact[str]  # fingerprint of this cluster's CA; Absent while there is no cluster
+    etcd: Fact[EtcdRole]
+    node: Fact[str]  # the name of its Node
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a host is, and why."""
+
+    kind: Kind
+    findings: tuple[Finding, ...]
+
+
+def fingerprint(certificate: Certificate) -> str:
+    """SHA-256 of the certificate's DER in hexadecimal."""
+    return hashlib.sha256(certificate.der).hexdigest()
+
+
+def authorities(facts: HostFacts) -> Mapping[str, frozenset[str]]:
+    """The fingerprints of the cluster authorities that the host trusts, by the file that says so. A bundle has several while an authority is replaced."""
+    found = {"ca.crt": facts.certificates["ca"]}
+    for name in ("kubelet", "bootstrap-kubelet", "admin"):
+        kubeconfig = facts.kubeconfigs[name]
+        if not isinstance(kubeconfig, Absent | Unknown):
+            found[f"{name}.conf"] = kubeconfig.authorities
+    return {where: frozenset(map(fingerprint, known)) for where, known in found.items() if not isinstance(known, Absent | Unknown)}
+
+
+def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: datetime) -> Condition:
+    """What the host is. `control_plane` is what the manifest wants it to be; `now` tells which certificates have expired. Total."""
+    host = _Host(facts, listing, control_plane)
+    for rule in (_another_cluster, _not_known, _untouched, _incomplete):
+        if (found := rule(host)) is not None:
+            return Condition(found.kind, found.findings + _listed(host))
+    return _complete(host, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    facts: HostFacts
+    listing: Listing
+    control_plane: bool
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """The files that only a cluster leaves."""
+        facts = self.facts
+        files: dict[str, object] = {f"{name}.conf": facts.kubeconfigs[name] for name in ("kubelet", "bootstrap-kubelet", "admin")}
+        files["pki/ca.crt"] = facts.certificates["ca"]
+        files |= {f"the manifest of {name}": facts.manifest(name) for name in ("etcd", *_COMPONENTS)}
+        if facts.etcd_data is not EtcdData.EMPTY:
+            files["etcd data"] = facts.etcd_data
+        return tuple(name for name, fact in files.items() if not isinstance(fact, Absent))
+
+    @property
+    def has_local_etcd(self) -> bool:
+        """False only where the API server is told of servers elsewhere, and there is no etcd manifest."""
+        if not isinstance(self.facts.manifest("etcd"), Absent):
+            return True
+        api_server = self.facts.manifest("kube-apiserver")
+        servers = None if isinstance(api_server, Absent | Unknown) else api_server.flag("etcd-servers")
+        return servers is None or any(f"//{address}:" in servers for address in _LOCAL)
+
+    @property
+    def founded_the_ring(self) -> bool:
+        """Its etcd was told no initial cluster state, which is what `kubeadm init` does; a join says `existing`."""
+        etcd = self.facts.manifest("etcd")
+        return not isinstance(etcd, Absent | Unknown) and etcd.flag("initial-cluster-state") != "existing"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What a complete host has on disk, and this one has not."""
+        facts = self.facts
+        files: dict[str, object] = {
+            "kubelet.conf": facts.kubeconfigs["kubelet"],
+            "the kubelet's config.yaml": facts.digests["kubelet_configuration"],
+        }
+        if self.control_plane:
+            files |= {"pki/ca.crt": facts.certificates["ca"]}
+            files |= {f"the manifest of {name}": facts.manifest(name) for name in _COMPONENTS}
+            if self.has_local_etcd:
+                files |= {"the manifest of etcd": facts.manifest("etcd"), "etcd's data": facts.etcd_data}
+        return tuple(name for name, fact in files.items() if isinstance(fact, Absent) or fact in (EtcdData.EMPTY, EtcdData.INCOMPLETE))
+
+
+def _another_cluster(host: _Host) -> Condition | None:
+    ours, found = host.listing.authority, authorities(host.facts)
+    if isinstance(ours, Absent | Unknown):
+        return None
+    strangers = [where for where, known in found.items() if ours not in known]
+    if not strangers:
+        return None
+    shown = min(found[strangers[0]])
+    message = f"{', '.join(strangers)} of another authority ({shown[:16]}..., this cluster's is {ours[:16]}...)"
+    if len(strangers) < len(found):
+        kept = ", ".join(where for where in found if where not in strangers)
+        return Condition(Kind.BROKEN, (Finding(Health.BAD, "AuthoritiesDiffer", f"{message}, but {kept} of this one"),))
+    listed = isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole)
+    return Condition(Kind.BROKEN if listed else Kind.FOREIGN, (Finding(Health.BAD, "AnotherAuthority", message),))
+
+
+def _not_known(host: _Host) -> Condition | None:
+    facts = host.facts
+    needed: dict[str, object] = {
+        f"{name}.conf": facts.kubeconfigs[name] for name in ("kubelet", "bootstrap-kubelet", "admin", "super-admin")
+    }
+    needed |= {f"program {name}": facts.programs[name] for name in _NEEDED}
+    needed |= {"pki/ca.crt": facts.certificates["ca"], "manifests": facts.manifests, "etcd data": facts.etcd_data}
+    needed |= {"the kubelet's config.yaml": facts.digests["kubelet_configuration"]}
+    if isinstance(facts.manifests, Mapping):
+        needed |= {f"the manifest {name}": pod for name, pod in facts.manifests.items()}
+    unknown = [Finding(Health.UNKNOWN, "NotKnown", f"{name}: {fact.reason}") for name, fact in needed.items() if isinstance(fact, Unknown)]
+    found = authorities(facts)
+    if found and not isinstance(host.listing.authority, str):
+        why = f": {host.listing.authority.reason}" if isinstance(host.listing.authority, Unknown) else ""
+        unknown.append(
+            Finding(Health.UNKNOWN, "ClusterNotKnown", f"{', '.join(found)} of a cluster, but which one is this is not known{why}")
+        )
+    if not found and not isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
+        unknown.append(Finding(Health.UNKNOWN, "AuthorityNotKnown", "kubelet.conf names no authority that can be read"))
+    return Condition(Kind.UNKNOWN, tuple(unknown)) if unknown else None
+
+
+def _untouched(host: _Host) -> Condition | None:
+    if host.traces:
+        return None
+    if isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole):
+        return Condition(Kind.BROKEN, (Finding(Health.BAD, "Wiped", "the cluster lists this host, but nothing of the cluster is on it"),))
+    missing = [name for name in _NEEDED if isinstance(host.facts.programs[name], Absent)]
+    if missing:
+        return Condition(Kind.BARE, (Finding(Health.GOOD, "NotInstalled", f"{', '.join(missing)} not installed, no trace of a cluster"),))
+    return Condition(Kind.PACKAGES_ONLY, (Finding(Health.GOOD, "Installed", f"{', '.join(_NEEDED)} installed, no trace of a cluster"),))
+
+
+def _incomplete(host: _Host) -> Condition | None:
+    if not host.missing:
+        return None
+    finding = Finding(Health.BAD, "Incomplete", f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
+    if host.control_plane and host.listing.etcd is EtcdRole.VOTER:
+        return Condition(Kind.BROKEN, (finding,))
+    if host.founded_the_ring or not isinstance(host.facts.kubeconfigs["super-admin"], Absent):
+        return Condition(Kind.HALF_INITIALIZED, (finding,))
+    return Condition(Kind.HALF_JOINED, (finding,))
+
+
+def _complete(host: _Host, now: datetime) -> Condition:
+    found = (*findings(host.facts, control_plane=host.control_plane, local_etcd=host.has_local_etcd, now=now), *_listed(host))
+    unhealthy = any(finding.health is Health.BAD for finding in found)
+    if host.control_plane and host.has_local_etcd and host.listing.etcd is EtcdRole.LEARNER:
+        return Condition(Kind.HALF_JOINED, found)
+    if not host.control_plane and isinstance(host.listing.node, Absent):
+        return Condition(Kind.HALF_JOINED, found)
+    if unhealthy and host.founded_the_ring and not isinstance(host.listing.node, str) and _as_init_first_writes_it(host.facts):
+        return Condition(Kind.HALF_INITIALIZED, found)
+    return Condition(Kind.BROKEN if unhealthy else Kind.MEMBER, found)
+
+
+def _as_init_first_writes_it(facts: HostFacts) -> bool:
+    kubelet = facts.kubeconfigs["kubelet"]
+    return not isinstance(kubelet, Absent | Unknown) and kubelet.inline
+
+
+def _listed(host: _Host) -> tuple[Finding, ...]:
+    """What the cluster's lists say, as findings: to be listed is good, and not to be is bad for a host that is complete."""
+    return tuple(_listings(host))
+
+
+def _listings(host: _Host) -> Iterator[Finding]:
+    not_listed = Health.GOOD if not host.traces else Health.BAD
+    match host.listing.node:
+        case str(name):
+            yield Finding(Health.GOOD, "NodeListed", f"the API has Node {name}")
+        case Absent():
+            yield Finding(not_listed, "NodeNotListed", "the API has no Node of it")
+        case Unknown(reason):
+            yield Finding(Health.UNKNOWN, "NodeNotKnown", f"whether it has a Node is not known: {reason}")
+    if not (host.control_plane and host.has_local_etcd):
+        return
+    match host.listing.etcd:
+        case EtcdRole() as role:
+            yield Finding(
+                Health.GOOD if role is EtcdRole.VOTER else Health.BAD, f"Etcd{role.name.title()}", f"the ring has it as a {role.value}"
+            )
+        case Absent():
+            yield Finding(not_listed, "NotInRing", "the ring has no member of it")
+        case Unknown(reason):
+            yield Finding(Health.UNKNOWN, "RingNotKnown", f"whether the ring has it is not known: {reason}")

@@ -1,0 +1,69 @@
+"""How well a host that has joined does, by its own facts alone: each thing that must run with its health and the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.hosts.probe.facts import Answer, Fact, HostFacts, Unit
+
+_DOORS_CLOSED = (401, 403)
+"""It answers, but does not say how it does: anonymous requests are off, and the certificate that the probe used is not accepted either."""
+_AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+
+
+def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: datetime) -> Iterator[Finding]:
+    """Every finding, good ones too: containerd, the kubelet, certificates and, of a control plane, its API server and etcd where it has one."""
+    yield _unit("Containerd", facts.units["containerd"])
+    yield _unit("Kubelet", facts.units["kubelet"])
+    yield _endpoint("KubeletHealthz", facts.kubelet_healthz)
+    if control_plane:
+        yield _endpoint("APIServerLivez", facts.api_server_livez)
+        yield _endpoint("APIServerReadyz", facts.api_server_readyz)
+        if local_etcd:
+            yield _endpoint("EtcdHealth", facts.etcd_health)
+    yield _certificates(facts, now)
+    if isinstance(facts.processes, frozenset) and "kubeadm" in facts.processes:
+        yield Finding(Health.UNKNOWN, "KubeadmRuns", "kubeadm runs on it now: what it does is not over")
+
+
+def _unit(name: str, unit: Fact[Unit]) -> Finding:
+    match unit:
+        case Absent():
+            return Finding(Health.BAD, f"{name}Unit", "there is no such unit")
+        case Unknown(reason):
+            return Finding(Health.UNKNOWN, f"{name}Unit", reason)
+        case Unit():
+            message = f"{unit.active} ({unit.sub}), {unit.restarts} restarts"
+            return Finding(Health.GOOD if unit.is_running else Health.BAD, f"{name}Unit", message)
+
+
+def _endpoint(name: str, answer: Fact[Answer]) -> Finding:
+    match answer:
+        case Absent():
+            return Finding(Health.BAD, name, "nothing listens there")
+        case Unknown(reason):
+            return Finding(Health.UNKNOWN, name, reason)
+        case Answer(status, body) if status in _DOORS_CLOSED:
+            return Finding(Health.UNKNOWN, name, f"it answers, but does not let the probe in ({status}): {body}")
+        case Answer(status, body):
+            return Finding(Health.GOOD if status == 200 else Health.BAD, name, f"{status} {body}")
+
+
+def _certificates(facts: HostFacts, now: datetime) -> Finding:
+    """What has expired. What cannot be read is unknown; a file that is not there is no finding: an external authority or etcd leaves some out."""
+    expired, unread = [], []
+    for name, certificates in facts.certificates.items():
+        if isinstance(certificates, Unknown):
+            unread.append(f"{name}: {certificates.reason}")
+        elif not isinstance(certificates, Absent):
+            # a bundle of authorities may keep an old one beside the new
+            ends = max(each.not_after for each in certificates) if name in _AUTHORITIES else certificates[0].not_after
+            if ends <= now:
+                expired.append(f"{name} expired on {ends:%Y-%m-%d %H:%M} UTC")
+    if expired:
+        return Finding(Health.BAD, "Certificates", "; ".join(expired))
+    if unread:
+        return Finding(Health.UNKNOWN, "Certificates", "; ".join(unread))
+    return Finding(Health.GOOD, "Certificates", "none has expired")

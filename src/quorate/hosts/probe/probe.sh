@@ -1,0 +1,413 @@
+# What this host is: a line a fact, fields separated by tabs. KEY = VALUE... is known, KEY - is proven absent, KEY ? REASON could not be learned.
+# Changes nothing, writes no file, and sends certificates but never a key. Runs as root in any POSIX sh (dash, bash, busybox ash), on Debian, Ubuntu, RHEL
+# and its relatives, and Flatcar. The only argument is a folder to read instead of /.
+#
+# A question that fails is a fact that is unknown, so each is asked on the left of ||, where `set -e` does not end the script. Lists are told item by item
+# and closed by a line with their name: without it the list was cut off.
+
+set -eu
+root=${1:-}
+kubernetes=$root/etc/kubernetes
+pki=$kubernetes/pki
+tab=$(printf '\t')
+newline='
+'
+WAIT=5 # seconds for any one program, and for an endpoint
+
+if [ "$(id -u)" != 0 ]; then
+    echo 'the probe needs root: what it may not read would look absent' >&2
+    exit 77
+fi
+
+fact() { # KEY KIND FIELD...: one line, whatever the fields contain
+    text="$1$tab$2"
+    shift 2
+    for field in "$@"; do
+        case $field in *[[:cntrl:]]*) field=$(printf %s "$field" | tr -s '\001-\037\177' ' ') ;; esac
+        text="$text$tab$field"
+    done
+    printf '%s\n' "$text"
+}
+known() { key=$1 && shift && fact "$key" = "$@"; }
+absent() { fact "$1" -; }
+unknown() { fact "$1" '?' "$2"; }
+
+first_line() { # FILE
+    head -n 1 -- "$1" 2>/dev/null
+}
+tell_file() { # KEY FILE: its first line
+    if [ ! -e "$2" ]; then
+        absent "$1"
+    elif value=$(first_line "$2"); then
+        known "$1" "$value"
+    else
+        unknown "$1" "$2 cannot be read"
+    fi
+}
+digest() { # FILE
+    sum=$(sha256sum -- "$1" 2>/dev/null) && printf '%s\n' "${sum%% *}"
+}
+
+# --- the machine ---
+
+tell_os() {
+    for file in "$root/etc/os-release" "$root/usr/lib/os-release"; do
+        [ -r "$file" ] || continue
+        known os "$(os_field ID "$file")" "$(os_field VERSION_ID "$file")" "$(os_field ID_LIKE "$file")" "$(os_field PRETTY_NAME "$file")"
+        return
+    done
+    unknown os 'there is no os-release file'
+}
+os_field() { # NAME FILE; read, not sourced: it is data
+    sed -n "s/^$1=//p" "$2" | tail -n 1 | tr -d "\"'"
+}
+tell_output() { # KEY PROGRAM...
+    key=$1
+    shift
+    if value=$(timeout $WAIT "$@" 2>/dev/null); then known "$key" "$value"; else unknown "$key" "$* failed"; fi
+}
+tell_swap() {
+    if [ ! -e "$root/proc/swaps" ]; then
+        known swap off
+    elif lines=$(wc -l <"$root/proc/swaps"); then
+        if [ "$lines" -gt 1 ]; then known swap on; else known swap off; fi
+    else
+        return 1
+    fi
+    if [ ! -e "$root/etc/fstab" ]; then
+        absent swap_in_fstab
+    else
+        known swap_in_fstab "$(awk '$1 !~ /^#/ && $3 == "swap" { count++ } END { print count + 0 }' "$root/etc/fstab")"
+    fi
+}
+tell_module() { # NAME
+    if [ -d "$root/sys/module/$1" ]; then
+        known "module.$1" loaded
+    elif grep -qs "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin"; then
+        known "module.$1" builtin
+    elif [ -d "$root/sys/module" ]; then
+        absent "module.$1"
+    else
+        unknown "module.$1" '/sys is not mounted'
+    fi
+}
+tell_sysctl() { # NAME
+    tell_file "sysctl.$1" "$root/proc/sys/$(printf %s "$1" | tr . /)"
+}
+
+# --- programs, packages, units ---
+
+tell_program() { # NAME ARGUMENT...: its path and version
+    name=$1
+    shift
+    if ! path=$(command -v "$name"); then
+        absent "program.$name"
+    elif answer=$(timeout $WAIT "$path" "$@" 2>&1 </dev/null); then
+        known "program.$name" "$path" "$(printf '%s\n' "$answer" | tr ' \t' '\n\n' | grep -E '^v?[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)"
+    else
+        unknown "program.$name" "$path $* failed: $(printf %s "$answer" | head -c 200)"
+    fi
+}
+tell_packages() { # NAME...
+    if [ -e "$root/var/lib/dpkg/status" ] && command -v dpkg-query >/dev/null; then
+        # the status of a query for several names is 1 where one of them is not known to dpkg
+        # shellcheck disable=SC2016  # the fields are dpkg's
+        timeout $WAIT dpkg-query -W -f '${Package}\t${db:Status-Abbrev}\t${Version}\n' "$@" 2>/dev/null |
+            awk -F '\t' '$2 ~ /^.i/ { printf "package.%s\t=\t%s\t%s\n", $1, $3, ($2 ~ /^h/ ? "held" : "free") }'
+        known packages dpkg
+    elif command -v rpm >/dev/null; then
+        for name in "$@"; do
+            version=$(timeout $WAIT rpm -q --qf '%{VERSION}-%{RELEASE}' "$name" 2>/dev/null) || continue
+            if grep -qsE "(^|[^a-z])$name([^a-z.]|\$)" "$root/etc/dnf/plugins/versionlock.list" "$root/etc/yum/pluginconf.d/versionlock.list" \
+                "$root/etc/dnf/versionlock.toml"; then
+                known "package.$name" "$version" held
+            else
+                known "package.$name" "$version" free
+            fi
+        done
+        known packages rpm
+    else
+        absent packages
+    fi
+}
+tell_units() { # NAME...
+    if ! shown=$(timeout $WAIT systemctl show --no-pager -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState -p NRestarts "$@" 2>&1); then
+        unknown units "systemctl failed: $(printf %s "$shown" | head -c 200)"
+        return
+    fi
+    printf '%s\n\n' "$shown" | awk '
+        function tell() {
+            if (v["Id"] == "") return
+            if (v["LoadState"] == "not-found") printf "unit.%s\t-\n", v["Id"]
+            else printf "unit.%s\t=\t%s\t%s\t%s\t%s\t%s\n", v["Id"], v["LoadState"], v["ActiveState"], v["SubState"], v["UnitFileState"], v["NRestarts"]
+            v["Id"] = v["LoadState"] = v["ActiveState"] = v["SubState"] = v["UnitFileState"] = v["NRestarts"] = ""
+        }
+        /^$/ { tell(); next }
+        { at = index($0, "="); v[substr($0, 1, at - 1)] = substr($0, at + 1) }
+        END { tell() }'
+    known units systemd
+}
+
+# --- what runs and listens ---
+
+tell_processes() { # NAME...: those of them that run, by the first 15 bytes of their names, which is what the kernel keeps
+    names=$(cat "$root"/proc/[0-9]*/comm 2>/dev/null) || [ -n "$names" ] || return 1 # one that ends meanwhile cannot be read
+    running=
+    for name in "$@"; do
+        if printf '%s\n' "$names" | grep -qxF "$(printf %.15s "$name")"; then running="$running$name "; fi
+    done
+    known processes "$running"
+}
+listening_ports() { # of TCP, decimal, from the kernel's hexadecimal table: 0A is LISTEN
+    cat "$root/proc/net/tcp" "$root/proc/net/tcp6" 2>/dev/null | awk '
+        $4 == "0A" {
+            count = split($2, part, ":")
+            port = 0
+            for (i = 1; i <= 4; i++) port = port * 16 + index("0123456789ABCDEF", substr(part[count], i, 1)) - 1
+            if (!(port in seen)) { seen[port] = 1; printf "%d ", port }
+        }'
+}
+tell_ports() {
+    ports=
+    [ -r "$root/proc/net/tcp" ] || return 1
+    ports=" $(listening_ports)"
+    known ports "$ports"
+}
+
+# --- Kubernetes on disk ---
+
+certificates() { # PEM on stdin: the certificates in it as base64, separated by spaces; whatever else is in it stays here
+    head -c 65536 | awk '
+        /-----BEGIN / { inside = /-----BEGIN CERTIFICATE-----/; body = ""; next }
+        /-----END / { if (inside && body != "") printf "%s ", body; inside = 0; next }
+        inside { sub(/\r$/, ""); body = body $0 }'
+}
+tell_certificate() { # KEY FILE
+    if [ ! -e "$2" ]; then
+        absent "certificate.$1"
+    elif [ -r "$2" ] && found=$(certificates <"$2") && [ -n "$found" ]; then
+        known "certificate.$1" "$found"
+    else
+        unknown "certificate.$1" "no certificate can be read from $2"
+    fi
+}
+tell_presence() { # KEY FILE
+    if [ -e "$2" ]; then known "$1" present; else absent "$1"; fi
+}
+tell_digest() { # NAME FILE
+    if [ ! -e "$2" ]; then
+        absent "digest.$1"
+    elif value=$(digest "$2"); then
+        known "digest.$1" "$value"
+    else
+        unknown "digest.$1" "$2 cannot be read"
+    fi
+}
+kubeconfig_field() { # NAME FILE
+    sed -n "s/^[ -]*$1: *//p" "$2" | head -n 1 | tr -d "\"'"
+}
+tell_kubeconfig() { # NAME: its server, authorities, client certificates, and whether these are inline or in a file
+    file=$kubernetes/$1.conf
+    if [ ! -e "$file" ]; then
+        absent "kubeconfig.$1"
+        return
+    fi
+    if [ ! -r "$file" ] || [ ! -f "$file" ]; then
+        unknown "kubeconfig.$1" "$file cannot be read"
+        return
+    fi
+    authority=$(kubeconfig_field certificate-authority-data "$file" | base64 -d 2>/dev/null | certificates) || authority=
+    authority_file=$(kubeconfig_field certificate-authority "$file")
+    if [ -z "$authority" ] && [ -r "$root$authority_file" ] && [ -n "$authority_file" ]; then authority=$(certificates <"$root$authority_file"); fi
+    client=$(kubeconfig_field client-certificate-data "$file" | base64 -d 2>/dev/null | certificates) || client=
+    where=inline
+    client_file=$(kubeconfig_field client-certificate "$file")
+    if [ -z "$client" ]; then
+        where=file
+        if [ -n "$client_file" ] && [ -r "$root$client_file" ]; then client=$(certificates <"$root$client_file"); fi
+    fi
+    known "kubeconfig.$1" "$(kubeconfig_field server "$file")" "$authority" "$client" "$where"
+}
+flags() { # FILE: the flags of the program in a static pod's manifest, one a line, in quotes where they are in the file
+    sed -n "s/^ *- *\([\"']\{0,1\}--.*\)/\1/p" "$1"
+}
+flag() { # FILE NAME
+    [ -r "$1" ] && flags "$1" | tr -d "\"'" | sed -n "s/^--$2=//p" | head -n 1
+}
+tell_manifests() { # every file that the kubelet reads: those without a dot in front
+    if [ ! -d "$kubernetes/manifests" ]; then
+        absent manifests
+        return
+    fi
+    count=0
+    for file in "$kubernetes"/manifests/*; do
+        [ -f "$file" ] || continue
+        count=$((count + 1))
+        name=${file##*/}
+        if sum=$(digest "$file"); then
+            images=$(sed -n 's/^[ -]*image: *//p' "$file" | tr -d "\"'" | tr '\n' ' ')
+            set -f
+            IFS=$newline
+            # shellcheck disable=SC2046  # a field a flag
+            set -- $(flags "$file")
+            unset IFS
+            set +f
+            known "manifest.$name" "$sum" "$images" "$@"
+        else
+            unknown "manifest.$name" "$file cannot be read"
+        fi
+    done
+    known manifests "$count"
+}
+tell_etcd_data() {
+    data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
+    data=${data:-/var/lib/etcd}
+    if [ ! -d "$root$data" ]; then
+        absent etcd_data
+    elif ! found=$(ls -A "$root$data"); then
+        unknown etcd_data "$data cannot be read"
+    elif [ -z "$found" ]; then
+        known etcd_data empty
+    elif [ -s "$root$data/member/snap/db" ] && [ -n "$(ls -A "$root$data/member/wal" 2>/dev/null)" ]; then
+        known etcd_data member
+    else
+        known etcd_data incomplete
+    fi
+}
+tell_kubeadm_leftovers() { # folders in which `kubeadm upgrade` prepares manifests, and which it removes when it has ended well
+    found=
+    for folder in "$kubernetes"/tmp/kubeadm-upgraded-manifests*; do
+        if [ -d "$folder" ]; then found="$found${folder##*/} "; fi
+    done
+    known kubeadm_leftovers "$found"
+}
+tell_kubelet_flags() {
+    file=$root/var/lib/kubelet/kubeadm-flags.env
+    if [ ! -e "$file" ]; then
+        absent kubelet_flags
+    else
+        value=$(sed -n 's/^KUBELET_KUBEADM_ARGS=//p' "$file") || return 1
+        known kubelet_flags "$value"
+    fi
+}
+
+# --- endpoints ---
+
+ask() { # KEY PORT CURL-ARGUMENT...: status and body; absent where nothing listens
+    key=$1
+    port=$2
+    shift 2
+    case $ports in
+    '' | *" $port "*) ;;
+    *)
+        absent "$key"
+        return
+        ;;
+    esac
+    if ! command -v curl >/dev/null; then
+        unknown "$key" 'there is no curl on the host'
+        return
+    fi
+    status=0
+    answer=$(curl -sS --noproxy '*' --max-time $WAIT -w '\n%{http_code}' "$@" 2>&1) || status=$?
+    case $status in
+    0)
+        body=$(printf '%s\n' "${answer%"$newline"*}" | grep -v '^\[+\]' | head -c 400) || body=
+        known "$key" "${answer##*"$newline"}" "$body"
+        ;;
+    7) absent "$key" ;; # refused
+    *) unknown "$key" "curl ended with status $status: $(printf %s "$answer" | head -c 200)" ;;
+    esac
+}
+ask_kubelet() {
+    config=$root/var/lib/kubelet/config.yaml
+    port=$(sed -n 's/^healthzPort: *//p' "$config" 2>/dev/null) || port=
+    address=$(sed -n 's/^healthzBindAddress: *//p' "$config" 2>/dev/null | tr -d "\"'") || address=
+    case $address in '' | 0.0.0.0 | ::) address=127.0.0.1 ;; *:*) address="[$address]" ;; esac
+    ask kubelet_healthz "${port:-10248}" "http://$address:${port:-10248}/healthz"
+}
+ask_api_server() { # KEY PATH; by the name that every kubeadm certificate has, with the certificate that the API server itself uses for kubelets
+    manifest=$kubernetes/manifests/kube-apiserver.yaml
+    if [ ! -e "$manifest" ]; then
+        absent "$1"
+        return
+    fi
+    port=$(flag "$manifest" secure-port) || port=
+    port=${port:-6443}
+    address=$(flag "$manifest" bind-address) || address=
+    case $address in '' | 0.0.0.0 | ::) address=127.0.0.1 ;; *:*) address="[$address]" ;; esac
+    client=$pki/apiserver-kubelet-client
+    key=$1
+    path=$2
+    if [ -r "$client.key" ]; then set -- --cert "$client.crt" --key "$client.key"; else set --; fi
+    ask "$key" "$port" "$@" --cacert "$pki/ca.crt" --resolve "kubernetes:$port:$address" "https://kubernetes:$port$path"
+}
+ask_etcd() { # where it serves metrics, which needs no certificate; otherwise where it serves clients
+    manifest=$kubernetes/manifests/etcd.yaml
+    if [ ! -e "$manifest" ]; then
+        absent etcd_health
+        return
+    fi
+    url=$(flag "$manifest" listen-metrics-urls | tr ',' '\n' | grep '^http://' | head -n 1) || url=
+    if [ -n "$url" ]; then
+        port=${url##*:}
+        ask etcd_health "${port%%/*}" "${url%/}/health"
+    else
+        ask etcd_health 2379 --cacert "$pki/etcd/ca.crt" --cert "$pki/etcd/server.crt" --key "$pki/etcd/server.key" https://127.0.0.1:2379/health
+    fi
+}
+
+# --- the questions ---
+
+tell_os || unknown os 'os-release cannot be read'
+tell_output kernel uname -r
+tell_output architecture uname -m
+tell_output hostname uname -n
+tell_output fqdn hostname -f
+tell_output clock date +%s
+tell_file machine_id "$root/etc/machine-id"
+tell_file boot_id "$root/proc/sys/kernel/random/boot_id"
+tell_file uptime "$root/proc/uptime"
+tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
+tell_swap || unknown swap '/proc/swaps cannot be read'
+for name in overlay br_netfilter nf_conntrack; do tell_module $name || unknown module.$name 'the probe failed'; done
+for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables \
+    net.netfilter.nf_conntrack_max fs.inotify.max_user_instances fs.inotify.max_user_watches vm.overcommit_memory kernel.panic kernel.panic_on_oops; do
+    tell_sysctl $name
+done
+
+tell_program containerd --version
+tell_program kubelet --version
+tell_program kubeadm version -o short
+tell_program kubectl version --client=true
+tell_program crictl --version
+tell_packages containerd containerd.io kubelet kubeadm kubectl || unknown packages 'the package manager did not answer'
+tell_units containerd.service kubelet.service firewalld.service ufw.service nm-cloud-setup.service || unknown units 'systemd did not answer'
+
+tell_processes kubeadm kubelet containerd etcd kube-apiserver kube-controller-manager kube-scheduler || unknown processes '/proc cannot be read'
+tell_ports || unknown ports '/proc/net/tcp cannot be read'
+
+for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do
+    tell_kubeconfig $name || unknown kubeconfig.$name "it cannot be understood"
+done
+for name in ca front-proxy-ca etcd/ca apiserver apiserver-kubelet-client apiserver-etcd-client front-proxy-client etcd/server etcd/peer \
+    etcd/healthcheck-client; do
+    tell_certificate $name "$pki/$name.crt"
+done
+tell_certificate kubelet "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
+for name in ca front-proxy-ca etcd/ca sa; do tell_presence key.$name "$pki/$name.key"; done
+tell_digest sa.pub "$pki/sa.pub"
+tell_digest kubelet_configuration "$root/var/lib/kubelet/config.yaml"
+tell_digest containerd_configuration "$root/etc/containerd/config.toml"
+tell_kubelet_flags || unknown kubelet_flags 'kubeadm-flags.env cannot be read'
+tell_manifests || unknown manifests 'the folder cannot be read'
+tell_etcd_data || unknown etcd_data 'the folder cannot be read'
+tell_kubeadm_leftovers || unknown kubeadm_leftovers 'the folder cannot be read'
+
+# At once, as each may take its time; their lines are short enough (PIPE_BUF) not to run into each other, which is why they come last.
+ask_kubelet &
+ask_api_server api_server_livez /livez &
+ask_api_server api_server_readyz /readyz &
+ask_etcd &
+wait
+known end
