@@ -58,8 +58,13 @@ def fetch_go(required: tuple[int, int], cache: Path) -> Path:
 
 
 def go_environment(go: Path) -> dict[str, str]:
-    """The environment to run this Go in: static programs, no other toolchain than this, and whatever proxies and caches the user has set."""
+    """The environment to run this Go in: static programs, no other toolchain than this, and whatever proxies and caches the user has set.
+
+    Compilers live for seconds: without garbage collection below 2 GiB each, a first build takes a fifth less CPU (etcd: 73 s instead of 92 s).
+    """
     return {
+        "GOGC": "off",
+        "GOMEMLIMIT": "2GiB",
         **os.environ,
         "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "CGO_ENABLED": "0",
