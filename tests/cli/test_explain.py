@@ -9,7 +9,8 @@ from datetime import datetime
 import click
 from click.testing import Result
 
-from quorate.cli.explain import RESOLVES_BY_ITSELF, as_json, as_text, explanation
+from quorate.cli.documents import as_json
+from quorate.cli.explain import RESOLVES_BY_ITSELF, as_text, explanation
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observation import ObservedMachine, Outdated
 from quorate.core.checks import failed, passed, unknown

@@ -88,6 +88,15 @@ async def until_version(stage: Stage, version: str, replicas: int, *, timeout: f
     await stage.until_ready(replicas, timeout=timeout)
 
 
+async def until_begun(stage: Stage, before: set[str]) -> None:
+    """Wait until there is a Machine that is not among those of `before`."""
+
+    async def answer() -> bool:
+        return bool(await stage.names("Machine") - before)
+
+    await stage.until("the rollout has begun", answer)
+
+
 async def until_replaced(stage: Stage, names: set[str], replicas: int, *, timeout: float = 240) -> None:
     """Wait until none of these Machines is left and all are ready."""
 

@@ -16,7 +16,7 @@ from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.errors import ServerError
 from quorate.kubernetes.resource import Resource
-from tests.integration.changes import by_age, errors_in, fail_machine, nothing_orphaned, until_replaced, until_version
+from tests.integration.changes import by_age, errors_in, fail_machine, nothing_orphaned, until_begun, until_replaced, until_version
 from tests.integration.conftest import KINDS
 
 if TYPE_CHECKING:
@@ -72,11 +72,7 @@ async def test_api_server_restarts_in_a_rollout(three: Stage) -> None:
     stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
-
-    async def begun() -> bool:
-        return bool(await stage.names("Machine") - before)
-
-    await stage.until("the rollout has begun", begun)
+    await until_begun(stage, before)
     await stage.stack.restart_api_server()
     await until_version(stage, "v1.35.4", 3, timeout=300)
     await nothing_orphaned(stage)

@@ -23,6 +23,7 @@ from tests.integration.changes import (
     planned,
     quorate,
     steps_taken,
+    until_begun,
     until_replaced,
     until_version,
 )
@@ -140,11 +141,7 @@ async def test_a_pause_in_the_middle_of_a_rollout(three: Stage) -> None:
     stage, manager = three, three.start_manager()
     before = await stage.names("Machine")
     await stage.patch("KubeadmControlPlane", {"spec": {"version": "v1.35.4"}})
-
-    async def begun() -> bool:
-        return bool(await stage.names("Machine") - before)
-
-    await stage.until("the rollout has begun", begun)
+    await until_begun(stage, before)
     await annotate(
         stage, "KubeadmControlPlane", stage.namespace, **{Annotation.PAUSED: ""}
     )  # a paused Cluster wakes core's own Machines minutes later

@@ -82,17 +82,3 @@ def between_decision_and_act(kind: type[Step], happens: Callable[[], None]) -> I
 
     with mock.patch.object(reconciler, "decide", decide_and_wait):
         yield
-
-
-def prove_ours(scenario: Scenario) -> None:
-    """With our rules nothing is violated."""
-    played = scenario.with_our_rules()
-    assert not played.violations, "\n".join([*map(str, played.violations), *played.lines[-60:]])
-
-
-def prove_the_wrong_one(scenario: Scenario) -> None:
-    """With the wrong rule the scene does not end well, and in the way that the scenario names."""
-    played = scenario.with_the_wrong_rule()
-    assert scenario.breaks in played.broken, "\n".join(
-        [f"{played.broken or 'nothing'} instead", *map(str, played.violations), *played.lines[-60:]]
-    )

@@ -1,16 +1,33 @@
-"""The list of known bugs that the scenarios are to show, whole: a campaign that does not find every one of them again proves nothing."""
+"""Every scenario with our rules and with one that is wrong, and the list whole: a campaign that does not find every known bug again proves nothing."""
 
 from __future__ import annotations
 
-from tests.simulation import test_scenarios_external_etcd, test_scenarios_life, test_scenarios_membership, test_scenarios_remediation
+import pytest
+
+from tests.simulation import scenarios_external_etcd, scenarios_life, scenarios_membership, scenarios_remediation
+from tests.simulation.staging import Scenario
 
 SCENARIOS = (
-    *test_scenarios_membership.SCENARIOS,
-    *test_scenarios_life.SCENARIOS,
-    *test_scenarios_remediation.SCENARIOS,
-    *test_scenarios_external_etcd.SCENARIOS,
+    *scenarios_membership.SCENARIOS,
+    *scenarios_life.SCENARIOS,
+    *scenarios_remediation.SCENARIOS,
+    *scenarios_external_etcd.SCENARIOS,
 )
 KNOWN_BUGS = {f"B{number}" for number in (*range(1, 21), 23, 24)}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_it_ends_well(scenario: Scenario) -> None:
+    played = scenario.with_our_rules()
+    assert not played.violations, "\n".join([*map(str, played.violations), *played.lines[-60:]])
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.name}; wrong: {scenario.rule}")
+def test_a_wrong_rule_does_not_get_through(scenario: Scenario) -> None:
+    played = scenario.with_the_wrong_rule()
+    assert scenario.breaks in played.broken, "\n".join(
+        [f"{played.broken or 'nothing'} instead", *map(str, played.violations), *played.lines[-60:]]
+    )
 
 
 def test_every_known_bug_has_a_scenario() -> None:

@@ -11,21 +11,9 @@ import msgspec
 
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
+from quorate.simulation.patches import merge_patch
 
 Json = dict[str, Any]
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
-    result = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 @dataclass
@@ -71,7 +59,7 @@ class ClusterApi:
         current = self._find(resource, name)
         if patch["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]:
             raise Conflict(f"{name} has changed")
-        return self._wrote("patch", resource, name, dict(patch), merged(current, patch))
+        return self._wrote("patch", resource, name, dict(patch), merge_patch(current, patch))
 
     def _wrote(self, verb: str, resource: Resource[Any], name: str, body: Json, obj: Json) -> Any:
         self.writes.append((f"{verb} {resource.plural} {name}", copy.deepcopy(body)))

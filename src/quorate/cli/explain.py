@@ -1,20 +1,25 @@
-"""`quorate explain NAME`: what was decided about a control plane, on which grounds, and what would change the answer."""
+"""`quorate explain NAME`: what was decided about a control plane, on which grounds, and what would change the answer.
+
+`quorate explain -m MANIFEST [HOST]` says the same of existing hosts, and `quorate explain --run` what an earlier run did (`quorate.cli.hosts_explain`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quorate.cli.access import Access, with_access
+from quorate.cli.documents import as_json
+from quorate.cli.hosts_access import with_manifest
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
     from quorate.clusterapi.observation import Observation, ObservedMachine
     from quorate.core.checks import Check
-    from quorate.core.health import Unknown
+    from quorate.core.health import Absent, Unknown
     from quorate.core.ring import Ring
 
 RESOLVES_BY_ITSELF = "resolves by itself"
@@ -87,21 +92,47 @@ class Explanation:
 
 
 @click.command(name="explain", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("name")
+@click.argument("name", metavar="[NAME]", required=False, default="")
 @click.option("--namespace", "-n", help="Its namespace; without it the context's.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
+@click.option(
+    "--run",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="newest",
+    help="What an earlier run on existing hosts did; without FILE the newest.",
+)
+@with_manifest(default=None)
 @with_access
 @click.pass_context
-def command(ctx: click.Context, /, name: str, namespace: str | None, output: str, **access: str) -> None:
-    """Say what is decided about a control plane, which checks pass, and what would change the answer.
+def command(
+    ctx: click.Context,
+    /,
+    name: str,
+    namespace: str | None,
+    output: str,
+    run: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    etcd_dialer: str,
+    **hosts: Any,
+) -> None:
+    """Say what is decided, which checks pass, and what would change the answer: about the control plane NAME, or with -m about existing hosts or one, NAME.
 
     Ends with 0 where it is converged or on its way, with 13 where it waits for something that does not come by itself.
     """
-    from quorate.cli import describe, event_loop, logs
+    from quorate.cli import describe, event_loop, hosts_explain, logs
     from quorate.cli.failures import ExitCode, Failure
 
     logs.quiet(debug=ctx.find_root().params["debug"])
-    chosen = Access(**access)
+    if run is not None:
+        hosts_explain.run_of(run, hosts, output=output)
+        return
+    if hosts["manifest"] is not None:
+        hosts_explain.run(ctx, name, hosts, output=output)
+    if not name:
+        raise click.UsageError("name a control plane, or with -m the manifest of existing hosts")
+    chosen = Access(kubeconfig, context, etcd_dialer)
     where = namespace or chosen.config().namespace
     finding = event_loop.run(_find(chosen, where, name))
     if finding is None:
@@ -139,7 +170,7 @@ def explanation(finding: Finding) -> Explanation:
         checks=tuple(map(check_line, decision.checks)) if decision else (_no_cluster(metadata.name),),
         connection=observation.connection.message,
         etcd=verdict(observation.ring),
-        members=_members(observation.ring),
+        members=member_lines(observation.ring),
         machines=tuple(_machine(observation, machine) for machine in observation.machines),
         strays=observation.strays,
     )
@@ -163,10 +194,11 @@ def verdict(ring: Ring | Unknown) -> str:
     return f"unknown: {ring.reason}" if isinstance(ring, Unknown) else str(ring.now)
 
 
-def _members(ring: Ring | Unknown) -> tuple[MemberLine, ...]:
-    from quorate.core.health import Unknown
+def member_lines(ring: Ring | Unknown | Absent) -> tuple[MemberLine, ...]:
+    """The members of a ring as they are shown; none where it is not known."""
+    from quorate.core.ring import Ring
 
-    if isinstance(ring, Unknown):
+    if not isinstance(ring, Ring):
         return ()
     return tuple(
         MemberLine(
@@ -197,13 +229,6 @@ def _machine(observation: Observation, machine: ObservedMachine) -> MachineLine:
     )
 
 
-def as_json(said: Explanation) -> str:
-    """One JSON object."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(said)).decode() + "\n"
-
-
 _COLOURS = {"pass": "green", "good": "green", "fail": "red", "bad": "red", "unknown": "yellow"}
 
 
@@ -226,8 +251,13 @@ def _decision(said: Explanation) -> list[str]:
     lines = [f"Next      {said.next or 'nothing left to do'}", f"Rule      {said.rule}"]
     if said.wake_at:
         lines.append(f"Again at  {said.wake_at:%Y-%m-%d %H:%M:%S} UTC, if nothing happens before")
-    lines.append("Checks")
-    for check in said.checks:
+    return [*lines, *checks_text(said.checks)]
+
+
+def checks_text(checks: tuple[CheckLine, ...]) -> list[str]:
+    """Checks under their heading, each that does not pass with what would change it."""
+    lines = ["Checks"]
+    for check in checks:
         lines.append(f"  {_word(check.outcome)} {check.name}: {check.evidence}")
         if check.remedy:
             lines.append(f"          -> {check.remedy}")
@@ -235,11 +265,17 @@ def _decision(said: Explanation) -> list[str]:
 
 
 def _ring(said: Explanation) -> list[str]:
-    lines = [f"Workload  {said.connection}", f"etcd      {said.etcd}"]
-    for member in said.members:
+    lines = [f"Workload  {said.connection}", f"etcd      {said.etcd}", *members_text(said.members)]
+    return [*lines, *(f"  stray: {stray}" for stray in said.strays)]
+
+
+def members_text(members: tuple[MemberLine, ...]) -> list[str]:
+    """A line for each member."""
+    lines = []
+    for member in members:
         evidence = f": {member.evidence}" if member.evidence else ""
         lines.append(f"  {_word(member.health)} {member.name or '(no name)'} {member.role} {member.id}{evidence}")
-    return [*lines, *(f"  stray: {stray}" for stray in said.strays)]
+    return lines
 
 
 def _machines(said: Explanation) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorate.cli.access import Access, with_access
+from quorate.cli.documents import as_json
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding, Inspector
@@ -199,7 +200,7 @@ def _serialized(documents: list[dict[str, object]], output: str) -> str:
         return yaml.safe_dump(msgspec.to_builtins(documents), sort_keys=False)
     if output == "lines":
         return "".join(f"{msgspec.json.encode(document).decode()}\n" for document in documents)
-    return msgspec.json.format(msgspec.json.encode(documents)).decode() + "\n"
+    return as_json(documents)
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:

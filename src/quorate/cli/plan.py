@@ -1,15 +1,22 @@
-"""`quorate plan NAME`: what would be done to a control plane, machine by machine and step by step, as it is or with an edit, before anything happens."""
+"""`quorate plan NAME`: what would be done to a control plane, machine by machine and step by step, as it is or with an edit, before anything happens.
+
+`quorate plan -m MANIFEST` says the same of existing hosts (`quorate.cli.hosts_plan`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from quorate.cli.access import Access, with_access
+from quorate.cli.documents import as_json
 from quorate.cli.failures import ExitCode, Failure
+from quorate.cli.hosts_access import with_manifest
+from quorate.cli.wishes import with_wishes
 
 if TYPE_CHECKING:
     from quorate.cli.explain import CheckLine
@@ -72,7 +79,7 @@ class _Command(click.Command):
 
 
 @click.command(name="plan", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("name")
+@click.argument("name", required=False, default="")
 @click.option("--namespace", "-n", help="Its namespace; without it the context's.")
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A field below spec to change, such as version=v1.35.4. Repeatable."
@@ -81,19 +88,39 @@ class _Command(click.Command):
     "--filename", "-f", "file", type=click.File(encoding="utf-8"), help="An edited KubeadmControlPlane as YAML or JSON; - is stdin."
 )
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="With -m: keep the plan, for `quorate apply FILE`.")
+@with_manifest(default=None)
+@with_wishes
 @with_access
 @click.pass_context
 def command(
-    ctx: click.Context, /, name: str, namespace: str | None, settings: tuple[str, ...], file: TextIO | None, output: str, **access: str
+    ctx: click.Context,
+    /,
+    name: str,
+    namespace: str | None,
+    settings: tuple[str, ...],
+    file: TextIO | None,
+    output: str,
+    out: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+    etcd_dialer: str,
+    **hosts: Any,
 ) -> None:
-    """Say what would be done to a control plane: which machines, why, in which order, and the etcd ring after each step. Changes nothing.
+    """Say what would be done, in which order, and the etcd ring with each step: to the Machines of the control plane NAME, or with -m to existing hosts.
 
-    Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
+    Changes nothing. Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
     """
-    from quorate.cli import event_loop, logs
+    from quorate.cli import event_loop, hosts_plan, logs, wishes
 
     logs.quiet(debug=ctx.find_root().params["debug"])
-    chosen = Access(**access)
+    if hosts["manifest"] is not None:
+        if name or file or settings:
+            raise _wrong("-m plans for the hosts of a manifest: give no NAME, --set or --filename with it")
+        hosts_plan.run(ctx, hosts, wishes.wishes(hosts), output=output, out=out)
+    if not name or out:
+        raise _wrong("name a control plane, or with -m the manifest of existing hosts; --out goes with -m")
+    chosen = Access(kubeconfig, context, etcd_dialer)
     where = namespace or chosen.config().namespace
     edit = _edit(name, file, settings)
     plan = event_loop.run(_make(chosen, where, name, edit))
@@ -248,13 +275,6 @@ def _wrong(message: str) -> click.UsageError:
     error = click.UsageError(message)
     error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # as above
     return error
-
-
-def as_json(plan: Plan) -> str:
-    """One JSON object."""
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(plan)).decode() + "\n"
 
 
 def as_text(plan: Plan) -> str:

@@ -13,12 +13,10 @@ from datetime import datetime
 from random import Random
 from typing import assert_never
 
-from quorate.clusterapi import addons, adoption, authorities, creation, etcd_membership, intent, remediation
+from quorate.clusterapi import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, intent, remediation
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.machine_writes import delete_machine, machine_of, release_hook
 from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.types.names import FieldManager, Finalizer
-from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.core.steps import (
     AbandonCreation,
     AddFinalizer,
@@ -41,9 +39,6 @@ from quorate.core.steps import (
     WriteKubeconfig,
 )
 from quorate.kubeadm.names import machine_name
-from quorate.kubernetes.controller import Request
-from quorate.kubernetes.errors import NotFound
-from quorate.kubernetes.expectations import Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +53,9 @@ class Actor:
         """Carry out `step` for the control plane observed. Raises what the API or etcd answered, or Refused."""
         match step:
             case AddFinalizer():
-                await self._set_finalizer(observation, present=True)
+                await control_plane_writes.add_finalizer(self.clients, observation.kcp)
             case RemoveFinalizer():
-                await self._set_finalizer(observation, present=False)
+                await self._remove_finalizer(observation)
             case EnsureCertificates(purposes):
                 await authorities.create(self.clients, observation, purposes, self.clock())
             case WriteKubeconfig(rotate):
@@ -126,20 +121,9 @@ class Actor:
             if self.clients.caches.machines.get(kcp.metadata.namespace, name) is None:
                 return name
 
-    async def _set_finalizer(self, observation: Observation, *, present: bool) -> None:
-        metadata = observation.kcp.metadata
-        finalizers = [finalizer for finalizer in metadata.finalizers if finalizer != Finalizer.KUBEADM_CONTROL_PLANE]
-        finalizers += [Finalizer.KUBEADM_CONTROL_PLANE] if present else []
-        patch = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": finalizers}}
-        try:
-            written = await self.clients.management.merge_patch(
-                KUBEADM_CONTROL_PLANES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
-            )
-        except NotFound:
-            written = None
-        if present and written is not None:
-            self._await_cache(observation, self.clients.caches.kcps, written.metadata.resource_version)
-        elif not present and observation.cluster is not None:  # gone already, too: this very observation may have connected again
+    async def _remove_finalizer(self, observation: Observation) -> None:
+        await control_plane_writes.remove_finalizer(self.clients, observation.kcp)
+        if observation.cluster is not None:  # where the control plane was gone already, too: this very observation may have connected again
             self.clients.workloads.forget(observation.cluster.metadata.namespace, observation.cluster.metadata.name)
 
     async def _delete(self, observation: Observation, replica: str) -> None:
@@ -163,7 +147,3 @@ class Actor:
         machine = machine_of(observation, replica)
         if machine.metadata.deletion_timestamp is None:
             await delete_machine(self.clients, observation, machine)
-
-    def _await_cache(self, observation: Observation, store: Observed, resource_version: str) -> None:
-        metadata = observation.kcp.metadata
-        self.clients.expectations.expect_version(Request(metadata.namespace, metadata.name), store, resource_version)

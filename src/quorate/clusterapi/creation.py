@@ -10,12 +10,13 @@ from typing import Any
 
 from quorate.clusterapi import desired, intent
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.foreign import ContractMissing
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import FieldManager, LegacyReason
 from quorate.clusterapi.types.references import ObjectReference
-from quorate.clusterapi.types.resources import BOOTSTRAP_GROUP, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.clusterapi.types.resources import BOOTSTRAP_GROUP, KUBEADM_CONFIGS, MACHINES
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, NotFound
 from quorate.kubernetes.reflector import TROUBLE
@@ -89,7 +90,7 @@ async def abandon(clients: Clients, observation: Observation, name: str) -> None
     Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet.
     """
     kcp = observation.kcp
-    if await _exists(clients, kcp.metadata.namespace, name):
+    if await machine_exists(clients, kcp.metadata.namespace, name):
         await _record(clients, kcp, None)
         return
     recorded = intent.read(kcp.metadata.annotations) or intent.Intent(name, infrastructure=_infrastructure_kind(kcp))
@@ -132,10 +133,11 @@ async def _delete_own(clients: Clients, kcp: KubeadmControlPlane, resource: Reso
 def _infrastructure_kind(kcp: KubeadmControlPlane) -> str:
     """`Kind.group` of what the template makes."""
     reference = kcp.spec.machine_template.spec.infrastructure_ref
-    return f"{reference.kind.removesuffix('Template')}.{reference.api_group}"
+    return f"{desired.kind_made_by(reference.kind)}.{reference.api_group}"
 
 
-async def _exists(clients: Clients, namespace: str, name: str) -> bool:
+async def machine_exists(clients: Clients, namespace: str, name: str) -> bool:
+    """Whether there is a Machine of this name, by the API itself: the cache may be behind."""
     try:
         await clients.management.get(MACHINES, name, namespace)
     except NotFound:
@@ -145,22 +147,12 @@ async def _exists(clients: Clients, namespace: str, name: str) -> bool:
 
 async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> str:
     """Write or clear the intent; the control plane's new resourceVersion. Conflict: the control plane has changed; decide again."""
-    return await _patch(clients, kcp, intent.patch(kcp.metadata.resource_version, planned))
+    return await patch_control_plane(clients, kcp, intent.patch(kcp.metadata.resource_version, planned))
 
 
 async def _fulfilled(clients: Clients, kcp: KubeadmControlPlane, version: str, machine: Mapping[str, str]) -> None:
     """Clear what the Machine, by its annotations, has fulfilled; `version` is the control plane's, as it was read or written last."""
-    await _patch(clients, kcp, intent.fulfilled(version, kcp.metadata.annotations, machine))
-
-
-async def _patch(clients: Clients, kcp: KubeadmControlPlane, patch: dict[str, Any]) -> str:
-    """Patch the control plane, and have the next decision wait until the cache shows it."""
-    written = await clients.management.merge_patch(
-        KUBEADM_CONTROL_PLANES, kcp.metadata.name, patch, kcp.metadata.namespace, field_manager=FieldManager.DEFAULT
-    )
-    request = Request(kcp.metadata.namespace, kcp.metadata.name)
-    clients.expectations.expect_version(request, clients.caches.kcps, written.metadata.resource_version)
-    return str(written.metadata.resource_version)
+    await patch_control_plane(clients, kcp, intent.fulfilled(version, kcp.metadata.annotations, machine))
 
 
 async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str, name: str) -> ObjectReference:

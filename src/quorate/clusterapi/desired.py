@@ -122,7 +122,12 @@ def infrastructure(kcp: KubeadmControlPlane, template: ForeignObject, name: str)
         "annotations": {**metadata.get("annotations", {}), **cloned_from},
         "ownerReferences": [owner_reference(kcp, controller=False)],
     } | ({"labels": metadata["labels"]} if metadata.get("labels") else {})
-    return {"apiVersion": template.api_version, "kind": template.kind.removesuffix("Template"), **clone}
+    return {"apiVersion": template.api_version, "kind": kind_made_by(template.kind), **clone}
+
+
+def kind_made_by(template_kind: str) -> str:
+    """The kind of what a template of this kind makes, by Cluster API's contract: its own without `Template`."""
+    return template_kind.removesuffix("Template")
 
 
 def companion_metadata(kcp: KubeadmControlPlane, cluster: str, companion: Mapping[str, Any], uid: str) -> Object:

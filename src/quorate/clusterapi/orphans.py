@@ -11,11 +11,13 @@ from typing import Any
 from quorate.clusterapi import intent
 from quorate.clusterapi.caches import BY_CLUSTER
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.creation import machine_exists
+from quorate.clusterapi.desired import kind_made_by
 from quorate.clusterapi.foreign import ContractMissing
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES
 from quorate.kubernetes.errors import ApiError, NotFound
 from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import Resource
@@ -52,7 +54,7 @@ def _companions(machines: Iterable[Machine]) -> Iterator[tuple[str, str, str]]:
 async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> list[_Made]:
     """The infrastructure machines of the cluster of the kind that the template makes; none where that kind is not to be had, which is reported elsewhere."""
     template = kcp.spec.machine_template.spec.infrastructure_ref
-    kind = template.kind.removesuffix("Template")
+    kind = kind_made_by(template.kind)
     try:
         resource = await clients.caches.foreign.resource(template.api_group, kind)
         store = await clients.caches.foreign.store(template.api_group, kind)
@@ -74,11 +76,7 @@ async def _is_left_over(clients: Clients, kcp: KubeadmControlPlane, name: str) -
     planned = intent.read(current.metadata.annotations)
     if planned is not None and planned.name == name:
         return False
-    try:
-        await clients.management.get(MACHINES, name, namespace)
-    except NotFound:
-        return True
-    return False
+    return not await machine_exists(clients, namespace, name)
 
 
 async def _delete(clients: Clients, resource: Resource[Any], metadata: ObjectMeta) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from quorate.clusterapi import remediation_record
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
 from quorate.clusterapi.machine_writes import delete_machine, machine_of
 from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.types.names import FieldManager
-from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane, Remediation
 from quorate.core.rules.loss import safe_to_remediate
-from quorate.kubernetes.controller import Request
 
 
 async def remediate(clients: Clients, observation: Observation, replica: str, retries: int, now: datetime) -> None:
@@ -26,11 +23,13 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     """
     record = Remediation(replica, now, retries)
     machine = machine_of(observation, replica)
-    version = await _write(clients, observation, remediation_record.intended(observation.kcp.metadata.resource_version, record))
+    version = await patch_control_plane(
+        clients, observation.kcp, remediation_record.intended(observation.kcp.metadata.resource_version, record)
+    )
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
     await pass_leadership_on(clients, observation, view, replica)
     await delete_machine(clients, observation, machine, resource_version=machine.metadata.resource_version)
-    await _write(clients, observation, remediation_record.done(version, record))
+    await patch_control_plane(clients, observation.kcp, remediation_record.done(version, record))
 
 
 def _asked(view: ControlPlane, replica: str) -> list[Check]:
@@ -42,20 +41,9 @@ async def record(clients: Clients, observation: Observation) -> None:
     """Make our record upstream's: a crash came between the delete and that."""
     intended = view_of(observation).remediation_intended
     if intended is not None:
-        await _write(clients, observation, remediation_record.done(observation.kcp.metadata.resource_version, intended))
+        await patch_control_plane(clients, observation.kcp, remediation_record.done(observation.kcp.metadata.resource_version, intended))
 
 
 async def forget(clients: Clients, observation: Observation) -> None:
     """Clear both records."""
-    await _write(clients, observation, remediation_record.forgotten(observation.kcp.metadata.resource_version))
-
-
-async def _write(clients: Clients, observation: Observation, patch: dict[str, Any]) -> str:
-    """Patch the control plane, have the next decision wait until the cache shows it, and tell its new resourceVersion."""
-    metadata = observation.kcp.metadata
-    written = await clients.management.merge_patch(
-        KUBEADM_CONTROL_PLANES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
-    )
-    version = str(written.metadata.resource_version)
-    clients.expectations.expect_version(Request(metadata.namespace, metadata.name), clients.caches.kcps, version)
-    return version
+    await patch_control_plane(clients, observation.kcp, remediation_record.forgotten(observation.kcp.metadata.resource_version))

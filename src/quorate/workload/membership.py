@@ -7,15 +7,18 @@ asked itself, all at once: for its status, and for its own list of the members a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, EtcdError
+
+T = TypeVar("T")
 
 Lend = Callable[[str], AbstractAsyncContextManager[etcd.EtcdClient]]
 """Lends the client of the member on a node."""
@@ -43,6 +46,7 @@ class RingReading:
     read_through: str  # the node whose member listed the others
     read_at: datetime  # when the list was asked for: it contains everything confirmed before
     disagreement: str = ""  # in what the members contradict each other about who they are, asked twice; empty: they agree
+    statuses: Mapping[str, etcd.Status] = field(default_factory=dict)  # by node: what each said that answered, whichever ring it is of
 
 
 Answer = etcd.Status | EtcdError
@@ -137,23 +141,13 @@ async def _ask_status(lend: Lend, node: str) -> Answer:
 
 
 async def _status(lend: Lend, node: str) -> etcd.Status:
-    async with lend(node) as client:
-        try:
-            async with asyncio.timeout(STATUS_PATIENCE):
-                return await client.status()
-        except TimeoutError as error:  # raised within the loan, so that a connection that hangs is not lent again
-            raise DeadlineExceeded(node, f"did not answer within {STATUS_PATIENCE:g} s") from error
+    return await _answered(lend, node, lambda client: client.status(), STATUS_PATIENCE, "answer")
 
 
 async def _list(lend: Lend, node: str) -> etcd.MemberList | str:
     """The members as this one lists them, or why they could not be had."""
     try:
-        async with lend(node) as client:
-            try:
-                async with asyncio.timeout(LISTING_PATIENCE):
-                    return await client.members()
-            except TimeoutError as error:
-                raise DeadlineExceeded(node, f"did not list the members within {LISTING_PATIENCE:g} s") from error
+        return await _answered(lend, node, lambda client: client.members(), LISTING_PATIENCE, "list the members")
     except EtcdError as error:
         return error.message
 
@@ -161,14 +155,19 @@ async def _list(lend: Lend, node: str) -> etcd.MemberList | str:
 async def _alarms(lend: Lend, node: str) -> tuple[etcd.Alarm, ...] | str:
     """The alarms of every member, or why they could not be had."""
     try:
-        async with lend(node) as client:
-            try:
-                async with asyncio.timeout(LISTING_PATIENCE):
-                    return await client.alarms()
-            except TimeoutError as error:
-                raise DeadlineExceeded(node, f"did not tell the alarms within {LISTING_PATIENCE:g} s") from error
+        return await _answered(lend, node, lambda client: client.alarms(), LISTING_PATIENCE, "tell the alarms")
     except EtcdError as error:
         return error.message
+
+
+async def _answered(lend: Lend, node: str, question: Callable[[etcd.EtcdClient], Awaitable[T]], patience: float, what: str) -> T:
+    """The answer of the member on a node. Raises EtcdError; DeadlineExceeded, which says what it did not do, where `patience` seconds bring none."""
+    async with lend(node) as client:
+        try:
+            async with asyncio.timeout(patience):
+                return await question(client)
+        except TimeoutError as error:  # raised within the loan, so that a connection that hangs is not lent again
+            raise DeadlineExceeded(node, f"did not {what} within {patience:g} s") from error
 
 
 def _largest_agreement(witnesses: Mapping[str, _Witness]) -> tuple[str, ...]:
@@ -207,7 +206,8 @@ def _reading(
     answered = {name: answer.member_id for name, answer in vouching.items() if isinstance(answer, etcd.Status) and answer.member_id in ids}
     members = tuple(_judged(member, alarms, _answer_of(member, heard, answered)) for member in listing.members)
     disagreement = _disagreement(witnesses, agreeing)
-    return RingReading(Ring(members, leader), listing.cluster_id, alarms, answered, node, read_at, disagreement)
+    statuses = {name: witness.status for name, witness in witnesses.items() if isinstance(witness.status, etcd.Status)}
+    return RingReading(Ring(members, leader), listing.cluster_id, alarms, answered, node, read_at, disagreement, statuses)
 
 
 def _heard(witness: _Witness, *, agrees: bool) -> Answer | _Doubt:

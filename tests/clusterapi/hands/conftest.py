@@ -32,11 +32,12 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.resource import CRDS
+from quorate.simulation.patches import merge_patch
 from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
 from quorate.workload.static_pods import Component
 
-from .management import NAMESPACE, FakeApi, Json, merged
+from .management import NAMESPACE, FakeApi, Json
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
@@ -229,10 +230,10 @@ class World:
         """A Machine with its companions, and, unless told otherwise, a Node; `member` is the id of its etcd member."""
         kcp = self.kcp
         expiry = {"metadata": {"annotations": {Annotation.CERTIFICATES_EXPIRY: "2027-01-01T00:00:00Z"}}}
-        config = self.api.put("kubeadmconfigs", merged(desired.config(kcp, name, initialize=False), expiry))
+        config = self.api.put("kubeadmconfigs", merge_patch(desired.config(kcp, name, initialize=False), expiry))
         kind = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachine"}
         infrastructure = {**kind, "metadata": {"name": name}, "spec": {"providerID": f"test:///{name}"}}
-        self.api.put("devmachines", merged(infrastructure, {"metadata": {"labels": {Label.CLUSTER_NAME: "demo"}}}))
+        self.api.put("devmachines", merge_patch(infrastructure, {"metadata": {"labels": {Label.CLUSTER_NAME: "demo"}}}))
         self.api.change("kubeadmconfigs", config["metadata"]["name"], {"metadata": {"labels": desired.machine_labels(kcp, "demo")}})
         body = desired.new_machine(
             kcp,
@@ -242,7 +243,9 @@ class World:
             config=ObjectReference(api_group="bootstrap.cluster.x-k8s.io", kind="KubeadmConfig", name=name),
             infrastructure=ObjectReference(api_group=INFRASTRUCTURE, kind="DevMachine", name=name),
         )
-        made = self.api.put("machines", merged(merged(body, {"metadata": {"finalizers": ["machine"], **(metadata or {})}}), parts))
+        made = self.api.put(
+            "machines", merge_patch(merge_patch(body, {"metadata": {"finalizers": ["machine"], **(metadata or {})}}), parts)
+        )
         if node:
             self.add_node(name)
         if member is not None:

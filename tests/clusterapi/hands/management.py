@@ -11,22 +11,10 @@ import msgspec
 
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
+from quorate.simulation.patches import merge_patch
 
 NAMESPACE = "default"
 Json = dict[str, Any]
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
-    result = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 @dataclass
@@ -59,7 +47,7 @@ class FakeApi:
 
     def change(self, plural: str, name: str, patch: Json) -> Json:
         """What somebody else changes."""
-        return self.put(plural, merged(self.objects[plural, NAMESPACE, name], patch))
+        return self.put(plural, merge_patch(self.objects[plural, NAMESPACE, name], patch))
 
     def raw(self, plural: str, name: str) -> Json:
         return self.objects[plural, NAMESPACE, name]
@@ -92,7 +80,7 @@ class FakeApi:
         current = self._find(resource, name, namespace)
         metadata = patch.get("metadata", {})
         self._check(current, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
-        new = merged(current, {"status": patch["status"]} if subresource else patch)
+        new = merge_patch(current, {"status": patch["status"]} if subresource else patch)
         what = f"{name}/{subresource}" if subresource else name
         stored = self.put(resource.plural, new)
         if metadata.get("finalizers") == [] and "deletionTimestamp" in stored["metadata"]:
@@ -123,7 +111,7 @@ class FakeApi:
             raise Conflict(f"{name} with uid {uid} does not exist")
         if current is not None:
             self._check(current, uid, "")
-        return self._done(resource, "apply", name, dict(body), self.put(resource.plural, merged(current, body)), field_manager)
+        return self._done(resource, "apply", name, dict(body), self.put(resource.plural, merge_patch(current, body)), field_manager)
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = "") -> Any:
         self._meet("delete", resource)
@@ -135,7 +123,7 @@ class FakeApi:
             self.version += 1
             self._done(resource, "delete", name, body, current, "")
             return None
-        stored = self.put(resource.plural, merged(current, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}))
+        stored = self.put(resource.plural, merge_patch(current, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}))
         return self._done(resource, "delete", name, body, stored, "")
 
     def _meet(self, verb: str, resource: Resource[Any]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from quorate.core.checks import unknown
 from quorate.simulation.cluster_objects import Wanted
 from quorate.simulation.scenarios import Stage
 from quorate.simulation.workload_cluster import ExternalEtcd
 from tests.proof.guards import Function, says_nothing, says_yes
-from tests.simulation.staging import Scenario, prove_ours, prove_the_wrong_one
+from tests.simulation.staging import Scenario
 
 
 async def three_are_made_upgraded_and_scaled(stage: Stage) -> None:
@@ -91,13 +89,3 @@ SCENARIOS = (
         EXTERNAL,
     ),
 )
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_it_ends_well(scenario: Scenario) -> None:
-    prove_ours(scenario)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.name}; wrong: {scenario.rule}")
-def test_a_wrong_rule_does_not_get_through(scenario: Scenario) -> None:
-    prove_the_wrong_one(scenario)

@@ -9,8 +9,6 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-import pytest
-
 from quorate.core.checks import components_healthy, failed
 from quorate.core.rules.placement import age
 from quorate.core.steps import CreateReplica
@@ -21,7 +19,7 @@ from quorate.simulation.process import Process
 from quorate.simulation.scenarios import Stage
 from quorate.simulation.world import NAMESPACE
 from tests.proof.guards import Function, is_told, returns, says_nothing
-from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act, prove_ours, prove_the_wrong_one
+from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 
 async def a_first_machine_that_fails(stage: Stage) -> None:
@@ -360,13 +358,3 @@ SCENARIOS = (
         "liveness",
     ),
 )
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_it_ends_well(scenario: Scenario) -> None:
-    prove_ours(scenario)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.name}; wrong: {scenario.rule}")
-def test_a_wrong_rule_does_not_get_through(scenario: Scenario) -> None:
-    prove_the_wrong_one(scenario)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from quorate.clusterapi.etcd_membership import read_afresh
 from quorate.clusterapi.refusal import Refused
 from quorate.core.checks import failed, unknown
@@ -21,7 +19,7 @@ from quorate.simulation.link import Fate
 from quorate.simulation.scenarios import Stage
 from quorate.workload.static_pods import Component
 from tests.proof.guards import Function, returns, returns_the_view, says_nothing
-from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act, prove_ours, prove_the_wrong_one
+from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 
 async def a_stray_while_one_is_missing(stage: Stage) -> None:
@@ -359,13 +357,3 @@ SCENARIOS = (
         "liveness",
     ),
 )
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_it_ends_well(scenario: Scenario) -> None:
-    prove_ours(scenario)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.name}; wrong: {scenario.rule}")
-def test_a_wrong_rule_does_not_get_through(scenario: Scenario) -> None:
-    prove_the_wrong_one(scenario)

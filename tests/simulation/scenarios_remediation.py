@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from quorate.core.opinion import NOTHING
 from quorate.simulation.hosts import State
 from quorate.simulation.scenarios import Stage
 from quorate.workload.static_pods import Component
 from tests.proof.guards import Function, lets_pass, returns, returns_the_view, says_nothing, says_yes
-from tests.simulation.staging import Scenario, prove_ours, prove_the_wrong_one
+from tests.simulation.staging import Scenario
 
 
 async def scenario_1(stage: Stage) -> None:
@@ -158,13 +156,3 @@ SCENARIOS = (
         "liveness",
     ),
 )
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_it_ends_well(scenario: Scenario) -> None:
-    prove_ours(scenario)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.name}; wrong: {scenario.rule}")
-def test_a_wrong_rule_does_not_get_through(scenario: Scenario) -> None:
-    prove_the_wrong_one(scenario)
