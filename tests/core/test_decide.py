@@ -28,6 +28,7 @@ from quorate.core.steps import (
     EnsureCertificates,
     ReleaseHook,
     RemoveMember,
+    Step,
     WriteKubeconfig,
 )
 from quorate.core.versions import Version
@@ -70,7 +71,7 @@ def test_the_order_of_the_rules_is_this_one() -> None:
     ]
 
 
-def table(monkeypatch: pytest.MonkeyPatch, *opinions: Opinion) -> Decision:
+def table(monkeypatch: pytest.MonkeyPatch, *opinions: Opinion[Step]) -> Decision:
     """The decision of a table of rules that always think this."""
     rules = tuple((f"rule {number}", lambda _plane, _now, opinion=opinion: opinion) for number, opinion in enumerate(opinions, start=1))
     monkeypatch.setattr(module, "RULES", rules)

@@ -1,11 +1,15 @@
-"""The documentation's table of rules is made from the code, and is not stale."""
+"""The documentation's tables of rules are made from the code, and are not stale."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from quorate.core import decide
 from quorate.core.__main__ import table
-from quorate.core.decide import RULES
+from quorate.core.in_place import decide as decide_in_place
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 
@@ -14,6 +18,7 @@ def test_the_committed_table_is_the_one_that_the_code_makes() -> None:
     assert PAGE.read_text() == table(), "run `make rules` and commit the result"
 
 
-def test_every_rule_has_a_name_of_its_own_and_says_what_it_does() -> None:
-    assert len({name for name, _ in RULES}) == len(RULES)
-    assert all((rule.__doc__ or "").strip() for _, rule in RULES)
+@pytest.mark.parametrize("rules", [decide.RULES, decide_in_place.RULES], ids=["Machines", "existing hosts"])
+def test_every_rule_has_a_name_of_its_own_and_says_what_it_does(rules: tuple[tuple[str, Callable[..., object]], ...]) -> None:
+    assert len({name for name, _ in rules}) == len(rules)
+    assert all((rule.__doc__ or "").strip() for _, rule in rules)

@@ -646,6 +646,37 @@ def test_an_intent_beside_one_that_is_held_is_overtaken_once_its_replica_recover
     assert answer.refusal.evidence == "cp-3 is about to be replaced"
 
 
+# A previous remediation whose replacement cannot join
+
+
+def gone_and_failed(build: Build, ring: str | Unknown = "ggb", **changes: Any) -> ControlPlane:
+    """cp-9 was replaced as failed and is gone; cp-3 failed meanwhile, and with it in the ring nobody can join in the place of cp-9."""
+    value: dict[str, Any] = {"desired": 5, "ring": ring, "remediating": Record("cp-9", build.noon - MINUTE, 1), **changes}
+    return build.control_plane(build.replica(1), build.replica(2), marked(build, 3), **value)
+
+
+@pytest.mark.parametrize("ring", ["ggb", "ggG", "gg-"])
+def test_a_remediation_whose_replacement_cannot_join_does_not_block_the_one_that_makes_room(build: Build, ring: str) -> None:
+    assert decide(gone_and_failed(build, ring), build.noon).step == Remediate("cp-3", 1)
+
+
+def test_a_remediation_whose_replacement_can_join_goes_before_the_next(build: Build) -> None:
+    assert refusal(build, gone_and_failed(build, "ggg"), 3)[1].name == PREVIOUS_FINISHED
+    assert refusal(build, gone_and_failed(build, Unknown("dial timeout")), 3)[1].name == PREVIOUS_FINISHED
+
+
+def test_one_that_is_not_what_keeps_the_replacement_out_waits(build: Build) -> None:
+    control_plane = build.control_plane(
+        build.replica(1), marked(build, 2), build.replica(3), desired=5, ring="ggb", remediating=Record("cp-9", build.noon - MINUTE)
+    )
+    assert refusal(build, control_plane, 2)[1].name == PREVIOUS_FINISHED
+
+
+def test_with_an_external_etcd_no_ring_keeps_a_replacement_out(build: Build) -> None:
+    external = build.desired(5, etcd_managed=False)
+    assert refusal(build, gone_and_failed(build, desired=external), 3)[1].name == PREVIOUS_FINISHED
+
+
 # The records
 
 

@@ -14,7 +14,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK, BEFORE_INITIALIZATION, release_the_leaving
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember
+from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 BARRED = frozenset({CreateReplica, DeleteReplica})
 
 
-def refusals(opinion: Opinion) -> list[str]:
+def refusals(opinion: Opinion[Step]) -> list[str]:
     """The evidence of every check that did not pass, of an opinion that holds everything else back."""
     assert opinion.step is None
     assert opinion.bars == BARRED
     return [check.evidence for check in opinion.checks if not check.passed]
 
 
-def last_one(opinion: Opinion) -> str:
+def last_one(opinion: Opinion[Step]) -> str:
     """Why the only one is held, of an opinion that lets its replacement join."""
     assert opinion.step is None
     assert opinion.bars == frozenset({DeleteReplica})

@@ -23,7 +23,7 @@ from quorate.core.rules.rollout import (
     replace_the_outdated,
 )
 from quorate.core.rules.scale import take_back_an_abandoned_creation
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember
+from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def old(build: Build, *numbers: int) -> list[Replica]:
     return [build.replica(number, outdated=OLD) for number in numbers]
 
 
-def refused(opinion: Opinion) -> list[str]:
+def refused(opinion: Opinion[Step]) -> list[str]:
     """The names of the checks that did not pass, of an opinion without a step."""
     assert opinion.step is None
     return [check.name for check in opinion.checks if not check.passed]

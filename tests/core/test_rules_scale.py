@@ -12,7 +12,7 @@ from quorate.core.control_plane import ControlPlane, Creation
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.rules.scale import scale_down, scale_up, take_back_an_abandoned_creation
-from quorate.core.steps import AbandonCreation, CreateReplica, DeleteReplica
+from quorate.core.steps import AbandonCreation, CreateReplica, DeleteReplica, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JOIN = CreateReplica("", initialize=False)
 
 
-def refused(opinion: Opinion) -> list[str]:
+def refused(opinion: Opinion[Step]) -> list[str]:
     """The names of the checks that did not pass, of an opinion without a step."""
     assert opinion.step is None
     return [check.name for check in opinion.checks if not check.passed]

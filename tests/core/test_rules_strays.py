@@ -17,7 +17,7 @@ from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
 from quorate.core.rules.strays import AGED, AGREEMENT, GRACE, JOINING, NOBODY_ELSES, RING_IS_READ, members_agree, remove_strays
-from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray
+from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -38,7 +38,7 @@ def three(build: Build, ring: str = "gggb", **changes: Any) -> ControlPlane:
     return with_strays(build, ring, *map(build.replica, (1, 2, 3)), **changes)
 
 
-def refused(opinion: Opinion) -> list[str]:
+def refused(opinion: Opinion[Step]) -> list[str]:
     """The names of the checks that did not pass, of an opinion without a step that holds nothing else up."""
     assert opinion.step is None
     assert opinion.bars == frozenset()

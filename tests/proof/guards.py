@@ -143,6 +143,11 @@ GUARDS: tuple[Guard, ...] = (
         {"core.rules.remediate:_cannot_finish": returns(True)},
         "s5_one_change_at_a_time",
     ),
+    Guard(
+        "only a remediation whose replacement cannot join is overtaken",
+        {"core.rules.remediate:_keeps_others_out": returns(True)},
+        "s5_one_change_at_a_time",
+    ),
     Guard("there is room", {"core.rules.preflight:has_room": says_yes}, "s6_no_more_than_desired_and_a_surge"),
     Guard("who is as desired stays", {"core.rules.placement:candidates": chooses_anybody}, "s8_nobody_goes_without_a_reason"),
     Guard("paused means paused", {"core.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),

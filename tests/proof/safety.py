@@ -7,10 +7,12 @@ is a function that says what is wrong with a step, or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.ring import Ring
 from quorate.core.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from tests.proof.counting import (
     Going,
@@ -159,12 +161,31 @@ def s5_one_change_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> 
 
 
 def _beside_another_remediation(plane: ControlPlane, step: Remediate) -> Iterator[str]:
-    """One at a time; but one that cannot end as things are may be overtaken, and so may, beside it, an intent whose replica nobody has deleted."""
+    """One at a time; but one that cannot end as things are may be overtaken, and so may, beside it, an intent whose replica nobody has deleted.
+
+    It cannot end while its replica cannot leave, nor, once that is gone, while nobody can join for the very member that goes now.
+    """
     done, begun = plane.remediating, plane.remediation_intended
-    if done and not any(r.name == done.replica and not _could_leave(plane, r) for r in leaving(plane)):
+    stuck = done and any(r.name == done.replica and not _could_leave(plane, r) for r in leaving(plane))
+    gone = done and done.replica not in {r.name for r in plane.replicas}
+    if done and not stuck and not (gone and _makes_room(plane, step.replica)):
         yield "the replacement of another is still to come"
     if begun and begun.replica != step.replica and not (done and begun.replica in {r.name for r in staying(plane)}):
         yield "another remediation has begun"
+
+
+def _makes_room(plane: ControlPlane, name: str) -> bool:
+    """Whether nobody could join beside the member of this replica, and somebody could without it."""
+    member = plane.replica(name).member
+    if not counts(plane) or not readable(plane) or isinstance(plane.ring, Unknown) or not isinstance(member, int):
+        return False
+    left = Ring(tuple(m for m in plane.ring.members if m.id != member), plane.ring.leader)
+    return not _could_join(plane) and _could_join(replace(plane, ring=left))
+
+
+def _could_join(plane: ControlPlane) -> bool:
+    step = CreateReplica("", initialize=False)
+    return not any((*s1_quorum_outlives_an_addition(plane, step, NEVER), *s2_one_joins_at_a_time(plane, step, NEVER)))
 
 
 def s6_no_more_than_desired_and_a_surge(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:

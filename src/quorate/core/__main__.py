@@ -1,16 +1,19 @@
-"""Prints the table of rules as Markdown: `python -m quorate.core > docs/rules.md`."""
+"""Prints the tables of rules as Markdown: `python -m quorate.core > docs/rules.md`."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Iterable
 
-from quorate.core.decide import RULES
+from quorate.core import decide
+from quorate.core.in_place import decide as decide_in_place
 
 _HEAD = """# The rules
 
 In order: the first step that no earlier rule bars is taken. Made from the code by `make rules`.
-
+"""
+_COLUMNS = """
 | # | rule | module | what it says |
 |---|---|---|---|
 """
@@ -18,11 +21,25 @@ In order: the first step that no earlier rule bars is taken. Made from the code 
 
 def table() -> str:
     """The whole page."""
+    return "".join(
+        (
+            _HEAD,
+            "\n## Machines (`quorate manager`)\n",
+            _COLUMNS,
+            *_rows(decide.RULES),
+            "\n## Existing hosts (`quorate apply`)\n",
+            _COLUMNS,
+            *_rows(decide_in_place.RULES),
+        )
+    )
+
+
+def _rows(rules: Iterable[tuple[str, Callable[..., object]]]) -> list[str]:
     rows = []
-    for number, (name, rule) in enumerate(RULES, 1):
+    for number, (name, rule) in enumerate(rules, 1):
         sentence = " ".join((inspect.getdoc(rule) or "").split("\n\n")[0].split())
         rows.append(f"| {number} | {name} | `{rule.__module__.removeprefix('quorate.')}` | {sentence} |\n")
-    return _HEAD + "".join(rows)
+    return rows
 
 
 if __name__ == "__main__":

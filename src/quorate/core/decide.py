@@ -1,38 +1,18 @@
-"""The one next step for a control plane, and why.
-
-Each rule of the table gives its opinion, a pure function of what was observed and the time: a step it wants, the checks behind it, the kinds of step that
-must not happen meanwhile, and when time alone would change its mind. `decide` takes them in order: the first step that no earlier opinion bars wins.
-A rule that refuses therefore stops what would be unsafe beside it, and nothing else.
-"""
+"""The one next step for a control plane of Machines, and why: its table of rules, judged as `quorate.core.opinion` says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.core.checks import Check
+from quorate.core import opinion
 from quorate.core.control_plane import ControlPlane
-from quorate.core.opinion import Rule
 from quorate.core.rules import adopt, certificates, delete, guard, initialize, remediate, remove, rollout, scale, strays, upkeep
 from quorate.core.steps import EVERYTHING, Step
 
+Decision = opinion.Decision[Step]
+"""What to do next with a control plane, and why."""
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do next, which rule said so, and everything that was asked on the way."""
-
-    rule: str
-    step: Step | None
-    checks: tuple[Check, ...]  # of every rule that spoke up to this one, so that a stall always has its reason
-    wake_at: datetime | None  # when time alone could change the answer
-
-    @property
-    def refusals(self) -> tuple[Check, ...]:
-        """The checks that did not pass."""
-        return tuple(check for check in self.checks if not check.passed)
-
-
-RULES: tuple[tuple[str, Rule], ...] = (
+RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
     ("keep the finalizer", guard.keep_the_finalizer),
     ("respect a pause", guard.respect_a_pause),
     ("take the control plane down", delete.take_down),
@@ -63,16 +43,4 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 def decide(control_plane: ControlPlane, now: datetime) -> Decision:
     """The decision for what was observed at `now`. Pure and total."""
-    barred: frozenset[type[Step]] = frozenset()
-    checks: tuple[Check, ...] = ()
-    wake: list[datetime] = []
-    for name, rule in RULES:
-        opinion = rule(control_plane, now)
-        checks += opinion.checks
-        wake += [opinion.wake_at] if opinion.wake_at else []
-        if opinion.step is not None and type(opinion.step) not in barred:
-            return Decision(name, opinion.step, checks, min(wake, default=None))
-        barred |= opinion.bars
-        if barred >= EVERYTHING:  # nothing later could win, and its refusals would only hide this one
-            return Decision(name, None, checks, min(wake, default=None))
-    return Decision("nothing to do", None, checks, min(wake, default=None))
+    return opinion.judge(RULES, EVERYTHING, control_plane, now)

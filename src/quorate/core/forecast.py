@@ -6,15 +6,14 @@ arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quorate.core.checks import Check
+from quorate.core import plan
 from quorate.core.control_plane import Adoptable, Certificates, ControlPlane, Kubeconfig, Remediation, Replica, Upkeep
 from quorate.core.decide import Decision, decide
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.ring import Member, Ring, Verdict
+from quorate.core.ring import Member, Ring
 from quorate.core.steps import (
     AbandonCreation,
     AddFinalizer,
@@ -39,38 +38,20 @@ from quorate.core.steps import (
 
 TICK = timedelta(minutes=5)
 """Between two states of the model: longer than any grace that a machine or a stray member is given."""
-MOST_STEPS = 1000
-"""A plan that has not ended by then is reported as it is; seven replicas replaced one by one take about forty."""
-
 _WELL = Finding(Health.GOOD, "Expected", "as expected of a machine that comes up")
 
 
-@dataclass(frozen=True, slots=True)
-class Foreseen:
-    """One step of the plan, the rule behind it, the replica it makes (or "") and the ring's verdict before and after it; None: not known."""
-
-    step: Step
-    rule: str
-    makes: str
-    before: Verdict | None
-    after: Verdict | None
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The steps in order, how it ends, and what stands in the way of more: no refusals and `converged` when the goal is reached."""
-
-    steps: tuple[Foreseen, ...]
-    end: ControlPlane
-    converged: bool
-    refusals: tuple[Check, ...]
+Foreseen = plan.Foreseen[Step]
+"""One step of the plan."""
+Forecast = plan.Forecast[ControlPlane, Step]
+"""The plan."""
 
 
 def forecast(control_plane: ControlPlane, now: datetime) -> Forecast:
     """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
     world = _Model(control_plane, now)
-    foreseen = tuple(world.play())
-    return Forecast(foreseen, world.view, world.converged, world.decision.refusals)
+    foreseen = tuple(plan.play(world))
+    return plan.Forecast(foreseen, world.view, world.converged, world.decision.refusals)
 
 
 class _Model:
@@ -90,23 +71,37 @@ class _Model:
         settled = len(view.replicas) == len(view.staying) == view.desired.replicas
         return self.decision.step is None and settled and not view.outdated and view.creation is None
 
-    def play(self) -> Iterator[Foreseen]:
-        """Steps until there is none and nothing more is on its way."""
-        for _ in range(MOST_STEPS):
-            step = self.decision.step
-            if step is not None:
-                yield self._taken(step, self.decision)
-                if isinstance(step, AdoptReplicas | RemoveFinalizer):
-                    return  # what follows depends on Machines that were not looked at yet; or nothing is left
-            elif not self._arrive():
-                return
-            self.now += TICK
-            self.decision = decide(self.view, self.now)
+    @property
+    def ring(self) -> Ring | Unknown:
+        """The ring as the plan leaves it."""
+        return self.view.ring
 
-    def _taken(self, step: Step, decision: Decision) -> Foreseen:
-        before, made = _verdict(self.view), self.made
+    def decide(self) -> Decision:
+        """What would be done next."""
+        return self.decision
+
+    def take(self, step: Step) -> str:
+        """The step succeeds."""
+        made = self.made
         self.view = self._after(step)
-        return Foreseen(step, decision.rule, f"new-{self.made}" if self.made > made else "", before, _verdict(self.view))
+        if not self.is_last(step):
+            self._go_on()
+        return f"new-{self.made}" if self.made > made else ""
+
+    def is_last(self, step: Step) -> bool:
+        """What follows depends on Machines that were not looked at yet; or nothing is left."""
+        return isinstance(step, AdoptReplicas | RemoveFinalizer)
+
+    def wait(self) -> bool:
+        """Everything on its way arrives."""
+        arrived = self._arrive()
+        if arrived:
+            self._go_on()
+        return arrived
+
+    def _go_on(self) -> None:
+        self.now += TICK
+        self.decision = decide(self.view, self.now)
 
     def _after(self, step: Step) -> ControlPlane:
         match step:
@@ -175,11 +170,7 @@ class _Model:
 
     def _without_member(self, member_id: int) -> ControlPlane:
         ring = self.view.ring
-        if isinstance(ring, Unknown):
-            return self.view
-        members = tuple(member for member in ring.members if member.id != member_id)
-        voters = (member.id for member in members if not member.learner and member.health is Health.GOOD)
-        return replace(self.view, ring=Ring(members, next(voters, None) if ring.leader == member_id else ring.leader))
+        return self.view if isinstance(ring, Unknown) else replace(self.view, ring=plan.without(ring, member_id))
 
     def _arrive(self) -> bool:
         """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
@@ -222,7 +213,3 @@ def _kinds(view: ControlPlane) -> tuple[str, ...]:
     """What is looked at on every replica, as those that are there show it."""
     default = ("APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy")
     return next((tuple(kind for kind, _ in replica.component_findings) for replica in view.replicas if replica.component_findings), default)
-
-
-def _verdict(view: ControlPlane) -> Verdict | None:
-    return view.ring.now if isinstance(view.ring, Ring) and view.ring.members else None

@@ -1,37 +1,79 @@
-"""What one rule thinks of a control plane."""
+"""What rules think of a cluster, and how one decision comes of it: the same for every family of rules, whatever it looks at and whatever steps it knows.
+
+Each rule of a table gives its opinion, a pure function of what was observed and the time: a step it wants, the checks behind it, the kinds of step that
+must not happen meanwhile, and when time alone would change its mind. `judge` takes them in order: the first step that no earlier opinion bars wins.
+A rule that refuses therefore stops what would be unsafe beside it, and nothing else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, Never, TypeVar
 
 from quorate.core.checks import Check
-from quorate.core.control_plane import ControlPlane
-from quorate.core.steps import Step
+
+View = TypeVar("View")
+AnyStep = TypeVar("AnyStep")
+AnyStep_co = TypeVar("AnyStep_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(Generic[AnyStep_co]):
     """A step that the rule wants, why or why not, what must not happen meanwhile, and when time alone would change its mind."""
 
-    step: Step | None = None
+    step: AnyStep_co | None = None
     checks: tuple[Check, ...] = ()
-    bars: frozenset[type[Step]] = frozenset()
+    bars: frozenset[type[AnyStep_co]] = frozenset()
     wake_at: datetime | None = None
 
 
-NOTHING = Opinion()
+NOTHING: Opinion[Never] = Opinion()
 """The rule has nothing to say."""
 
-Rule = Callable[[ControlPlane, datetime], Opinion]
+Rule = Callable[[View, datetime], Opinion[AnyStep]]
 
 
-def barring(bars: frozenset[type[Step]], *checks: Check) -> Opinion:
+@dataclass(frozen=True)  # without slots: an alias such as Decision[Step] could not make one then (CPython 46414)
+class Decision(Generic[AnyStep_co]):
+    """What to do next, which rule said so, and everything that was asked on the way."""
+
+    rule: str
+    step: AnyStep_co | None
+    checks: tuple[Check, ...]  # of every rule that spoke up to this one, so that a stall always has its reason
+    wake_at: datetime | None  # when time alone could change the answer
+
+    @property
+    def refusals(self) -> tuple[Check, ...]:
+        """The checks that did not pass."""
+        return tuple(check for check in self.checks if not check.passed)
+
+
+def barring(bars: frozenset[type[AnyStep]], *checks: Check) -> Opinion[AnyStep]:
     """A refusal: these kinds of step must not happen as long as one of the checks does not pass."""
     return Opinion(checks=checks, bars=frozenset() if all(check.passed for check in checks) else bars)
 
 
-def wanting(step: Step, *checks: Check) -> Opinion:
+def wanting(step: AnyStep, *checks: Check) -> Opinion[AnyStep]:
     """A wish: the step, as soon as every check passes."""
     return Opinion(step if all(check.passed for check in checks) else None, checks)
+
+
+def judge(
+    rules: tuple[tuple[str, Rule[View, AnyStep]], ...], everything: frozenset[type[AnyStep]], view: View, now: datetime
+) -> Decision[AnyStep]:
+    """The decision of a table of rules, of which `everything` is every kind of step. Pure; total where the rules are."""
+    barred: frozenset[type[AnyStep]] = frozenset()
+    checks: tuple[Check, ...] = ()
+    wake: list[datetime] = []
+    for name, rule in rules:
+        opinion = rule(view, now)
+        checks += opinion.checks
+        wake += [opinion.wake_at] if opinion.wake_at else []
+        if opinion.step is not None and type(opinion.step) not in barred:
+            return Decision(name, opinion.step, checks, min(wake, default=None))
+        barred |= opinion.bars
+        if barred >= everything:  # nothing later could win, and its refusals would only hide this one
+            return Decision(name, None, checks, min(wake, default=None))
+    return Decision("nothing to do", None, checks, min(wake, default=None))

@@ -7,13 +7,13 @@ from datetime import datetime
 from quorate.core.checks import failed
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.steps import EVERYTHING, AdoptReplicas
+from quorate.core.steps import EVERYTHING, AdoptReplicas, Step
 
 ADOPTABLE = "every stand-alone control-plane Machine can be adopted"
 ADOPTION_IN_TIME = "stand-alone Machines are adopted once the cluster can be reached"
 
 
-def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """All or none: with one that cannot be adopted every count of replicas would be wrong, so nothing else is done either.
 
     Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane (adoptMachines), which stops in the same way but says so in an event alone.

@@ -7,12 +7,12 @@ from datetime import datetime
 from quorate.core.checks import CERTIFICATES, failed, passed, unknown
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import Opinion, barring, wanting
-from quorate.core.steps import GROWS, EnsureCertificates, WriteKubeconfig
+from quorate.core.steps import GROWS, EnsureCertificates, Step, WriteKubeconfig
 
 KUBECONFIG = "the kubeconfig is available"
 
 
-def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Missing authorities are generated before initialization and never after: a new one would not be trusted by what runs."""
     certificates = control_plane.certificates
     if certificates.problem:
@@ -30,7 +30,7 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion
     return wanting(EnsureCertificates(certificates.missing))
 
 
-def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinion:
+def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
 
     One that cannot be written is tried again later and holds up nothing but the first replica, of whose cluster nobody could make use.
@@ -49,7 +49,7 @@ def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinio
     )
 
 
-def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Opinion:
+def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Opinion[Step]:
     kubeconfig = control_plane.kubeconfig
     if kubeconfig.retry_at is None or kubeconfig.retry_at <= now:
         return wanting(WriteKubeconfig(rotate))

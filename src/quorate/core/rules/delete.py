@@ -7,13 +7,13 @@ from datetime import datetime
 from quorate.core.checks import failed, passed
 from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.steps import EVERYTHING, DeleteAll, RemoveFinalizer
+from quorate.core.steps import EVERYTHING, DeleteAll, RemoveFinalizer, Step
 
 WORKERS_ARE_GONE = "workers are gone"
 SHOWN = 5  # names in a message, as upstream shows
 
 
-def take_down(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def take_down(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
     if control_plane.deletion is None:
         return NOTHING

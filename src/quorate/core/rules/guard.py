@@ -8,31 +8,31 @@ from quorate.core.checks import failed, passed, unknown
 from quorate.core.control_plane import ControlPlane
 from quorate.core.health import Health
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, WriteKubeconfig
+from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
 
 
-def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """A control plane that is to live carries our finalizer before anything is made, even while it is paused."""
     if control_plane.has_finalizer or control_plane.deletion:
         return NOTHING
     return Opinion(AddFinalizer())
 
 
-def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Paused means paused, deletion included (S11)."""
     if not control_plane.paused:
         return NOTHING
     return barring(EVERYTHING, failed("not paused", f"paused by {control_plane.paused}", "Remove the pause to go on."))
 
 
-def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """An object that admission would refuse, and what this release does not do yet, is answered with a condition and no action."""
     checks = [failed("the specification is valid", text, "Correct the KubeadmControlPlane.") for text in control_plane.invalid]
     checks += [failed("the specification is supported", text, "Change the specification.") for text in control_plane.unsupported]
     return barring(EVERYTHING, *checks)
 
 
-def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Control-plane Machines of the cluster that are not ours make every count wrong: nothing is done beside them."""
     if not control_plane.foreign:
         return NOTHING
@@ -43,7 +43,7 @@ def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> 
     )
 
 
-def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Nothing is made before the cluster's infrastructure is provisioned."""
     name = "the cluster's infrastructure is provisioned"
     if control_plane.infrastructure_ready:
@@ -51,7 +51,7 @@ def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Opin
     return barring(EVERYTHING, failed(name, "waiting for Cluster status.initialization.infrastructureProvisioned"))
 
 
-def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Kubeconfigs and kubeadm need to know where the API server will be."""
     name = "the control plane endpoint is known"
     if control_plane.endpoint:
@@ -59,7 +59,7 @@ def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinio
     return barring(GROWS | SHRINKS | {WriteKubeconfig}, failed(name, "waiting for Cluster spec.controlPlaneEndpoint"))
 
 
-def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Once there is a cluster, nothing is added to it or taken from it unseen."""
     if not control_plane.initialized:
         return NOTHING

@@ -9,10 +9,10 @@ from quorate.core.control_plane import ControlPlane
 from quorate.core.opinion import NOTHING, Opinion, barring, wanting
 from quorate.core.rules.placement import next_failure_domain
 from quorate.core.rules.preflight import template_exists
-from quorate.core.steps import GROWS, CreateReplica
+from quorate.core.steps import GROWS, CreateReplica, Step
 
 
-def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Create the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
     if control_plane.replicas or control_plane.desired.replicas < 1:
         return NOTHING

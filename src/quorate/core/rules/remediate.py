@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from quorate.core.checks import HOOK_HELD, Check, failed, passed
+from quorate.core.checks import HOOK_HELD, Check, dependable_ring, failed, passed, quorum_survives_addition
 from quorate.core.control_plane import ControlPlane, Remediation, RemediationPolicy, Replica
-from quorate.core.health import Finding, Health
+from quorate.core.health import Finding, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.ring import Ring
 from quorate.core.rules.loss import Reason, is_held, safe_to_remediate
 from quorate.core.rules.preflight import topology_arrived
 from quorate.core.rules.remove import exempt_before_initialization
-from quorate.core.steps import ForgetRemediation, RecordRemediation, Remediate
+from quorate.core.steps import ForgetRemediation, RecordRemediation, Remediate, Step
 
 NOT_DELETING = "the replica is not being deleted already"
 PREVIOUS_FINISHED = "the previous remediation is finished"
@@ -50,7 +51,7 @@ class Verdict:
         return None if self.permitted else self.checks[-1]
 
 
-def keep_the_records(control_plane: ControlPlane, now: datetime) -> Opinion:
+def keep_the_records(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """The records of a remediation say what is true: finished after a crash, and cleared once its replacement exists, or none is wanted any more."""
     if control_plane.remediation_problem:
         return barring(frozenset({Remediate}), failed(RECORDS_READABLE, control_plane.remediation_problem, _CORRECT))
@@ -62,7 +63,7 @@ def keep_the_records(control_plane: ControlPlane, now: datetime) -> Opinion:
     return NOTHING
 
 
-def remediate(control_plane: ControlPlane, now: datetime) -> Opinion:
+def remediate(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """Of the replicas that a health check failed, the first that may go is replaced; each of the others is told why it may not."""
     answers = verdicts(control_plane, now)
     for answer in answers:
@@ -119,18 +120,35 @@ def _records_readable(control_plane: ControlPlane, replica: Replica) -> Check:
 
 
 def _previous_finished(control_plane: ControlPlane, replica: Replica, now: datetime) -> Check:
-    """Is no other remediation under way? One whose replica is held at our hook is overtaken: it may be held until this very replica has gone.
+    """Is no other remediation under way? One whose replica is held at our hook, or whose replacement cannot join, is overtaken: until this replica has gone.
 
     An intent beside it that is not wanted any more is overtaken too: to clear it would clear the record of the one that is held.
     """
     done, begun = control_plane.remediating, control_plane.remediation_intended
-    if done is not None and not _cannot_finish(control_plane, done):
+    overtaken = _overtaken(control_plane, done, replica) if done is not None else ""
+    if done is not None and not overtaken:
         return failed(PREVIOUS_FINISHED, f"{done.replica} was deleted, and its replacement does not exist yet")
     if begun is not None and begun.replica != replica.name and not (done is not None and _is_dropped(control_plane, begun, now)):
         return failed(PREVIOUS_FINISHED, f"{begun.replica} is about to be replaced")
-    if done is not None:
-        return passed(PREVIOUS_FINISHED, f"{done.replica} was deleted, and cannot leave as things are")
-    return passed(PREVIOUS_FINISHED, "none is under way")
+    return passed(PREVIOUS_FINISHED, overtaken or "none is under way")
+
+
+def _overtaken(control_plane: ControlPlane, record: Remediation, replica: Replica) -> str:
+    """Why this remediation is not waited for before `replica` goes; empty: it is."""
+    if _cannot_finish(control_plane, record):
+        return f"{record.replica} was deleted, and cannot leave as things are"
+    if _keeps_others_out(control_plane, replica) and all(other.name != record.replica for other in control_plane.replicas):
+        return f"{record.replica} was deleted, and nobody can join in its place while the member of {replica.name} is in the ring"
+    return ""
+
+
+def _keeps_others_out(control_plane: ControlPlane, replica: Replica) -> bool:
+    """Whether etcd bears one more member only without that of this replica."""
+    ring = dependable_ring(control_plane)
+    if isinstance(ring, Unknown) or not isinstance(replica.member, int) or not control_plane.desired.etcd_managed:
+        return False
+    left = Ring(tuple(member for member in ring.members if member.id != replica.member), ring.leader)
+    return not quorum_survives_addition(ring).passed and quorum_survives_addition(left).passed
 
 
 def _cannot_finish(control_plane: ControlPlane, record: Remediation) -> bool:

@@ -19,7 +19,7 @@ BEFORE_INITIALIZATION = "exempt before initialization"
 ANOTHER_HOLDS_THE_DATA = "another replica holds the data"
 
 
-def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """A Machine that waits at our hook gives up its member as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up

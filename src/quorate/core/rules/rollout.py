@@ -16,7 +16,7 @@ from quorate.core.rules.placement import age, candidates, is_ill, next_failure_d
 from quorate.core.rules.preflight import before_joining, has_room, template_exists, topology_arrived
 from quorate.core.rules.remove import BEFORE_INITIALIZATION
 from quorate.core.rules.scale import first_permitted
-from quorate.core.steps import CreateReplica, DeleteReplica
+from quorate.core.steps import CreateReplica, DeleteReplica, Step
 
 UP_TO_DATE = "replicas are up to date"
 REPLACEMENT_WANTED = "a replacement is wanted"
@@ -24,7 +24,7 @@ ANOTHER_STAYS = "another replica stays"
 NOTHING_TO_LOSE = "the first replica holds nothing yet"
 
 
-def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
     if not control_plane.outdated:
         moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
@@ -40,7 +40,7 @@ def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion
     return _one_fewer(control_plane, candidates(control_plane), wanted)
 
 
-def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion:
+def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
     """One at the new specification joins; where an outdated one that failed to come up is all that stands in the way, that one goes."""
     opinion = wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), wanted, *before_joining(control_plane))
     failed_ones = tuple(sorted((r for r in control_plane.outdated if _failed_to_come_up(control_plane, r)), key=age))
@@ -52,7 +52,7 @@ def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion:
     return instead if instead.step is not None else opinion
 
 
-def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Opinion:
+def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Opinion[Step]:
     """One outdated replica goes, unless it is the only one."""
     if len(control_plane.staying) == 1:
         evidence = f"{control_plane.staying[0].name} is the only one, and maxSurge is 0"
@@ -72,7 +72,7 @@ def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
     return member is None or member.learner or not member.name
 
 
-def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion:
+def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
     """Before initialization there is no data, and no ring to ask: the only replica goes, and the next one founds the cluster by the new specification."""
     replica, *others = sorted(control_plane.replicas, key=age)
     alone = (

@@ -10,7 +10,7 @@ from quorate.core.health import Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Member, Ring
 from quorate.core.rules.remove import a_replica_holds_the_data, another_holds_the_data, has_arrived, never_joined
-from quorate.core.steps import GROWS, SHRINKS, RemoveStray
+from quorate.core.steps import GROWS, SHRINKS, RemoveStray, Step
 
 GRACE = timedelta(minutes=2)
 """For how long a member must have been nobody's: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
@@ -23,7 +23,7 @@ RING_IS_READ = "the ring was read"
 AGREEMENT = "the etcd members agree about who they are"
 
 
-def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion:
+def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and membership stays as it is."""
     problem = control_plane.membership_problem
     if not control_plane.initialized or not control_plane.desired.etcd_managed or not problem:
@@ -32,7 +32,7 @@ def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion:
     return barring(GROWS | SHRINKS, failed(AGREEMENT, problem, remedy))
 
 
-def remove_strays(control_plane: ControlPlane, now: datetime) -> Opinion:
+def remove_strays(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """A member that is nobody's leaves the ring once it is certain that it is nobody's, if the ring can do without it. One at a time.
 
     Those that never started go first: they keep everybody from joining. A stray that leads may go too: etcd elects another, and the gate counts without it.

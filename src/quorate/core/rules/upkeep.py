@@ -9,7 +9,7 @@ from quorate.core.control_plane import ControlPlane, Replica, Upkeep
 from quorate.core.health import Absent, Health
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.rules.preflight import version_fits
-from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, UpdateAddons
+from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, Step, UpdateAddons
 
 PREPARED = "kubeadm's configuration is that of the desired version"
 ADDONS = "kube-proxy and CoreDNS are those of the desired version"
@@ -17,7 +17,7 @@ EXPIRIES = "it is recorded when API server certificates expire"
 _API_SERVER = "APIServerPodHealthy"
 
 
-def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion:
+def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """Permissions and kubeadm's configuration are brought up to date before a replica is created that will read them, and only then.
 
     Not for a version that no replica may have: workers that join meanwhile would read it too.
@@ -32,7 +32,7 @@ def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion:
     return Opinion(checks=(_failing(PREPARED, upkeep),), bars=frozenset({CreateReplica}), wake_at=upkeep.retry_at)
 
 
-def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion:
+def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """kube-proxy and CoreDNS follow once every replica is as desired and has joined: neither may be newer than the API servers that it talks to."""
     upkeep = control_plane.addons
     if not _can_be_asked(control_plane) or not upkeep.pending or not _converged(control_plane):
@@ -42,7 +42,7 @@ def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion:
     return Opinion(checks=(_failing(ADDONS, upkeep),), wake_at=upkeep.retry_at)
 
 
-def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion:
+def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """API servers that are well are asked for their certificates once; `rollout.before.certificatesExpiryDays` goes by what they say."""
     upkeep = control_plane.expiries
     asked = tuple(sorted(replica.name for replica in control_plane.staying if not replica.expiry_known and _serves_tls(replica)))

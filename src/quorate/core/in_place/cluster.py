@@ -1,0 +1,184 @@
+"""What was observed of a cluster of existing hosts, frozen: the only thing that the in-place family looks at.
+
+A host has an identity: it is repaired, upgraded or taken out, and never exchanged for another. Facts that could not be learned are `Unknown` with the
+reason; a fact proven not to be there is `Absent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from quorate.core.control_plane import Upkeep
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.core.versions import Version
+
+
+class Kind(Enum):
+    """What a host is, as far as its own facts and the cluster's lists say."""
+
+    BARE = "bare"
+    PACKAGES_ONLY = "packages only"
+    HALF_INITIALIZED = "half initialized"
+    HALF_JOINED = "half joined"
+    MEMBER = "member"
+    FOREIGN = "member of another cluster"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+    UNREACHABLE = "unreachable"
+
+
+UNTOUCHED = frozenset({Kind.BARE, Kind.PACKAGES_ONLY})
+"""Kinds of host with no trace of any cluster."""
+BELONGING = frozenset({Kind.HALF_INITIALIZED, Kind.MEMBER, Kind.BROKEN})
+"""Kinds of host that show that there is a cluster already."""
+
+
+WIPED = "Wiped"
+"""The reason of the finding that says so."""
+KUBEADM_RUNS = "KubeadmRuns"
+"""The reason of the finding that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How many probes in a row got no answer, and when the last of them was. A later probe counts only when it is at least 5 s after the one before."""
+
+    probes: int
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Node object, as far as it matters here."""
+
+    name: str
+    ready: Finding
+    kubelet: Version | None = None  # as the kubelet reports it
+    unschedulable: bool = False
+    cordoned_by_us: bool = False  # an upgrade of ours was interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host of the manifest and everything known of it."""
+
+    name: str  # of the host, its Node and its etcd member: the manifest's, or what the host calls itself
+    control_plane: bool  # False: a static worker
+    kind: Kind
+    findings: tuple[Finding, ...] = ()  # everything behind its kind, good findings too
+    silence: Silence | None = None  # it cannot be reached over SSH
+    member: int | Absent | Unknown = Absent()  # noqa: RUF009 (frozen, and without fields)
+    member_health: Finding | None = None  # its member asked itself; None: it has none, or nobody asked
+    node: Node | Absent | Unknown = Absent()  # noqa: RUF009
+    components: Version | None = None  # of its API server's manifest; None: there is none, or it could not be read
+    kubelet: Version | None = None  # the installed program
+    kubeadm: Version | None = None
+    api_server: Finding | None = None  # asked itself; None: it has none
+    lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
+    stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
+    etcd_data_lost: bool = False  # proven: its member's data folder is empty while the ring has the member
+    drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
+    node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
+    certificates_expire: datetime | None = None  # the earliest that kubeadm renews
+
+    @property
+    def is_well(self) -> bool:
+        """It belongs to the cluster, and nothing about it is bad or unknown."""
+        return self.kind is Kind.MEMBER and all(finding.health is Health.GOOD for finding in self.findings)
+
+    @property
+    def is_wiped(self) -> bool:
+        """Nothing of the cluster is on it, although the cluster lists it: it was installed anew, or its disk was."""
+        return self.kind is Kind.BROKEN and any(finding.reason == WIPED for finding in self.findings)
+
+    @property
+    def kubeadm_runs(self) -> bool:
+        """A kubeadm that somebody started, perhaps an interrupted run of ours, has not ended."""
+        return any(finding.reason == KUBEADM_RUNS for finding in self.findings)
+
+    @property
+    def member_id(self) -> int | None:
+        """The id of its member, where it is known to have one."""
+        return self.member if isinstance(self.member, int) else None
+
+    @property
+    def kubelets(self) -> tuple[Version, ...]:
+        """The kubelet that is installed and the one that runs, as far as they are known: they differ where an upgrade was interrupted."""
+        running = self.node.kubelet if isinstance(self.node, Node) else None
+        return tuple(version for version in (self.kubelet, running) if version is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class StrayMember:
+    """A member of the ring that belongs to no host of the manifest; `silence` while it does not answer."""
+
+    member: Member
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the operator asked for beside the manifest."""
+
+    initialize: bool = True  # False: prepare hosts and stop before kubeadm
+    force_upgrade: bool = False  # regenerate what kubeadm makes although the versions are equal
+    renew_certificates: bool = False
+    without: tuple[str, ...] = ()  # hosts that cannot be asked, and of which the operator knows that they hold no cluster
+    parallel_workers: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster of hosts at one moment."""
+
+    name: str
+    version: Version  # desired
+    hosts: tuple[Host, ...]  # of the manifest: control planes first, in its order
+    leader: str  # the host that the manifest would have initialize the cluster
+    ring: Ring | Unknown | Absent  # Absent: there is no cluster yet
+    api: Finding  # can the API be asked, through any host
+    running: Version | None = None  # what kubeadm's configuration in the cluster says; None: not known, or there is no cluster
+    strays: tuple[StrayMember, ...] = ()
+    lost_nodes: tuple[str, ...] = ()  # Nodes of control planes, and of workers that we joined, that no host of the manifest is
+    member_silences: tuple[tuple[int, Silence], ...] = ()  # of hosts' members that do not answer
+    membership_problem: str = ""  # in what the members disagree about who they are
+    configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest
+    machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
+    snapshot_taken: bool = False  # of this ring, in this run
+    regenerated: tuple[str, ...] = ()  # hosts for which `force_upgrade` was carried out in this run
+    renewed: tuple[str, ...] = ()  # hosts for which `renew_certificates` was carried out in this run
+    locked_by: str = ""  # who else works on these hosts; empty: nobody
+    problems: tuple[str, ...] = ()  # about the hosts together: the same machine twice, clocks apart
+    wishes: Wishes = Wishes()
+
+    def host(self, name: str) -> Host:
+        """The host of this name, which exists."""
+        return next(host for host in self.hosts if host.name == name)
+
+    @property
+    def control_planes(self) -> tuple[Host, ...]:
+        """The control plane's hosts."""
+        return tuple(host for host in self.hosts if host.control_plane)
+
+    @property
+    def workers(self) -> tuple[Host, ...]:
+        """The static workers."""
+        return tuple(host for host in self.hosts if not host.control_plane)
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Whether any control-plane host belongs to this cluster already, however ill it is."""
+        return any(host.control_plane and host.kind in BELONGING for host in self.hosts)
+
+    @property
+    def is_being_founded(self) -> bool:
+        """Whether all that there is of this cluster is an initialization that was cut short."""
+        return self.is_provisioned and not self.stands
+
+    @property
+    def stands(self) -> bool:
+        """Whether a cluster was initialized, however ill it is."""
+        return any(host.control_plane and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)

@@ -1,0 +1,230 @@
+"""What would happen to the hosts from here: `decide` played forward on a model in which every step succeeds.
+
+The model knows no faults and no edits. What is ill stays ill, what is silent stays silent, and what cannot be reached stays so: a plan never counts on a
+recovery that nobody has promised. A host that joins is well afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quorate.core import plan
+from quorate.core.control_plane import Upkeep
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import Cluster, Host, Kind, Node, Silence
+from quorate.core.in_place.decide import decide, is_converged
+from quorate.core.in_place.rules.members import PROBES
+from quorate.core.in_place.steps import (
+    DeleteNode,
+    EnsureMachineDeployments,
+    Initialize,
+    Join,
+    JoinWorkers,
+    Prepare,
+    Reconfigure,
+    RemoveMember,
+    RenewCertificates,
+    Reset,
+    StartServices,
+    Step,
+    TakeSnapshot,
+    Uncordon,
+    UpdateConfiguration,
+    UpdateNodes,
+    UpgradeControlPlane,
+    UpgradeKubelet,
+)
+from quorate.core.opinion import Decision
+from quorate.core.ring import Member, Ring
+
+VALIDITY = timedelta(days=365)
+"""Of a certificate that kubeadm has just made."""
+
+_WELL = Finding(Health.GOOD, "Expected", "as expected of a host on which the step succeeded")
+_GONE = Finding(Health.BAD, "Expected", "as expected of a Node whose host is gone")
+
+Foreseen = plan.Foreseen[Step]
+"""One step of the plan."""
+Forecast = plan.Forecast[Cluster, Step]
+"""The plan."""
+
+
+def forecast(cluster: Cluster, now: datetime) -> Forecast:
+    """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
+    world = _Model(cluster, now)
+    foreseen = tuple(plan.play(world))
+    last = world.decide()
+    return plan.Forecast(foreseen, world.cluster, is_converged(last), last.refusals)
+
+
+class _Model:
+    """The hosts as the plan leaves them, step by step."""
+
+    def __init__(self, cluster: Cluster, now: datetime) -> None:
+        self.cluster, self.now = cluster, now
+
+    @property
+    def ring(self) -> Ring | Unknown | Absent:
+        """The ring as the plan leaves it."""
+        return self.cluster.ring
+
+    def decide(self) -> Decision[Step]:
+        """What would be done next."""
+        return decide(self.cluster, self.now)
+
+    def is_last(self, step: Step) -> bool:
+        """What services bring up shows only when they run: of a ring that could not be read before, nothing is known after."""
+        return isinstance(step, StartServices) and not isinstance(self.cluster.ring, Ring)
+
+    def wait(self) -> bool:
+        """Probes find silent what was silent, and Nodes without a host are called not ready. False: waiting brings nothing."""
+        before, wake_at = self.cluster, self.decide().wake_at
+        if wake_at is None:
+            return False
+        self.now = max(wake_at, self.now)
+        self.cluster = replace(
+            before,
+            hosts=tuple(_with_node(host, ready=_GONE) if host.is_wiped else host for host in before.hosts),
+            strays=tuple(replace(stray, silence=_probed(stray.silence, self.now)) for stray in before.strays),
+            member_silences=tuple((member, _probed(silence, self.now) or silence) for member, silence in before.member_silences),
+        )
+        return self.cluster != before
+
+    def take(self, step: Step) -> str:
+        """The step succeeds. It makes no host that is not in the manifest."""
+        self.cluster = self._after(step)
+        return ""
+
+    def _after(self, step: Step) -> Cluster:
+        match step:
+            case Initialize(host):
+                return self._initialized(host)
+            case Join(host):
+                return self._joined(host)
+            case JoinWorkers(hosts):
+                cluster = self.cluster
+                for host in hosts:
+                    cluster = _changed(cluster, (host,), **self._member_facts(host))
+                return cluster
+            case RemoveMember(member):
+                return self._without_member(member)
+            case DeleteNode(node):
+                return self._without_node(node)
+            case Reset(host):
+                return self._reset(host)
+            case StartServices(host):
+                return self._mended(host, stopped=())
+            case UpgradeControlPlane() | UpgradeKubelet() | Reconfigure() | RenewCertificates():
+                return self._changed_in_place(step)
+        return self._kept_up(step)
+
+    def _changed_in_place(self, step: UpgradeControlPlane | UpgradeKubelet | Reconfigure | RenewCertificates) -> Cluster:
+        cluster, version = self.cluster, self.cluster.version
+        match step:
+            case UpgradeControlPlane(host):
+                cluster = self._mended(host, components=version, kubeadm=version, drift=())
+                return replace(cluster, running=version, regenerated=(*cluster.regenerated, host))
+            case UpgradeKubelet(host):
+                changed = _with_node(cluster.host(host), kubelet=version, unschedulable=False, cordoned_by_us=False)
+                return self._change((host,), kubelet=version, node=changed.node)
+            case Reconfigure(host):
+                return self._mended(host, drift=())
+            case RenewCertificates(host):
+                cluster = self._change((host,), certificates_expire=self.now + VALIDITY)
+                return replace(cluster, renewed=(*cluster.renewed, host))
+
+    def _kept_up(self, step: Step) -> Cluster:
+        cluster = self.cluster
+        match step:
+            case Prepare(hosts):
+                return self._change(hosts, kind=Kind.PACKAGES_ONLY, lacks=(), kubelet=cluster.version, kubeadm=cluster.version)
+            case TakeSnapshot():
+                return replace(cluster, snapshot_taken=True)
+            case UpdateConfiguration():
+                return replace(cluster, configuration_drift=())
+            case UpdateNodes(hosts):
+                return self._change(hosts, node_drift=())
+            case Uncordon(host):
+                node = _with_node(cluster.host(host), unschedulable=False, cordoned_by_us=False).node
+                return self._change((host,), node=node)
+            case EnsureMachineDeployments():
+                return replace(cluster, machine_deployments=Upkeep())
+        raise AssertionError(f"no such step: {step!r}")
+
+    def _initialized(self, name: str) -> Cluster:
+        """A ring of one; that of an initialization that goes on keeps its member."""
+        had = self.cluster.host(name).member_id
+        member = Member(1 if had is None else had, name, Health.GOOD)
+        cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
+        return replace(cluster, ring=Ring((member,), member.id), api=_WELL, running=cluster.version)
+
+    def _joined(self, name: str) -> Cluster:
+        ring = self.cluster.ring if isinstance(self.cluster.ring, Ring) else Ring((), None)
+        member = Member(max((other.id for other in ring.members), default=0) + 1, name, Health.GOOD)
+        cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
+        return replace(cluster, ring=Ring((*ring.members, member), ring.leader))
+
+    def _mended(self, name: str, **changes: object) -> Cluster:
+        """The host after a step that succeeds only when it is well: if it was broken, it and its member are well now."""
+        host = self.cluster.host(name)
+        if host.kind is not Kind.BROKEN:
+            return self._change((name,), **changes)
+        asked: dict[str, object] = {"member_health": _WELL, "api_server": _WELL} if host.control_plane else {}
+        cluster = self._change((name,), kind=Kind.MEMBER, findings=(_WELL,), **{**asked, **changes})
+        if not isinstance(cluster.ring, Ring) or host.member_id is None:
+            return cluster
+        members = tuple(replace(m, health=Health.GOOD, only_alarmed=False) if m.id == host.member_id else m for m in cluster.ring.members)
+        silences = tuple(silent for silent in cluster.member_silences if silent[0] != host.member_id)
+        return replace(cluster, ring=Ring(members, cluster.ring.leader), member_silences=silences)
+
+    def _without_member(self, member: int) -> Cluster:
+        cluster = self.cluster
+        owners = [host for host in cluster.control_planes if host.member_id == member]
+        for host in owners:
+            kind = host.kind if host.is_wiped or host.kind is Kind.UNREACHABLE else Kind.HALF_JOINED
+            cluster = self._change((host.name,), member=Absent(), member_health=None, kind=kind, etcd_data_lost=False)
+        ring = plan.without(cluster.ring, member) if isinstance(cluster.ring, Ring) else cluster.ring
+        return replace(cluster, ring=ring, strays=tuple(stray for stray in cluster.strays if stray.member.id != member))
+
+    def _without_node(self, node: str) -> Cluster:
+        """A host on which nothing is left is then one that nobody lists: it may lack anything."""
+        cluster = replace(self.cluster, lost_nodes=tuple(name for name in self.cluster.lost_nodes if name != node))
+        for host in cluster.hosts:
+            if isinstance(host.node, Node) and host.node.name == node:
+                found = {"kind": Kind.BARE, "findings": ()} if host.is_wiped else {}
+                cluster = _changed(cluster, (host.name,), node=Absent(), **found)
+        return cluster
+
+    def _reset(self, name: str) -> Cluster:
+        """The packages stay. Where they are of another version they are replaced, as on a host that has none."""
+        kind = Kind.PACKAGES_ONLY if self.cluster.host(name).kubelet == self.cluster.version else Kind.BARE
+        return self._change(
+            (name,), kind=kind, findings=(), member=Absent(), node=Absent(), components=None, api_server=None, stopped=(), drift=()
+        )
+
+    def _member_facts(self, name: str) -> dict[str, object]:
+        version = self.cluster.version
+        node = Node(name, _WELL, kubelet=version)
+        return {"kind": Kind.MEMBER, "findings": (_WELL,), "kubelet": version, "kubeadm": version, "node": node, "stopped": ()}
+
+    def _control_plane_facts(self, name: str) -> dict[str, object]:
+        expires = self.now + VALIDITY
+        ours: dict[str, object] = {"member_health": _WELL, "api_server": _WELL, "components": self.cluster.version}
+        return {**self._member_facts(name), **ours, "certificates_expire": expires}
+
+    def _change(self, hosts: tuple[str, ...], **changes: object) -> Cluster:
+        return _changed(self.cluster, hosts, **changes)
+
+
+def _changed(cluster: Cluster, names: tuple[str, ...], **changes: object) -> Cluster:
+    changed = (replace(host, **changes) if host.name in names else host for host in cluster.hosts)  # type: ignore[arg-type]
+    return replace(cluster, hosts=tuple(changed))
+
+
+def _with_node(host: Host, **changes: object) -> Host:
+    return replace(host, node=replace(host.node, **changes)) if isinstance(host.node, Node) else host  # type: ignore[arg-type]
+
+
+def _probed(silence: Silence | None, now: datetime) -> Silence | None:
+    return Silence(silence.probes + 1, now) if silence is not None and silence.probes < PROBES else silence

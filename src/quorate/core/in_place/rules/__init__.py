@@ -1,0 +1,1 @@
+"""The rules for control planes of existing hosts: one family a module."""

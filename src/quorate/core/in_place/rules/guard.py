@@ -1,0 +1,134 @@
+"""What has to hold before anything is done at all: nobody else works here, the hosts are what they should be, etcd has its quorum and the API answers."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Health, Unknown
+from quorate.core.in_place.cluster import BELONGING, Cluster, Host, Kind
+from quorate.core.in_place.gates import readable
+from quorate.core.in_place.rules.facts import data_lost, names, takes_part, told
+from quorate.core.in_place.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
+from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.ring import Ring
+
+ALONE = "nobody else works on these hosts"
+KUBEADM_ENDED = "no kubeadm is running"
+HOSTS_FIT = "the hosts fit together"
+OURS = "no control plane host belongs to another cluster"
+KNOWN = "it is known what every control plane host is"
+QUORUM = "etcd has its quorum"
+API = "the API answers"
+KUBEADM_WANTED = "kubeadm is left alone"
+
+LOOK_AGAIN = timedelta(seconds=2)
+"""Until it is asked again whether kubeadm still runs; a join takes 10 to 30 s."""
+RUNBOOK = "restore etcd from a snapshot (docs/restore.md)"
+
+BUT_START: frozenset[type[Step]] = EVERYTHING - {StartServices}
+"""To start what should run only adds, and may be what is missing."""
+
+
+def work_alone(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Two operators never work on the same hosts at once."""
+    if not cluster.locked_by:
+        return NOTHING
+    remedy = "Wait until it has ended; the lock of a run that was killed expires by itself."
+    return barring(EVERYTHING, failed(ALONE, cluster.locked_by, remedy))
+
+
+def let_kubeadm_end(cluster: Cluster, now: datetime) -> Opinion[Step]:
+    """A kubeadm that an interrupted run left behind is left to end: what a host is shows only then."""
+    busy = [host for host in cluster.hosts if host.kubeadm_runs]
+    if not busy:
+        return NOTHING
+    check = failed(KUBEADM_ENDED, f"kubeadm runs on {names(busy)}", "It ends by itself, kubeadm's own time limits are 4 to 5 minutes.")
+    return Opinion(checks=(check,), bars=EVERYTHING, wake_at=now + LOOK_AGAIN)
+
+
+def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Hosts that contradict each other, or a control plane host of another cluster, mean that the manifest is not of these hosts: nothing is touched."""
+    foreign = [host for host in cluster.control_planes if host.kind is Kind.FOREIGN]
+    checks = [failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems]
+    if foreign:
+        evidence = "; ".join(f"{host.name}: {_why(host)}" for host in foreign)
+        remedy = f"Take it out of the manifest, or free it: `quorate reset {foreign[0].name}`."
+        checks.append(failed(OURS, evidence, remedy))
+    return barring(EVERYTHING, *checks)
+
+
+def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """A control plane host that answers, and of which it cannot be told what it is, may be anything: nothing is changed beside it."""
+    puzzling = [host for host in cluster.control_planes if host.kind is Kind.UNKNOWN and host.name not in cluster.wishes.without]
+    if not puzzling:
+        return NOTHING
+    evidence = "; ".join(f"{host.name}: {_why(host)}" for host in puzzling)
+    return barring(BUT_START, unknown(KNOWN, evidence, "Make these facts readable, then run the command again."))
+
+
+def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Without its quorum etcd takes no change, and whatever is done to a host then can only make the loss final."""
+    if not cluster.stands:
+        return NOTHING
+    match readable(cluster.ring):
+        case Unknown(reason, remedy):
+            return barring(BUT_START, _unread(cluster, reason, remedy))
+        case Ring() as ring if not ring.commits:
+            verdict = ring.commits
+            silent = ", ".join(member.label for member in ring.members if not (member.learner or takes_part(member)))
+            evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
+            return barring(BUT_START, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
+        case Ring() as ring:
+            return Opinion(checks=(passed(QUORUM, str(ring.now)),))
+
+
+def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Once there is a cluster, nothing is added to it or taken from it unseen.
+
+    What broke the only API server may be a setting: a host that is broken and differs from the manifest can be mended without the API.
+    """
+    if not cluster.stands:
+        return NOTHING
+    if cluster.api.health is Health.GOOD:
+        return Opinion(checks=(passed(API, told(cluster.api)),))
+    answer = failed if cluster.api.health is Health.BAD else unknown
+    remedy = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
+    return barring(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
+
+
+def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """With `--no-init` hosts are prepared, and nothing more."""
+    if cluster.wishes.initialize:
+        return NOTHING
+    return Opinion(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), bars=EVERYTHING - {Prepare})
+
+
+def _unread(cluster: Cluster, reason: str, remedy: str) -> Check:
+    """The ring cannot be read, so hosts tell what is left: those that can be reached and have their data."""
+    concerned = [host for host in cluster.control_planes if host.kind in BELONGING or host.kind in (Kind.UNREACHABLE, Kind.UNKNOWN)]
+    left = [host for host in concerned if host.kind in BELONGING and not data_lost(host)]
+    gone = [host for host in concerned if host not in left]
+    quorum = len(concerned) // 2 + 1
+    states = "; ".join(f"{host.name}: {_state(host)}" for host in concerned)
+    evidence = (
+        f"the ring could not be read: {reason}. {len(left)} of {len(concerned)} hosts are left with their data, quorum {quorum}. {states}"
+    )
+    if len(left) < quorum:
+        return failed(QUORUM, evidence, f"Bring back {quorum - len(left)} of {names(gone)} with its data, or {RUNBOOK}.")
+    return unknown(
+        QUORUM, evidence, remedy or f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it."
+    )
+
+
+def _state(host: Host) -> str:
+    if host.kind is Kind.UNREACHABLE:
+        return "unreachable"
+    if data_lost(host):
+        return "its etcd data is lost"
+    return told(host.member_health) if host.member_health is not None else _why(host)
+
+
+def _why(host: Host) -> str:
+    bad = [told(finding) for finding in host.findings if finding.health is not Health.GOOD]
+    return ", ".join(bad) or host.kind.value

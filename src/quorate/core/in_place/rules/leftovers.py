@@ -1,0 +1,124 @@
+"""What hosts and members leave behind: Nodes of hosts that are gone, and traces of a cluster on hosts that are to join it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
+from quorate.core.in_place.rules.facts import holds_the_data, names
+from quorate.core.in_place.steps import DeleteNode, Reset, Step
+from quorate.core.opinion import NOTHING, Opinion
+
+OUT_OF_THE_RING = "the host has no member in the ring"
+RUNS_NO_ETCD = "the host's own etcd does not run apart from the ring"
+RUNS_NOTHING = "no Pods run on the host"
+NODE_GOES = "nothing is behind the Node"
+
+LOOK_AGAIN = timedelta(seconds=5)
+"""Until a Node is looked at again whose host is gone: it is called not ready after 50 s (kube-controller-manager, node-monitor-grace-period)."""
+
+
+def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
+    """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
+    if not cluster.stands:
+        return NOTHING
+    members = {stray.member.name for stray in cluster.strays}
+    refused: tuple[Check, ...] = ()
+    for name in cluster.lost_nodes:
+        if name not in members:  # its member leaves first: until then there is a control plane behind the Node
+            check = _of_no_host(cluster, name)
+            if check.passed:
+                return Opinion(DeleteNode(name), (check,))
+            refused += (check,)
+    for host in cluster.hosts:
+        if isinstance(host.node, Node) and is_to_be_reset(host) and all(check.passed for check in may_be_reset(cluster, host)):
+            return Opinion(DeleteNode(host.node.name), (passed(NODE_GOES, f"{host.name} is to join anew"),))
+    opinion = _first(_of_wiped_hosts(cluster), now)
+    return replace(opinion, checks=(*refused, *opinion.checks))
+
+
+def reset_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Hosts on which a join was cut short, or whose member has left the ring, lose every trace of the cluster, so that they can join anew."""
+    if not cluster.stands:
+        return NOTHING
+    refused: tuple[Check, ...] = ()
+    for host in cluster.hosts:
+        if is_to_be_reset(host):
+            asked = may_be_reset(cluster, host)
+            if all(check.passed for check in asked):
+                return Opinion(Reset(host.name), (*refused, *asked))
+            refused += asked
+    return Opinion(checks=refused)
+
+
+def is_to_be_reset(host: Host) -> bool:
+    """Whether what it has of the cluster that stands is only fit to be taken away: nobody can go on from it."""
+    if host.kind is Kind.HALF_JOINED:
+        return True
+    out = isinstance(host.member, Absent) and host.control_plane
+    return out and not host.is_wiped and host.kind in (Kind.HALF_INITIALIZED, Kind.BROKEN)
+
+
+def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
+    """Is it certain that the host holds nothing that the cluster needs (S4)?"""
+    if not host.control_plane:
+        return (_runs_nothing(host),)
+    return _out_of_the_ring(host), _runs_no_etcd(host), holds_the_data(cluster, apart_from=host.member_id)
+
+
+def _out_of_the_ring(host: Host) -> Check:
+    match host.member:
+        case Absent():
+            return passed(OUT_OF_THE_RING, f"the ring was read completely, and no member is {host.name}'s")
+        case Unknown(reason, remedy):
+            return unknown(OUT_OF_THE_RING, f"cannot tell which member is {host.name}'s: {reason}", remedy)
+        case int(member):
+            return failed(OUT_OF_THE_RING, f"member {member:x} of {host.name} has not left the ring")
+
+
+def _runs_no_etcd(host: Host) -> Check:
+    finding = host.member_health
+    if finding is None or finding.health is not Health.GOOD:
+        return passed(RUNS_NO_ETCD, f"nothing well answers on {host.name}")
+    remedy = f"Find out which ring the etcd on {host.name} belongs to, and save its data: `quorate etcd members`."
+    return failed(RUNS_NO_ETCD, f"{host.name} runs an etcd that is well, and that the ring does not know", remedy)
+
+
+def _runs_nothing(host: Host) -> Check:
+    if isinstance(host.node, Node) and host.node.ready.health is Health.GOOD:
+        remedy = f"Drain Node {host.node.name} first: `kubectl drain {host.node.name}`; then `quorate reset {host.name}`."
+        return failed(RUNS_NOTHING, f"files are missing on {host.name}, but its Node is ready and may run Pods", remedy)
+    return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
+
+
+def _of_no_host(cluster: Cluster, name: str) -> Check:
+    """As long as it is not known which Node is a host's, this one may be."""
+    unmatched = [host for host in cluster.hosts if isinstance(host.node, Unknown)]
+    if unmatched:
+        evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
+        return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
+    return passed(NODE_GOES, f"no host of the manifest is Node {name}")
+
+
+def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:
+    for host in cluster.hosts:
+        if not host.is_wiped or not isinstance(host.node, Node) or (host.control_plane and not isinstance(host.member, Absent)):
+            continue
+        if host.node.ready.health is Health.GOOD:
+            remedy = f"It is called not ready within a minute where its host is gone; where not, another machine is Node {host.node.name}: find it."
+            yield host.node.name, failed(NODE_GOES, f"nothing of the cluster is on {host.name}, but its Node is ready", remedy)
+        else:
+            yield host.node.name, passed(NODE_GOES, f"nothing of the cluster is on {host.name}")
+
+
+def _first(nodes: Iterable[tuple[str, Check]], now: datetime) -> Opinion[Step]:
+    refused: tuple[Check, ...] = ()
+    for name, check in nodes:
+        if check.passed:
+            return Opinion(DeleteNode(name), (*refused, check))
+        refused += (check,)
+    return Opinion(checks=refused, wake_at=now + LOOK_AGAIN if refused else None)

@@ -1,0 +1,77 @@
+"""Repair comes before every change to what is well, and what nobody here can repair is said."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import Check, failed, passed
+from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind
+from quorate.core.in_place.rules.facts import has_yet_to_join, holds_the_data, ills, names
+from quorate.core.in_place.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
+from quorate.core.opinion import NOTHING, Opinion, barring
+
+CONTROL_PLANE_WELL = "every control plane host is well"
+RING_MATCHES = "every member of the ring is that of a host of the manifest"
+WORKERS_WELL = "every worker that answers is well"
+WORKERS_REACHABLE = "every worker can be reached"
+
+WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
+"""Rules that come later take a snapshot for an upgrade only. Without the upgrade each run would push out an older one that may be needed."""
+
+
+def repair_comes_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed."""
+    if not cluster.stands:
+        return NOTHING
+    return barring(WAITS_FOR_REPAIR, _control_plane_well(cluster), _ring_matches(cluster))
+
+
+def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
+    if not cluster.stands:
+        return NOTHING
+    ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]
+    silent = [host for host in cluster.workers if host.kind is Kind.UNREACHABLE]
+    waiting = [host for host in cluster.workers if has_yet_to_join(host) and cluster.running != cluster.version and host not in ill]
+    checks = [failed(WORKERS_WELL, f"{host.name} {_told(host)}", _remedy(cluster, host)) for host in ill]
+    checks += [failed(WORKERS_WELL, f"{names(waiting)} has yet to join")] if waiting else []
+    opinion = barring(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
+    if not silent:
+        return opinion
+    remedy = "Bring them back, or take them out of the manifest."
+    unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
+    return Opinion(checks=(*opinion.checks, unreachable), bars=opinion.bars)
+
+
+def _control_plane_well(cluster: Cluster) -> Check:
+    ill = [host for host in cluster.control_planes if ills(host)]
+    if not ill:
+        return passed(CONTROL_PLANE_WELL, f"all {len(cluster.control_planes)}")
+    evidence = "; ".join(f"{host.name} {_told(host)}" for host in ill)
+    return failed(CONTROL_PLANE_WELL, evidence, " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill)))
+
+
+def _ring_matches(cluster: Cluster) -> Check:
+    labels = ", ".join(stray.member.label for stray in cluster.strays)
+    return failed(RING_MATCHES, f"of no host: {labels}") if labels else passed(RING_MATCHES, "all of them")
+
+
+def _told(host: Host) -> str:
+    return "; ".join(ills(host))
+
+
+def _remedy(cluster: Cluster, host: Host) -> str:
+    match host.kind:
+        case Kind.UNREACHABLE:
+            return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
+        case Kind.FOREIGN:
+            return f"Take {host.name} out of the manifest, or free it: `quorate reset {host.name}`."
+        case Kind.MEMBER:
+            return f"See what is wrong with `quorate explain {host.name}`."
+        case Kind.BROKEN if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
+            return f"See what fails on {host.name} with `quorate explain {host.name}`. Do not reset it: no other host of the manifest holds the data."
+        case Kind.BROKEN:
+            return f"See what fails on {host.name} with `quorate explain {host.name}`; if it cannot be mended: `quorate reset {host.name}`, then apply again."
+        case Kind.UNKNOWN:
+            return f"Make what is not known of {host.name} readable."
+    return ""

@@ -1,0 +1,19 @@
+"""The way back: etcd's data is saved before the ring or a version of a standing cluster changes for the first time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorate.core.checks import passed
+from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.steps import CHANGES_RING_OR_VERSION, Step, TakeSnapshot
+from quorate.core.opinion import Opinion
+
+SNAPSHOT_WANTED = "a snapshot comes before the first change to the ring or a version"
+
+
+def after_a_snapshot(cluster: Cluster, opinion: Opinion[Step]) -> Opinion[Step]:
+    """The opinion as it is, or a snapshot first, where its step needs one and none was taken in this run."""
+    if cluster.snapshot_taken or type(opinion.step) not in CHANGES_RING_OR_VERSION:
+        return opinion
+    return replace(opinion, step=TakeSnapshot(), checks=(*opinion.checks, passed(SNAPSHOT_WANTED, f"next: {opinion.step}")))

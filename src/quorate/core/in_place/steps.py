@@ -1,0 +1,207 @@
+"""The closed set of steps on existing hosts. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.core.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Bring packages, settings and images to hosts that belong to no cluster, all at once."""
+
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"prepare {', '.join(self.hosts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Initialize:
+    """Make the first control plane of a cluster; `resume` where an earlier attempt was cut short, whose etcd and keys are kept."""
+
+    host: str
+    resume: bool = False
+
+    def __str__(self) -> str:
+        return f"continue to initialize the cluster on {self.host}" if self.resume else f"initialize the cluster on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Let a prepared host join as one more control plane."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"join {self.host} as a control plane"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWorkers:
+    """Let prepared hosts join as workers, all at once."""
+
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"join {', '.join(self.hosts)} as workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Take every trace of the cluster from a host that holds no member of the ring. The ring itself is left alone."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"reset {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartServices:
+    """Start units of a host that should run and do not."""
+
+    host: str
+    units: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"start {', '.join(self.units)} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSnapshot:
+    """Save etcd's data to the operator's machine, and verify it."""
+
+    def __str__(self) -> str:
+        return "take a snapshot of etcd"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Hand leadership over if the member leads, then remove it from the ring."""
+
+    member: int
+    owner: str  # the host that it is, or was, of
+
+    def __str__(self) -> str:
+        return f"remove etcd member {self.member:x} of {self.owner or 'nobody'}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Delete a Node whose host is gone."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"delete Node {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConfiguration:
+    """Bring kubeadm's and the kubelets' configuration in the cluster to what the manifest says."""
+
+    def __str__(self) -> str:
+        return "update kubeadm's configuration in the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeControlPlane:
+    """Upgrade a host's control plane by kubeadm; `first` of the cluster, which upgrades the add-ons and configuration too."""
+
+    host: str
+    version: Version
+    first: bool
+
+    def __str__(self) -> str:
+        return f"upgrade the control plane of {self.host} to {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeKubelet:
+    """Drain a host, upgrade its kubelet, and let Pods return."""
+
+    host: str
+    version: Version
+
+    def __str__(self) -> str:
+        return f"upgrade the kubelet of {self.host} to {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Regenerate a host's static Pods and files as the manifest says."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"apply the manifest's settings to {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class RenewCertificates:
+    """Renew a host's certificates and restart what reads them."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"renew the certificates of {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Uncordon:
+    """Let Pods return to a Node that an interrupted upgrade of ours left cordoned."""
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"let Pods return to {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateNodes:
+    """Set labels, annotations and taints of Nodes as the manifest says."""
+
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"update labels, annotations and taints of {', '.join(self.hosts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureMachineDeployments:
+    """Create the MachineDeployments of the manifest that are missing, and set the version of those that have another."""
+
+    def __str__(self) -> str:
+        return "ensure the MachineDeployments of dynamicWorkers"
+
+
+Step = (
+    Prepare
+    | Initialize
+    | Join
+    | JoinWorkers
+    | Reset
+    | StartServices
+    | TakeSnapshot
+    | RemoveMember
+    | DeleteNode
+    | UpdateConfiguration
+    | UpgradeControlPlane
+    | UpgradeKubelet
+    | Reconfigure
+    | RenewCertificates
+    | Uncordon
+    | UpdateNodes
+    | EnsureMachineDeployments
+)
+"""Any step on hosts."""
+
+CHANGES_RING_OR_VERSION: frozenset[type[Step]] = frozenset({Join, RemoveMember, UpgradeControlPlane})
+"""Steps that a verified snapshot comes before."""
+CHANGES_WHAT_RUNS: frozenset[type[Step]] = frozenset(
+    {UpdateConfiguration, UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates}
+)
+"""Steps on hosts that are well, which wait until everything that needs repair is repaired."""
+EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)

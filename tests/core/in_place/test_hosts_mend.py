@@ -1,0 +1,69 @@
+"""Situations that simulated lives of hosts got stuck in: who may join, what is mended first, and which remedy is named."""
+
+from __future__ import annotations
+
+from quorate.core.health import Finding, Health, Unknown
+from quorate.core.in_place.cluster import Kind, Silence
+from quorate.core.in_place.steps import Join, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
+
+from .conftest import BAD, GOOD, V135, Build
+
+ETCD_WELL = {"findings": (Finding(Health.BAD, "APIServerReadyz", "nothing listens there"),), "member_health": GOOD, "api_server": BAD}
+
+
+def test_nobody_joins_while_a_member_is_silent_since_kubeadm_asks_each_of_them(build: Build) -> None:
+    hosts = [build.host(number) for number in (1, 2, 3, 4)]
+    silent = build.cluster(*hosts, build.prepared(6), strays=(build.stray(5, "b", probes=1),))
+    decision = build.decide(silent)
+    assert decision.step is None
+    assert "every member of the ring answers" in build.refused(silent)
+    assert decision.wake_at is not None
+    assert build.step(build.cluster(*hosts, build.prepared(6), strays=(build.stray(5, "b", probes=3),))) == RemoveMember(5, "cp-5")
+
+
+def test_nobody_joins_beside_a_host_that_is_away_although_the_ring_could_bear_it(build: Build) -> None:
+    hosts = [build.host(number) for number in (1, 2, 3, 4)]
+    away = build.cluster(*hosts, build.unreachable(5), build.prepared(6), ring="ggggb", member_silences=((5, Silence(3, build.noon)),))
+    assert "every member of the ring answers" in build.refused(away)
+    assert "take its host out of the manifest" in build.said(away)
+
+
+def test_a_host_that_a_setting_broke_is_mended_before_others_join_with_that_setting(build: Build) -> None:
+    broken = build.broken(2, **ETCD_WELL, drift=("kube-apiserver: --profiling is true instead of false",))
+    cluster = build.cluster(build.host(1), broken, build.host(3), build.prepared(4), configuration_drift=("--profiling",))
+    assert build.step(cluster) == UpdateConfiguration()
+    assert build.step(build.cluster(build.host(1), broken, build.host(3), build.prepared(4))) == Reconfigure("cp-2")
+    assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), build.prepared(4))) == Join("cp-4")
+    assert build.step(build.cluster(build.host(1), broken, build.host(3), build.bare(4))) == Prepare(("cp-4",))
+
+
+def test_the_only_host_that_a_setting_broke_is_mended_without_its_api(build: Build) -> None:
+    unknown = Unknown("no API server answers")
+    only = build.broken(1, **ETCD_WELL, node=unknown, drift=("kube-apiserver: --profiling is true instead of false",))
+    down = Finding(Health.BAD, "APINotAnswering", "no API server answers")
+    assert build.step(build.cluster(only, api=down, running=None)) == Reconfigure("cp-1")
+    later = build.cluster(only, api=down, running=None, version=V135)
+    assert "Set versions.kubernetes to v1.34.4, repair, then upgrade." in build.said(later)
+    assert "the API answers" in build.refused(build.cluster(build.broken(1, **ETCD_WELL, node=unknown), api=down, running=None))
+
+
+def test_nobody_is_told_to_reset_the_last_host_of_the_manifest(build: Build) -> None:
+    broken = build.broken(1, etcd_data_lost=True)
+    assert "quorate reset" not in build.said(build.cluster(broken, ring="bgg", strays=(build.stray(2), build.stray(3))))
+    assert "quorate reset cp-1" in build.said(build.cluster(build.broken(1), build.host(2), build.host(3), ring="bgg"))
+
+
+def test_nobody_is_told_to_reset_a_host_of_which_nothing_bad_is_known(build: Build) -> None:
+    unknown = (Finding(Health.UNKNOWN, "NodeNotKnown", "no API server answers"),)
+    said = build.said(build.cluster(build.host(1), build.host(2), build.host(3, findings=unknown), build.worker(1, findings=unknown)))
+    assert "quorate explain cp-3" in said
+    assert "quorate explain worker-1" in said
+    assert "quorate reset" not in said
+
+
+def test_no_snapshot_is_taken_for_an_upgrade_that_waits_for_repair(build: Build) -> None:
+    hosts = (build.host(1), build.host(2), build.broken(3))
+    assert build.step(build.cluster(*hosts, ring="ggb", version=V135, snapshot_taken=False)) is None
+    broken_worker = build.worker(1, kind=Kind.BROKEN, findings=(BAD,))
+    assert build.step(build.cluster(*hosts[:2], broken_worker, version=V135, snapshot_taken=False)) is None
+    assert build.step(build.cluster(*hosts[:2], build.worker(1), version=V135, snapshot_taken=False)) == TakeSnapshot()
