@@ -193,7 +193,7 @@ def _require_etcd() -> None:
 NODES = ("cp-a", "cp-b", "cp-c")
 
 
-def _running_ring(folder: Path) -> Iterator[EtcdRing]:
+def running_ring(folder: Path) -> Iterator[EtcdRing]:
     _require_etcd()
     ring = EtcdRing(folder)
     ring.reserve(*NODES)
@@ -208,7 +208,7 @@ def _running_ring(folder: Path) -> Iterator[EtcdRing]:
 @pytest.fixture(scope="module")
 def shared_ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdRing]:
     """Three members for tests that change nothing but the leader."""
-    yield from _running_ring(tmp_path_factory.mktemp("ring"))
+    yield from running_ring(tmp_path_factory.mktemp("ring"))
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ async def ring(shared_ring: EtcdRing) -> EtcdRing:
 
 @pytest.fixture
 def own_processes(tmp_path: Path) -> Iterator[EtcdRing]:
-    yield from _running_ring(tmp_path)
+    yield from running_ring(tmp_path)
 
 
 @pytest.fixture

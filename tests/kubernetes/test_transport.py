@@ -217,6 +217,20 @@ async def test_a_websocket_speaks_the_protocol_and_carries_the_token(api: Any, c
     assert (api.seen[0].query, api.seen[0].headers["Authorization"]) == ({"ports": "2379"}, "Bearer t")
 
 
+async def test_a_websocket_accepts_any_representation_as_the_api_server_refuses_json_for_a_port_forward(client: Client, api: Any) -> None:
+    async def represent(request: web.Request) -> web.StreamResponse:
+        if request.headers["Accept"] != "*/*":
+            raise web.HTTPNotAcceptable
+        websocket = web.WebSocketResponse(protocols=("p",))
+        await websocket.prepare(request)
+        await websocket.close()
+        return websocket
+
+    api.replies = [represent]
+    async with await client.connect_websocket("/api/v1/namespaces/a/pods/b/portforward?ports=2379", ("p",)) as websocket:
+        assert websocket.protocol == "p"
+
+
 async def test_a_websocket_that_is_refused_is_a_typed_error(client: Client, api: Any, fakes: Any) -> None:
     api.replies = [fakes.failure(403, "Forbidden", "no")]
     with pytest.raises(errors.Forbidden, match=r"^connect /api/v1/pods/b/portforward: HTTP 403 instead of a WebSocket$"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,7 @@ class Status:
     raft_index: int = 0
     raft_applied_index: int = 0
     learner: bool = False
+    revision: int = 0  # of the newest key that this member has applied
     errors: tuple[str, ...] = ()  # such as "etcdserver: no leader", or an alarm in words
 
 
@@ -81,4 +83,15 @@ class EtcdClient(Protocol):
 
     async def close(self) -> None:
         """Close the connection. Idempotent. Not while a call is under way: quorate.etcd.pool.Pool sees to that."""
+        ...
+
+
+class SnapshotClient(EtcdClient, Protocol):
+    """A client that can also copy the whole of the member's data."""
+
+    def snapshot(self) -> AsyncGenerator[bytes, None]:
+        """The member's database file as it is now, piece by piece, and behind it the 32 bytes of its SHA-256. Close the generator if it is left early.
+
+        Each piece has the deadline of a call; the whole has none. A majority is not needed.
+        """
         ...

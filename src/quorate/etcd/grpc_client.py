@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import grpclib.client
 from google.protobuf.message import Message
-from grpclib.client import UnaryUnaryMethod
+from grpclib.client import UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 
@@ -107,7 +109,7 @@ async def _close(protocol: _Protocol) -> None:
 
 
 class GrpcClient:
-    """The etcd member on one node: an EtcdClient. Connects at the first call, and again at the next call after a connection is lost.
+    """The etcd member on one node: a SnapshotClient. Connects at the first call, and again at the next call after a connection is lost.
 
     `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum.
     """
@@ -136,6 +138,7 @@ class GrpcClient:
             raft_index=reply.raftIndex,
             raft_applied_index=reply.raftAppliedIndex,
             learner=reply.isLearner,
+            revision=reply.header.revision,
             errors=tuple(reply.errors),
         )
 
@@ -152,6 +155,21 @@ class GrpcClient:
         """Remove a member."""
         await self._call("Cluster/MemberRemove", rpc.MemberRemoveRequest(ID=member_id), rpc.MemberRemoveResponse)
 
+    async def snapshot(self) -> AsyncGenerator[bytes, None]:
+        """The member's database file, and its SHA-256."""
+        method = "Maintenance/Snapshot"
+        await self._connect()
+        call = UnaryStreamMethod(self._channel, f"/etcdserverpb.{method}", rpc.SnapshotRequest, rpc.SnapshotResponse)
+        with self._translated(method):
+            async with call.open() as stream:
+                await stream.send_message(rpc.SnapshotRequest(), end=True)
+                while True:
+                    async with asyncio.timeout(self._call_timeout):
+                        reply = await stream.recv_message()
+                    if reply is None:
+                        return
+                    yield reply.blob
+
     async def close(self) -> None:
         """Close the connection. Idempotent."""
         self._channel.close()
@@ -160,9 +178,15 @@ class GrpcClient:
     async def _call(self, method: str, request: _Request, reply_type: type[_Reply]) -> _Reply:
         await self._connect()
         call = UnaryUnaryMethod(self._channel, f"/etcdserverpb.{method}", type(request), reply_type)
-        try:
+        with self._translated(method):
             async with asyncio.timeout(self._call_timeout):
                 return await call(request, timeout=self._call_timeout)  # which tells etcd the deadline too
+
+    @contextmanager
+    def _translated(self, method: str) -> Iterator[None]:
+        """Turn what grpclib raises into our errors, at this one place."""
+        try:
+            yield
         except GRPCError as error:
             raise from_status(self._node, error.status.name, error.message or "") from error
         except TimeoutError as error:

@@ -24,41 +24,45 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16quorate/etcd/rpc.proto\x12\x0c\x65tcdserverpb\"7\n\x0eResponseHeader\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\"[\n\x06Member\x12\n\n\x02ID\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08peerURLs\x18\x03 \x03(\t\x12\x12\n\nclientURLs\x18\x04 \x03(\t\x12\x11\n\tisLearner\x18\x05 \x01(\x08\")\n\x11MemberListRequest\x12\x14\n\x0clinearizable\x18\x01 \x01(\x08\"i\n\x12MemberListResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.etcdserverpb.Member\"!\n\x13MemberRemoveRequest\x12\n\n\x02ID\x18\x01 \x01(\x04\"D\n\x14MemberRemoveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"\x0f\n\rStatusRequest\"\xbf\x01\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x62Size\x18\x03 \x01(\x03\x12\x0e\n\x06leader\x18\x04 \x01(\x04\x12\x11\n\traftIndex\x18\x05 \x01(\x04\x12\x18\n\x10raftAppliedIndex\x18\x07 \x01(\x04\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\t\x12\x11\n\tisLearner\x18\n \x01(\x08\"G\n\x0b\x41larmMember\x12\x10\n\x08memberID\x18\x01 \x01(\x04\x12&\n\x05\x61larm\x18\x02 \x01(\x0e\x32\x17.etcdserverpb.AlarmType\"^\n\x0c\x41larmRequest\x12\x36\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32&.etcdserverpb.AlarmRequest.AlarmAction\"\x16\n\x0b\x41larmAction\x12\x07\n\x03GET\x10\x00\"h\n\rAlarmResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12)\n\x06\x61larms\x18\x02 \x03(\x0b\x32\x19.etcdserverpb.AlarmMember\"%\n\x11MoveLeaderRequest\x12\x10\n\x08targetID\x18\x01 \x01(\x04\"B\n\x12MoveLeaderResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader*/\n\tAlarmType\x12\x08\n\x04NONE\x10\x00\x12\x0b\n\x07NOSPACE\x10\x01\x12\x0b\n\x07\x43ORRUPT\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16quorate/etcd/rpc.proto\x12\x0c\x65tcdserverpb\"I\n\x0eResponseHeader\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\x12\x10\n\x08revision\x18\x03 \x01(\x03\"[\n\x06Member\x12\n\n\x02ID\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08peerURLs\x18\x03 \x03(\t\x12\x12\n\nclientURLs\x18\x04 \x03(\t\x12\x11\n\tisLearner\x18\x05 \x01(\x08\")\n\x11MemberListRequest\x12\x14\n\x0clinearizable\x18\x01 \x01(\x08\"i\n\x12MemberListResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.etcdserverpb.Member\"!\n\x13MemberRemoveRequest\x12\n\n\x02ID\x18\x01 \x01(\x04\"D\n\x14MemberRemoveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"\x0f\n\rStatusRequest\"\xbf\x01\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x62Size\x18\x03 \x01(\x03\x12\x0e\n\x06leader\x18\x04 \x01(\x04\x12\x11\n\traftIndex\x18\x05 \x01(\x04\x12\x18\n\x10raftAppliedIndex\x18\x07 \x01(\x04\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\t\x12\x11\n\tisLearner\x18\n \x01(\x08\"G\n\x0b\x41larmMember\x12\x10\n\x08memberID\x18\x01 \x01(\x04\x12&\n\x05\x61larm\x18\x02 \x01(\x0e\x32\x17.etcdserverpb.AlarmType\"^\n\x0c\x41larmRequest\x12\x36\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32&.etcdserverpb.AlarmRequest.AlarmAction\"\x16\n\x0b\x41larmAction\x12\x07\n\x03GET\x10\x00\"h\n\rAlarmResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12)\n\x06\x61larms\x18\x02 \x03(\x0b\x32\x19.etcdserverpb.AlarmMember\"%\n\x11MoveLeaderRequest\x12\x10\n\x08targetID\x18\x01 \x01(\x04\"B\n\x12MoveLeaderResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"\x11\n\x0fSnapshotRequest\" \n\x10SnapshotResponse\x12\x0c\n\x04\x62lob\x18\x03 \x01(\x0c*/\n\tAlarmType\x12\x08\n\x04NONE\x10\x00\x12\x0b\n\x07NOSPACE\x10\x01\x12\x0b\n\x07\x43ORRUPT\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'quorate.etcd.rpc_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ALARMTYPE']._serialized_start=1038
-  _globals['_ALARMTYPE']._serialized_end=1085
+  _globals['_ALARMTYPE']._serialized_start=1109
+  _globals['_ALARMTYPE']._serialized_end=1156
   _globals['_RESPONSEHEADER']._serialized_start=40
-  _globals['_RESPONSEHEADER']._serialized_end=95
-  _globals['_MEMBER']._serialized_start=97
-  _globals['_MEMBER']._serialized_end=188
-  _globals['_MEMBERLISTREQUEST']._serialized_start=190
-  _globals['_MEMBERLISTREQUEST']._serialized_end=231
-  _globals['_MEMBERLISTRESPONSE']._serialized_start=233
-  _globals['_MEMBERLISTRESPONSE']._serialized_end=338
-  _globals['_MEMBERREMOVEREQUEST']._serialized_start=340
-  _globals['_MEMBERREMOVEREQUEST']._serialized_end=373
-  _globals['_MEMBERREMOVERESPONSE']._serialized_start=375
-  _globals['_MEMBERREMOVERESPONSE']._serialized_end=443
-  _globals['_STATUSREQUEST']._serialized_start=445
-  _globals['_STATUSREQUEST']._serialized_end=460
-  _globals['_STATUSRESPONSE']._serialized_start=463
-  _globals['_STATUSRESPONSE']._serialized_end=654
-  _globals['_ALARMMEMBER']._serialized_start=656
-  _globals['_ALARMMEMBER']._serialized_end=727
-  _globals['_ALARMREQUEST']._serialized_start=729
-  _globals['_ALARMREQUEST']._serialized_end=823
-  _globals['_ALARMREQUEST_ALARMACTION']._serialized_start=801
-  _globals['_ALARMREQUEST_ALARMACTION']._serialized_end=823
-  _globals['_ALARMRESPONSE']._serialized_start=825
-  _globals['_ALARMRESPONSE']._serialized_end=929
-  _globals['_MOVELEADERREQUEST']._serialized_start=931
-  _globals['_MOVELEADERREQUEST']._serialized_end=968
-  _globals['_MOVELEADERRESPONSE']._serialized_start=970
-  _globals['_MOVELEADERRESPONSE']._serialized_end=1036
+  _globals['_RESPONSEHEADER']._serialized_end=113
+  _globals['_MEMBER']._serialized_start=115
+  _globals['_MEMBER']._serialized_end=206
+  _globals['_MEMBERLISTREQUEST']._serialized_start=208
+  _globals['_MEMBERLISTREQUEST']._serialized_end=249
+  _globals['_MEMBERLISTRESPONSE']._serialized_start=251
+  _globals['_MEMBERLISTRESPONSE']._serialized_end=356
+  _globals['_MEMBERREMOVEREQUEST']._serialized_start=358
+  _globals['_MEMBERREMOVEREQUEST']._serialized_end=391
+  _globals['_MEMBERREMOVERESPONSE']._serialized_start=393
+  _globals['_MEMBERREMOVERESPONSE']._serialized_end=461
+  _globals['_STATUSREQUEST']._serialized_start=463
+  _globals['_STATUSREQUEST']._serialized_end=478
+  _globals['_STATUSRESPONSE']._serialized_start=481
+  _globals['_STATUSRESPONSE']._serialized_end=672
+  _globals['_ALARMMEMBER']._serialized_start=674
+  _globals['_ALARMMEMBER']._serialized_end=745
+  _globals['_ALARMREQUEST']._serialized_start=747
+  _globals['_ALARMREQUEST']._serialized_end=841
+  _globals['_ALARMREQUEST_ALARMACTION']._serialized_start=819
+  _globals['_ALARMREQUEST_ALARMACTION']._serialized_end=841
+  _globals['_ALARMRESPONSE']._serialized_start=843
+  _globals['_ALARMRESPONSE']._serialized_end=947
+  _globals['_MOVELEADERREQUEST']._serialized_start=949
+  _globals['_MOVELEADERREQUEST']._serialized_end=986
+  _globals['_MOVELEADERRESPONSE']._serialized_start=988
+  _globals['_MOVELEADERRESPONSE']._serialized_end=1054
+  _globals['_SNAPSHOTREQUEST']._serialized_start=1056
+  _globals['_SNAPSHOTREQUEST']._serialized_end=1073
+  _globals['_SNAPSHOTRESPONSE']._serialized_start=1075
+  _globals['_SNAPSHOTRESPONSE']._serialized_end=1107
 # @@protoc_insertion_point(module_scope)

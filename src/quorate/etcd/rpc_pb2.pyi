@@ -19,12 +19,14 @@ NOSPACE: AlarmType
 CORRUPT: AlarmType
 
 class ResponseHeader(_message.Message):
-    __slots__ = ("cluster_id", "member_id")
+    __slots__ = ("cluster_id", "member_id", "revision")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     cluster_id: int
     member_id: int
-    def __init__(self, cluster_id: _Optional[int] = ..., member_id: _Optional[int] = ...) -> None: ...
+    revision: int
+    def __init__(self, cluster_id: _Optional[int] = ..., member_id: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("ID", "name", "peerURLs", "clientURLs", "isLearner")
@@ -127,3 +129,13 @@ class MoveLeaderResponse(_message.Message):
     HEADER_FIELD_NUMBER: _ClassVar[int]
     header: ResponseHeader
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...
+
+class SnapshotRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SnapshotResponse(_message.Message):
+    __slots__ = ("blob",)
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    blob: bytes
+    def __init__(self, blob: _Optional[bytes] = ...) -> None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from quorate.kubernetes.framing import values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
-from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, OnRequest, Request, Transport
+from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, OnRequest, Request, Transport, tcp_connector
 
 T = TypeVar("T")
 
@@ -72,10 +72,15 @@ def connect(
     burst: int = 200,
     timeout: float = TIMEOUT,
     on_request: OnRequest = lambda *_: None,
+    connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
 ) -> Client:
-    """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done."""
+    """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
+
+    `connector` makes the pool of connections, where the way to the server is another than TCP from here.
+    """
     bucket = TokenBucket(qps, burst)
-    return Client(config, Transport(config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request))
+    transport = Transport(config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector)
+    return Client(config, transport)
 
 
 class Carrier(Protocol):
@@ -144,6 +149,14 @@ class Client:
         doing = _doing("create", resource, namespace)
         path = resource.path(namespace) + _encoded({"fieldManager": field_manager})
         return self._decode(resource.type, await self._transport.send(Request("POST", path, doing, msgspec.json.encode(body))), doing)
+
+    async def create_subresource(
+        self, resource: Resource[T], name: str, subresource: str, body: Mapping[str, Any], namespace: str = ""
+    ) -> None:
+        """Create what a subresource stands for, such as the eviction of a Pod. Not repeated when the answer is lost."""
+        doing = _doing("create", resource, namespace, name, subresource)
+        path = _object_path(resource, name, namespace, subresource, doing)
+        await self._transport.send(Request("POST", path, doing, msgspec.json.encode(body)))
 
     async def delete(
         self,

@@ -90,6 +90,7 @@ class Taint(Object):
     key: str
     effect: str
     value: str = ""
+    time_added: str = ""  # of one that evicts
 
 
 class NodeSpec(Object):
@@ -97,6 +98,7 @@ class NodeSpec(Object):
 
     provider_id: str = field(default="", name="providerID")
     taints: list[Taint] = field(default_factory=list)
+    unschedulable: bool = False
 
 
 class NodeInfo(Object):

@@ -26,6 +26,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_ANY = "*/*"  # of a port-forward: the kubelet, whom the API server passes the request to, answers one for JSON with 406
 
 _KEEPALIVE = 30.0  # seconds; an idle workload cluster should not keep a socket for long
 _LEAST_PAUSE = 0.1  # seconds before a repeat, whatever the server says: `Retry-After: 0` would otherwise spin
@@ -33,6 +34,11 @@ _CHUNK = 1 << 16
 _STATUSES = msgspec.json.Decoder(Status)
 
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
+
+
+def tcp_connector() -> aiohttp.BaseConnector:
+    """Connections straight to the server, kept while they are used."""
+    return aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +72,23 @@ class Transport:
     plugin gives no credentials. Making one raises ValueError where the certificates are malformed.
     """
 
-    def __init__(self, config: RestConfig, *, user_agent: str, bucket: TokenBucket, timeout: float, on_request: OnRequest) -> None:
+    def __init__(
+        self,
+        config: RestConfig,
+        *,
+        user_agent: str,
+        bucket: TokenBucket,
+        timeout: float,
+        on_request: OnRequest,
+        connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
+    ) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
         self._host = urlsplit(config.server).netloc.rpartition("@")[2]
         self._bucket = bucket
         self._timeout = timeout
         self._on_request = on_request
+        self._connector = connector
         self._headers = {"User-Agent": user_agent, "Accept": JSON}
         self._pair: tuple[bytes, bytes] | None = None
         self._tls = self._new_context(None)
@@ -142,7 +158,7 @@ class Transport:
         with self._counting("GET") as count:
             try:
                 websocket: aiohttp.ClientWebSocketResponse = await self._open().ws_connect(
-                    self._base + path, protocols=protocols, heartbeat=15.0, max_msg_size=0, **self._options(identity, {})
+                    self._base + path, protocols=protocols, heartbeat=15.0, max_msg_size=0, **self._options(identity, {"Accept": _ANY})
                 )
             except aiohttp.WSServerHandshakeError as error:
                 count(error.status)
@@ -185,7 +201,7 @@ class Transport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0),
+                connector=self._connector(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=None),
