@@ -209,7 +209,7 @@ def test_a_package_is_a_name_and_not_an_option() -> None:
 
 def test_only_missing_tools_are_installed(apt: FakeHost) -> None:
     apt.link("env", "sh", "cat")
-    for name in ("conntrack", "socat", "mount", "ethtool", "iptables"):
+    for name in ("conntrack", "curl", "socat", "mount", "ethtool", "iptables"):
         apt.program(name)
     assert apt.changes(install_missing(OperatingSystem.DEBIAN), alone=True) == ["changed iproute2"]
     apt.program("ip")

@@ -62,9 +62,13 @@ def join_file(manifest: Manifest, machine: Machine, discovery: Discovery, *, con
     return HostFile(JOIN_PATH, yaml_documents(join_configuration(manifest, machine, discovery, control_plane=control_plane)))
 
 
-def upgrade_file(manifest: Manifest, machine: Machine) -> HostFile:
-    """What `kubeadm upgrade apply --config` and `kubeadm upgrade node --config` are given. Images are pulled beforehand, or where they are missing."""
-    options: dict[str, Any] = {"imagePullPolicy": "IfNotPresent", "imagePullSerial": False, **_ignored(machine), **_patches(machine)}
+def upgrade_file(manifest: Manifest, machine: Machine, *, patched: bool = False) -> HostFile:
+    """What `kubeadm upgrade apply --config` and `kubeadm upgrade node --config` are given. Images are pulled beforehand, or where they are missing.
+
+    `patched`: there are patches on the host beside that of its kubelet.
+    """
+    patches = {"patches": {"directory": PATCHES}} if patched else _patches(machine)
+    options: dict[str, Any] = {"imagePullPolicy": "IfNotPresent", "imagePullSerial": False, **_ignored(machine), **patches}
     document = {
         "apiVersion": API_VERSION,
         "kind": "UpgradeConfiguration",
@@ -86,7 +90,7 @@ def init_configuration(manifest: Manifest, machine: Machine, token: Secret) -> d
         "apiVersion": API_VERSION,
         "kind": "InitConfiguration",
         "bootstrapTokens": [bootstrap_token],
-        "localAPIEndpoint": {"advertiseAddress": _node_address(manifest, machine)},
+        "localAPIEndpoint": {"advertiseAddress": node_address(manifest, machine.host)},
         "nodeRegistration": _node_registration(manifest, machine),
         **_patches(machine),
     }
@@ -106,7 +110,7 @@ def join_configuration(manifest: Manifest, machine: Machine, discovery: Discover
         "nodeRegistration": _node_registration(manifest, machine),
     }
     if control_plane:
-        made["controlPlane"] = {"localAPIEndpoint": {"advertiseAddress": _node_address(manifest, machine)}}
+        made["controlPlane"] = {"localAPIEndpoint": {"advertiseAddress": node_address(manifest, machine.host)}}
     return {**made, **_patches(machine)}
 
 
@@ -169,11 +173,11 @@ def _node_registration(manifest: Manifest, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _node_address(manifest: Manifest, machine: Machine) -> str:
+def node_address(manifest: Manifest, host: Host) -> str:
     """The address that etcd and the API server of this host have, of the cluster's first family."""
     if manifest.cluster_network.ip_family in (IPFamily.IPV6, IPFamily.IPV6_IPV4):
-        return machine.host.ipv6_addresses[0]
-    return machine.host.private_address
+        return host.ipv6_addresses[0]
+    return host.private_address
 
 
 def _node_ip(manifest: Manifest, machine: Machine) -> str:
@@ -181,7 +185,7 @@ def _node_ip(manifest: Manifest, machine: Machine) -> str:
     network = manifest.cluster_network
     if network.ip_family is IPFamily.IPV4_IPV6:
         return "" if manifest.cloud_provider.external else f"{machine.host.private_address},{machine.host.ipv6_addresses[0]}"
-    return _node_address(manifest, machine)
+    return node_address(manifest, machine.host)
 
 
 def _ignored(machine: Machine) -> dict[str, Any]:

@@ -22,9 +22,18 @@ _APT = (OperatingSystem.UBUNTU, OperatingSystem.DEBIAN)
 _DNF = (OperatingSystem.RHEL, OperatingSystem.CENTOS, OperatingSystem.ROCKY_LINUX)
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 _TOOLS = {
-    "apt": {"conntrack": "conntrack", "socat": "socat", "mount": "mount", "ethtool": "ethtool", "ip": "iproute2", "iptables": "iptables"},
+    "apt": {
+        "conntrack": "conntrack",
+        "curl": "curl",
+        "socat": "socat",
+        "mount": "mount",
+        "ethtool": "ethtool",
+        "ip": "iproute2",
+        "iptables": "iptables",
+    },
     "dnf": {
         "conntrack": "conntrack-tools",
+        "curl": "curl",
         "socat": "socat",
         "tc": "iproute-tc",
         "ethtool": "ethtool",

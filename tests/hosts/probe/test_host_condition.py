@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.hosts.probe.condition import Condition, EtcdRole, Kind, Listing, condition, fingerprint
+from quorate.core.in_place.cluster import Kind
+from quorate.hosts.probe.condition import Condition, EtcdRole, Listing, condition, fingerprint
 from quorate.hosts.probe.facts import Answer, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.pki.certificates import read_certificates

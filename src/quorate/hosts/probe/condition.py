@@ -31,26 +31,14 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import WIPED, Kind
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
-from quorate.hosts.probe.healthy import findings
+from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
 
 _NEEDED = ("containerd", "kubelet", "kubeadm")
 _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-
-
-class Kind(Enum):
-    """What a host is; see the table above."""
-
-    BARE = "bare"
-    PACKAGES_ONLY = "packages only"
-    HALF_INITIALIZED = "half initialized"
-    HALF_JOINED = "half joined"
-    MEMBER = "member"
-    FOREIGN = "member of another cluster"
-    BROKEN = "broken"
-    UNKNOWN = "unknown"
 
 
 class EtcdRole(Enum):
@@ -97,7 +85,7 @@ def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: d
     host = _Host(facts, listing, control_plane)
     for rule in (_another_cluster, _not_known, _untouched, _incomplete):
         if (found := rule(host)) is not None:
-            return Condition(found.kind, found.findings + _listed(host))
+            return Condition(found.kind, (*found.findings, *kubeadm_runs(facts), *_listed(host)))
     return _complete(host, now)
 
 
@@ -191,7 +179,7 @@ def _untouched(host: _Host) -> Condition | None:
     if host.traces:
         return None
     if isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole):
-        return Condition(Kind.BROKEN, (Finding(Health.BAD, "Wiped", "the cluster lists this host, but nothing of the cluster is on it"),))
+        return Condition(Kind.BROKEN, (Finding(Health.BAD, WIPED, "the cluster lists this host, but nothing of the cluster is on it"),))
     missing = [name for name in _NEEDED if isinstance(host.facts.programs[name], Absent)]
     if missing:
         return Condition(Kind.BARE, (Finding(Health.GOOD, "NotInstalled", f"{', '.join(missing)} not installed, no trace of a cluster"),))
@@ -210,7 +198,8 @@ def _incomplete(host: _Host) -> Condition | None:
 
 
 def _complete(host: _Host, now: datetime) -> Condition:
-    found = (*findings(host.facts, control_plane=host.control_plane, local_etcd=host.has_local_etcd, now=now), *_listed(host))
+    healths = findings(host.facts, control_plane=host.control_plane, local_etcd=host.has_local_etcd, now=now)
+    found = (*healths, *kubeadm_runs(host.facts), *_listed(host))
     unhealthy = any(finding.health is Health.BAD for finding in found)
     if host.control_plane and host.has_local_etcd and host.listing.etcd is EtcdRole.LEARNER:
         return Condition(Kind.HALF_JOINED, found)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import KUBEADM_RUNS
 from quorate.hosts.probe.facts import Answer, Fact, HostFacts, Unit
 
 _DOORS_CLOSED = (401, 403)
@@ -17,15 +18,19 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
     """Every finding, good ones too: containerd, the kubelet, certificates and, of a control plane, its API server and etcd where it has one."""
     yield _unit("Containerd", facts.units["containerd"])
     yield _unit("Kubelet", facts.units["kubelet"])
-    yield _endpoint("KubeletHealthz", facts.kubelet_healthz)
+    yield endpoint("KubeletHealthz", facts.kubelet_healthz)
     if control_plane:
-        yield _endpoint("APIServerLivez", facts.api_server_livez)
-        yield _endpoint("APIServerReadyz", facts.api_server_readyz)
+        yield endpoint("APIServerLivez", facts.api_server_livez)
+        yield endpoint("APIServerReadyz", facts.api_server_readyz)
         if local_etcd:
-            yield _endpoint("EtcdHealth", facts.etcd_health)
+            yield endpoint("EtcdHealth", facts.etcd_health)
     yield _certificates(facts, now)
+
+
+def kubeadm_runs(facts: HostFacts) -> Iterator[Finding]:
+    """Whether kubeadm runs now: then what was found may be otherwise in a moment."""
     if isinstance(facts.processes, frozenset) and "kubeadm" in facts.processes:
-        yield Finding(Health.UNKNOWN, "KubeadmRuns", "kubeadm runs on it now: what it does is not over")
+        yield Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm runs on it now: what it does is not over")
 
 
 def _unit(name: str, unit: Fact[Unit]) -> Finding:
@@ -39,7 +44,8 @@ def _unit(name: str, unit: Fact[Unit]) -> Finding:
             return Finding(Health.GOOD if unit.is_running else Health.BAD, f"{name}Unit", message)
 
 
-def _endpoint(name: str, answer: Fact[Answer]) -> Finding:
+def endpoint(name: str, answer: Fact[Answer]) -> Finding:
+    """What an endpoint of the host said of itself, as a finding of this name."""
     match answer:
         case Absent():
             return Finding(Health.BAD, name, "nothing listens there")

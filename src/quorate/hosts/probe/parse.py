@@ -166,9 +166,10 @@ def _uptime(fields: Fields) -> timedelta:
 
 
 def _program(fields: Fields) -> Program:
+    """What follows a `~` is the distribution's: Debian's containerd says `1.6.20~ds1`."""
     path, version = _expect(fields, 2)[:2]
     try:
-        return Program(_text((path,)), Version.parse(version))
+        return Program(_text((path,)), Version.parse(version.partition("~")[0]))
     except ValueError as error:
         return Program(_text((path,)), Unknown(f"{path} tells no version: {error}"))
 

@@ -1,0 +1,41 @@
+"""The first control plane of a cluster: made by `kubeadm init`, or made to its end where an earlier attempt was cut short.
+
+A second attempt is the whole of `kubeadm init` again without its preflight, which would refuse a host that has files already. All its phases may be repeated:
+certificates, keys and kubeconfigs that are there are kept if they fit, manifests are written as they were, etcd starts on the data that it has (its
+`initial-cluster` flag counts only without data), and what goes into the cluster is created or updated. Their order is kubeadm's, and with it the wait for the
+control plane between those that need no API and those that do. `upload-certs` does nothing unless it is asked for.
+Source: kubeadm 1.34, cmd/kubeadm/app/cmd/init.go and phases/init.
+"""
+
+from __future__ import annotations
+
+from quorate.core.in_place.steps import Initialize
+from quorate.hosts.act import kubeadm
+from quorate.hosts.act.encryption import contents_for_first
+from quorate.hosts.act.gates import control_plane_serves
+from quorate.hosts.act.placing import placing
+from quorate.hosts.act.requests import Approvals
+from quorate.hosts.act.tokens import new_token, remove
+from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.component_configurations import kubelet_patch
+from quorate.hosts.feature_files import feature_files
+from quorate.hosts.host_files import HostFile
+from quorate.hosts.kubeadm_configuration import INIT_PATH, init_file
+
+_INIT = f"init --config {INIT_PATH} --skip-token-print"
+_RESUME = f"{_INIT} --skip-phases=preflight"
+
+
+async def initialize(tools: Tools, step: Initialize, observation: Observation) -> None:
+    """Initialize the cluster on this host, whose files, keys and data of an earlier attempt are kept, and wait until it serves. Raises StepFailed."""
+    machine = observation.machines[step.host]
+    token = new_token(tools.random_bytes)  # kubeadm makes one in any case; nobody joins with this one
+    features = feature_files(tools.manifest, await contents_for_first(tools, step.host))
+    patch = kubelet_patch(machine.host)
+    files: list[HostFile] = [*features, *((patch,) if patch else ()), init_file(tools.manifest, machine, token)]
+    tools.report(step.host, "continuing kubeadm init" if step.resume else "running kubeadm init")
+    command = kubeadm.Command(_RESUME if step.resume else _INIT, "kubeadm init", before=placing(files), after=f"rm -f -- {INIT_PATH}")
+    await kubeadm.run(tools, step.host, command)
+    await control_plane_serves(tools, step.host)
+    await remove(tools, token)
+    await Approvals(tools, observation.machines).serve(step.host)

@@ -1,0 +1,91 @@
+"""Hosts joined to a cluster that exists: a control plane, or any number of workers at once.
+
+The authorities come from a host of the cluster and go to the new one in memory; the token lives as long as the step; the new host checks the cluster against
+the authority's hash. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorate.core.in_place.cluster import Host, Kind
+from quorate.core.in_place.gates import addition
+from quorate.core.in_place.steps import Join, JoinWorkers
+from quorate.hosts.act import kubeadm
+from quorate.hosts.act.concurrently import on_all
+from quorate.hosts.act.encryption import contents_of
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.gates import DEADLINE, control_plane_serves, node_exists
+from quorate.hosts.act.keys import read_authorities
+from quorate.hosts.act.placing import placing
+from quorate.hosts.act.requests import Approvals
+from quorate.hosts.act.rings import fresh_ring, require
+from quorate.hosts.act.tokens import bootstrap_token
+from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.component_configurations import kubelet_patch
+from quorate.hosts.feature_files import feature_files
+from quorate.hosts.host_files import HostFile
+from quorate.hosts.kubeadm_configuration import JOIN_PATH, Discovery, Machine, join_file
+from quorate.hosts.ssh.hosts import Unreachable
+
+_JOIN = f"join --config {JOIN_PATH}"
+
+
+async def join(tools: Tools, step: Join, observation: Observation) -> None:
+    """Join the host as a control plane, and wait until its member votes and its API server is ready. Raises StepFailed."""
+    machine, donor = observation.machines[step.host], _donor(tools, observation, step.host)
+    tools.report(step.host, f"reading the authorities from {donor}")
+    authorities = await read_authorities(tools, donor)
+    features = feature_files(tools.manifest, await contents_of(tools, donor))
+    approvals = await _approvals(tools, observation)
+    async with bootstrap_token(tools, step.host) as token:
+        discovery = Discovery(token, authorities.ca_cert_hashes)
+        joining = join_file(tools.manifest, machine, discovery, control_plane=True)
+        require(step.host, [addition((await fresh_ring(tools, observation)).ring)])
+        await _run(tools, machine, (*authorities.files, *features, joining))
+        await control_plane_serves(tools, step.host)
+    await approvals.serve(step.host)
+
+
+async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation) -> None:
+    """Join the hosts as workers, several at once, and wait until each has its Node. Raises StepFailed naming those that failed; the others have joined."""
+    donor = _donor(tools, observation, "")
+    hashes = (await read_authorities(tools, donor)).ca_cert_hashes
+    approvals = await _approvals(tools, observation)
+
+    async with bootstrap_token(tools, donor) as token:
+
+        async def one(name: str) -> None:
+            machine = observation.machines[name]
+            joining = join_file(tools.manifest, machine, Discovery(token, hashes), control_plane=False)
+            await _run(tools, machine, (joining,))
+            await tools.waits.until(name, "its Node", lambda: node_exists(tools, name), deadline=DEADLINE)
+            await approvals.serve(name)
+
+        await on_all(step.hosts, one, tools.report, limit=observation.cluster.wishes.parallel_workers)
+
+
+async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> None:
+    """The configuration, which holds the token, goes again whatever comes of it."""
+    patch = kubelet_patch(machine.host)
+    placed = placing([*files, *((patch,) if patch else ())])
+    tools.report(machine.name, "running kubeadm join")
+    await kubeadm.run(tools, machine.name, kubeadm.Command(_JOIN, "kubeadm join", before=placed, after=f"rm -f -- {JOIN_PATH}"))
+
+
+async def _approvals(tools: Tools, observation: Observation) -> Approvals:
+    approvals = Approvals(tools, observation.machines)
+    await approvals.begin()
+    return approvals
+
+
+def _donor(tools: Tools, observation: Observation, joining: str) -> str:
+    """The host that the authorities are read from: one that is well before one that merely belongs to the cluster. Raises StepFailed where there is none."""
+    candidates: list[Host] = [
+        host
+        for host in observation.cluster.control_planes
+        if host.name != joining and host.kind in (Kind.MEMBER, Kind.BROKEN) and not isinstance(tools.access.states[host.name], Unreachable)
+    ]
+    if not candidates:
+        raise StepFailed(joining or "workers", "no control-plane host can be reached to read the cluster's authorities from")
+    return max(candidates, key=lambda host: host.is_well).name

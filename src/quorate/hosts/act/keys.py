@@ -1,0 +1,82 @@
+"""The authorities of a cluster, read from one of its hosts and given to another: from memory to memory, on no disk of ours, in no argv and no log.
+
+kubeadm would keep them in a Secret, encrypted with a key that is then in a configuration file (--upload-certs); over SSH that is not needed.
+Source: kubeadm's own list of what control planes share (phases/certs, SharedCertificateExists).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from dataclasses import dataclass, field
+
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.tools import Tools
+from quorate.hosts.host_files import HostFile
+from quorate.pki.certificates import read_certificates, verify_pair
+from quorate.pki.keys import KeyPair, PkiError
+
+PKI = "/etc/kubernetes/pki"
+_PAIRS = {
+    "ca": ("ca.crt", "ca.key"),
+    "front-proxy-ca": ("front-proxy-ca.crt", "front-proxy-ca.key"),
+    "etcd/ca": ("etcd/ca.crt", "etcd/ca.key"),
+}
+_SERVICE_ACCOUNT = {"sa": ("sa.pub", "sa.key")}
+_READ_DEADLINE = 30.0
+_NO_FILE = 44
+_READ = f"""\
+cd {PKI}
+for file in {" ".join(name for pair in (_PAIRS | _SERVICE_ACCOUNT).values() for name in pair)}; do
+    if [ ! -s "$file" ]; then
+        echo "{PKI}/$file is missing or empty" >&2
+        exit {_NO_FILE}
+    fi
+    printf '%s ' "$file"
+    base64 -w 0 -- "$file"
+    echo
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """The three authorities and the key of service accounts. Never shown."""
+
+    pairs: dict[str, KeyPair] = field(repr=False)
+
+    @property
+    def files(self) -> tuple[HostFile, ...]:
+        """As kubeadm places them: keys for root alone."""
+        return tuple(
+            HostFile(f"{PKI}/{name}", content, mode=0o600 if name.endswith(".key") else 0o644)
+            for key, names in (_PAIRS | _SERVICE_ACCOUNT).items()
+            for name, content in zip(names, (self.pairs[key].certificate, self.pairs[key].key), strict=True)
+        )
+
+    @property
+    def ca_cert_hashes(self) -> tuple[str, ...]:
+        """What a joining host checks the cluster against: SHA-256 of each authority's public key. A bundle has several while an authority is replaced."""
+        known = read_certificates(self.pairs["ca"].certificate)
+        return tuple(dict.fromkeys(f"sha256:{hashlib.sha256(authority.public_key).hexdigest()}" for authority in known))
+
+
+async def read_authorities(tools: Tools, host: str) -> Authorities:
+    """Read them from a host of the cluster, and make sure that each key belongs to its certificate. Raises StepFailed naming the file, and SshErrors."""
+    remedy = (
+        "quorate needs the authorities' keys on a control-plane host to make another: put the file back there, or join the host by hand"
+    )
+    outcome = await tools.run(host, _READ, doing="reading the cluster's authorities", deadline=_READ_DEADLINE, remedy=remedy)
+    contents: dict[str, bytes] = {}
+    for line in outcome.stdout.decode("ascii").splitlines():
+        name, _, text = line.partition(" ")
+        contents[name] = base64.b64decode(text)
+    pairs = {}
+    for key, (public, private) in (_PAIRS | _SERVICE_ACCOUNT).items():
+        pairs[key] = KeyPair(contents[public], contents[private])
+        try:
+            await asyncio.to_thread(verify_pair, pairs[key])  # reading an RSA key checks its primes: 50 ms
+        except PkiError as error:
+            raise StepFailed(host, f"{PKI}/{public} and {PKI}/{private} cannot be used: {error}", remedy) from None
+    return Authorities(pairs)

@@ -1,0 +1,150 @@
+"""kubeadm on a host: one at a time there, its words kept in a log on the host, and what it is doing told while it runs.
+
+kubeadm writes to its log and not to us: a program in Go that writes to a connection which was cut is ended by SIGPIPE, half-way through whatever it was doing.
+So it goes on to its end when quorate is interrupted, and the next attempt finds a host that is complete, or waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.tools import Tools
+from quorate.hosts.prerequisites import with_proxies
+from quorate.hosts.ssh.errors import SshError
+from quorate.hosts.ssh.host import Host
+from quorate.hosts.ssh.scripts import Outcome
+
+LOG = "/var/log/quorate/kubeadm.log"
+LOCK = "/run/quorate-kubeadm.lock"
+DEADLINE = 900.0
+"""Seconds for one kubeadm with all its own deadlines: 5 min to find the cluster, 4 for the kubelet, 5 for its certificate, and so on."""
+PATIENCE = 600
+"""Seconds to wait for a kubeadm that an earlier, interrupted attempt has left running."""
+BUSY = 75
+"""The status that says that it has not ended by then."""
+_LOOK_EVERY = 1.0
+_LOOK_DEADLINE = 5.0
+_WAIT = f"exec 9>>{LOCK}\nflock -w {PATIENCE} 9"
+_LOOK = f"tail -n 1 -- {LOG} 2>/dev/null || :"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`arguments` for kubeadm, with what is done before it, `then` where it succeeded, and `after` whatever came of it; all three are sh, may hold secrets, and
+    run under the same lock. `after` has no single quotes.
+
+    `doing` completes the sentence "... failed".
+    """
+
+    arguments: str
+    doing: str
+    before: str = field(default="", repr=False)
+    then: str = field(default="", repr=False)
+    after: str = field(default="", repr=False)
+    stdin: bytes = field(default=b"", repr=False)
+
+
+async def run(tools: Tools, name: str, command: Command) -> None:
+    """Run kubeadm on the host to its end. Raises StepFailed with what kubeadm complains of, and SshErrors; after these it may run on."""
+    host = tools.access.ssh(name)
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(_tell(tools, host, name))
+        outcome = await _outcome(host, script(tools, command), command.stdin)
+        watching.cancel()
+    if isinstance(outcome, SshError):
+        raise outcome
+    if outcome.exit_status == BUSY:
+        raise _busy(name)
+    if outcome.exit_status:
+        cause, remedy = explanation(outcome.stderr.decode(errors="replace"))
+        raise StepFailed(name, f"{command.doing} failed: {cause}", remedy)
+
+
+async def wait_for_others(tools: Tools, name: str) -> None:
+    """Wait until no kubeadm runs there that an earlier attempt may have left. Raises StepFailed where that takes too long."""
+    outcome = await tools.access.ssh(name).run(_WAIT, deadline=PATIENCE + 30.0)
+    if outcome.exit_status:
+        raise _busy(name)
+
+
+def _busy(name: str) -> StepFailed:
+    remedy = f"Look at {LOG} there, and end it if it hangs"
+    return StepFailed(name, f"another kubeadm has been running there for more than {PATIENCE} s", remedy)
+
+
+def script(tools: Tools, command: Command) -> str:
+    """The whole of what runs on the host. `flock` lets its lock go with the last process that has the descriptor, however that ends."""
+    body = _SCRIPT.format(
+        before=command.before,
+        then=command.then,
+        after=command.after or ":",
+        arguments=command.arguments,
+        log=LOG,
+        lock=LOCK,
+        patience=PATIENCE,
+        busy=BUSY,
+        deadline=int(DEADLINE),
+    )
+    return with_proxies(tools.manifest.proxy, body)
+
+
+def explanation(words: str) -> tuple[str, str]:
+    """What kubeadm complains of in the last lines of its log, and the way out."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    refusals = [line.removeprefix("[ERROR ").replace("]", "", 1) for line in lines if line.startswith("[ERROR ")]
+    if refusals:
+        return (
+            f"kubeadm's preflight refuses the host: {'; '.join(dict.fromkeys(refusals))}",
+            "Correct that on the host, then run the same command again",
+        )
+    errors = [line for line in lines if line.lower().startswith(("error", "error:"))]
+    cause = (errors or lines or ["kubeadm gave no reason"])[-1]
+    return cause.removeprefix("error: "), f"The whole log is {LOG} on the host; the same command goes on from here"
+
+
+async def _outcome(host: Host, text: str, stdin: bytes) -> Outcome | SshError:
+    """An error is handed back, and raised outside of the TaskGroup, which would wrap it."""
+    try:
+        return await host.run(text, stdin=stdin, deadline=DEADLINE + PATIENCE)
+    except SshError as error:
+        return error
+
+
+async def _tell(tools: Tools, host: Host, name: str) -> None:
+    """Report the last line of the log each second, when it is another."""
+    told = ""
+    while True:
+        await tools.waits.pause(_LOOK_EVERY)
+        with suppress(SshError):
+            outcome = await host.run(_LOOK, deadline=_LOOK_DEADLINE)
+            line = outcome.stdout.decode(errors="replace").strip()[:200]
+            if line and line != told:
+                told = line
+                tools.report(name, f"kubeadm: {line}")
+
+
+# The log is emptied under the lock: it is of this kubeadm alone. Only its end is sent, since it may be longer than a script may write.
+_SCRIPT = """\
+umask 077
+mkdir -p -- "$(dirname -- {log})"
+exec 9>>{lock}
+if ! flock -w {patience} 9; then
+    exit {busy}
+fi
+trap '{after}' EXIT
+trap 'exit 1' HUP INT TERM
+{before}
+umask 022
+: >{log}
+chmod 0600 {log}
+status=0
+timeout -k 5 {deadline} kubeadm {arguments} >>{log} 2>&1 || status=$?
+if [ "$status" -ne 0 ]; then
+    tail -n 60 -- {log} >&2
+    exit "$status"
+fi
+{then}
+"""

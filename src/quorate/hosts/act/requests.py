@@ -1,0 +1,161 @@
+"""Requests of kubelets for serving certificates: approved when everything in them is what the manifest says of that host, and left to a human otherwise.
+
+A kubelet may ask for any name and address, and whoever has a kubelet's credentials can ask in its name: the certificate would let it pass for another host.
+Source: Kubernetes' signer kubernetes.io/kubelet-serving (certificate-signing-requests, "Kubernetes signers") for what a request must look like.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.x509.oid import NameOID
+
+from quorate.hosts.act.failures import EXPECTED
+from quorate.hosts.act.tools import Tools
+from quorate.hosts.kubeadm_configuration import Machine
+from quorate.kubernetes.resource import Resource
+
+REQUESTS: Resource[dict[str, Any]] = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", dict, namespaced=False
+)
+SIGNER = "kubernetes.io/kubelet-serving"
+PATIENCE = 10.0
+"""Seconds that a host is given to ask. It asks one or two after its Node has addresses; one that asks later is served by the next step or run."""
+_LOOK_EVERY = 0.5
+_USER = "system:node:"
+_GROUPS = {"system:nodes", "system:authenticated"}
+_USAGES = {"digital signature", "key encipherment", "server auth"}
+_ORGANIZATION = "system:nodes"
+
+
+class Approvals:
+    """Approves what may be approved while hosts join. What it leaves alone is told once."""
+
+    def __init__(self, tools: Tools, machines: Mapping[str, Machine]) -> None:
+        self._tools = tools
+        self._machines = {machine.name: machine for machine in machines.values()}
+        self._old: set[str] = set()
+        self._answered: set[str] = set()
+
+    async def begin(self) -> None:
+        """Remember the requests of former lives of the hosts. Raises ApiErrors and AccessFailed."""
+        self._old = {request["metadata"]["name"] for request in await self._requests() if _is_decided(request)}
+
+    async def serve(self, host: str) -> None:
+        """Look until this host has asked, for PATIENCE seconds at most. Never fails: a kubelet without it serves no logs, and its Node is fine all the same.
+
+        With a cloud's own controller manager a kubelet asks when that has told the Node's addresses, which nobody waits for here.
+        """
+        looks = 1 if self._tools.manifest.cloud_provider.external else int(PATIENCE / _LOOK_EVERY)
+        for _ in range(looks):
+            with suppress(*EXPECTED):
+                await self.look()
+            if host in self._answered:
+                return
+            await self._tools.waits.pause(_LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Approve every request that waits and matches its host. Raises ApiErrors and AccessFailed."""
+        for request in await self._requests():
+            host, name = str(request["spec"].get("username", "")).removeprefix(_USER), request["metadata"]["name"]
+            if host not in self._machines or name in self._old:
+                continue
+            if not _is_decided(request):
+                await self._answer(name, host, problem_of(request, self._machines[host]))
+            self._old.add(name)
+            self._answered.add(host)
+
+    async def _answer(self, name: str, host: str, problem: str) -> None:
+        if problem:
+            way_out = f"If that is right: kubectl certificate approve {name}"
+            self._tools.report(host, f"its request {name} for a serving certificate is left alone: {problem}. {way_out}")
+            return
+        await (await self._tools.access.api()).merge_patch(REQUESTS, name, _APPROVAL, subresource="approval")
+        self._tools.report(host, "the serving certificate of its kubelet is approved")
+
+    async def _requests(self) -> list[dict[str, Any]]:
+        return (await (await self._tools.access.api()).list(REQUESTS, field_selector=f"spec.signerName={SIGNER}")).items
+
+
+def problem_of(request: Mapping[str, Any], machine: Machine) -> str:
+    """What about a request does not match the host; empty where all of it does."""
+    spec = request["spec"]
+    if spec.get("signerName") != SIGNER or spec.get("username") != f"{_USER}{machine.name}":
+        return "it was not made by the host's kubelet"
+    if not set(spec.get("groups") or ()) >= _GROUPS:
+        return f"who made it is not in {' and '.join(sorted(_GROUPS))}"
+    usages = set(spec.get("usages") or ())
+    if "server auth" not in usages or not usages <= _USAGES:
+        return f"it asks for {', '.join(sorted(usages)) or 'nothing'}"
+    try:
+        asked = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or "", validate=True))
+        return _problem_of_subject(asked, machine) or _problem_of_names(asked, machine)
+    except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm, InvalidSignature, x509.DuplicateExtension):
+        return "it cannot be read as a certificate request"
+
+
+def _problem_of_subject(asked: x509.CertificateSigningRequest, machine: Machine) -> str:
+    if not asked.is_signature_valid:
+        return "its signature is not of the key that it is about"
+    names = [str(each.value) for each in asked.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = [str(each.value) for each in asked.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    if names != [f"{_USER}{machine.name}"] or organizations != [_ORGANIZATION]:
+        return f"its subject is {asked.subject.rfc4514_string()}"
+    return ""
+
+
+def _problem_of_names(asked: x509.CertificateSigningRequest, machine: Machine) -> str:
+    try:
+        names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return "it names no address"
+    known = names_of(machine)
+    strange = [_shown(name) for name in names if _shown(name) not in known]
+    return f"{', '.join(strange)} is not of this host in the manifest" if strange else ""
+
+
+def names_of(machine: Machine) -> frozenset[str]:
+    """Every name and address that a serving certificate of this host may have, addresses in their one canonical form."""
+    host = machine.host
+    given = (machine.name, host.hostname, host.public_address, host.private_address, *host.ipv6_addresses)
+    return frozenset(_canonical(name) for name in given if name)
+
+
+def _shown(name: x509.GeneralName) -> str:
+    """The name in canonical form where it is a DNS name or an address; with its kind, so that it matches nothing, where it is an email address or a URI."""
+    if isinstance(name, x509.DNSName | x509.IPAddress):
+        return _canonical(str(name.value))
+    return f"{type(name).__name__} {name.value}"
+
+
+def _canonical(name: str) -> str:
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name.lower()
+
+
+def _is_decided(request: Mapping[str, Any]) -> bool:
+    status = request.get("status") or {}
+    return any(condition.get("type") in ("Approved", "Denied", "Failed") for condition in status.get("conditions") or ())
+
+
+_APPROVAL = {
+    "status": {
+        "conditions": [
+            {
+                "type": "Approved",
+                "status": "True",
+                "reason": "QuorateApprove",
+                "message": "Its user, groups, usages, names and addresses are those of the host in quorate's manifest",
+            }
+        ]
+    }
+}

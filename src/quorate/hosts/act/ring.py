@@ -1,0 +1,81 @@
+"""Members that leave the ring for good, and the Nodes of hosts that are gone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from quorate.core.in_place.gates import removal
+from quorate.core.in_place.steps import DeleteNode, RemoveMember
+from quorate.etcd.client import EtcdClient
+from quorate.etcd.errors import MemberNotFound, Refused
+from quorate.hosts.act.failures import EXPECTED, StepFailed
+from quorate.hosts.act.restarts import hand_over
+from quorate.hosts.act.rings import fresh_ring, member_of, require
+from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.resource import NODES
+from quorate.workload.membership import RingReading
+
+ACCEPTED_DEADLINE = 30.0
+"""Seconds for etcd to accept a removal: it refuses any change until all its members have been connected for 5."""
+_ETCD = "etcd"
+
+
+async def remove_member(tools: Tools, step: RemoveMember, observation: Observation) -> None:
+    """Remove the member behind the gate, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
+
+    The ring is read anew for every attempt, and the gate asked of that reading.
+    """
+    where = step.owner or _ETCD
+
+    async def attempt() -> str:
+        reading = await fresh_ring(tools, observation)
+        member = reading.ring.member(step.member)
+        if member is None:
+            return ""
+        if reading.ring.leader == member.id and await hand_over(tools, where, reading, member):
+            reading = await fresh_ring(tools, observation)
+        require(where, [removal(reading.ring, step.member)])
+        client = await _staying(tools, step, reading)
+        tools.report(where, f"removing member {step.member:x}")
+        try:
+            with suppress(MemberNotFound):
+                await client.remove_member(step.member)
+        except Refused as refusal:
+            return str(refusal)
+        return ""
+
+    await tools.waits.until(where, f"etcd to let member {step.member:x} go", attempt, deadline=ACCEPTED_DEADLINE)
+
+
+async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:
+    """Delete the Node. Idempotent. Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet."""
+    reading = await fresh_ring(tools, observation)
+    machine = observation.machines.get(step.node)
+    member = member_of(machine, reading.ring) if machine else next((each for each in reading.ring.members if each.name == step.node), None)
+    if member is not None:
+        raise StepFailed(
+            step.node, f"its Node is not deleted, since etcd has its member {member.label}", "The member has to leave the ring first"
+        )
+    tools.report(step.node, "deleting the Node")
+    with suppress(NotFound):
+        await (await tools.access.api()).delete(NODES, step.node)
+
+
+async def _staying(tools: Tools, step: RemoveMember, reading: RingReading) -> EtcdClient:
+    """A client of a member that stays: one that is removed stops before it can tell that it was. Raises StepFailed."""
+    causes = []
+    for node, member in reading.member_ids.items():
+        if member == step.member or isinstance(tools.access.states.get(node), Unreachable | None):
+            continue
+        try:
+            client = await tools.access.etcd(through=node)
+            if (await client.status()).leader:
+                return client
+            causes.append(f"{node} follows no leader")
+        except EXPECTED as error:
+            causes.append(f"{node}: {error}")
+    raise StepFailed(
+        step.owner or _ETCD, f"no member that stays can be asked to remove {step.member:x}: {'; '.join(causes) or 'none is on a host'}"
+    )

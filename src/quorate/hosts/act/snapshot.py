@@ -1,0 +1,111 @@
+"""A snapshot of etcd on the operator's machine: streamed from a member, verified by its digest and its revision, and kept beside the four before it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+from quorate.etcd.client import SnapshotClient
+from quorate.etcd.snapshot_file import Snapshot, SnapshotBroken, examine
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.tools import Tools
+
+KEPT = 5
+"""Snapshots of a cluster in its folder."""
+_WHERE = "etcd"
+_PIECE = 4 << 20  # bytes that are written to the file at once
+_PARTIAL = ".partial"
+
+
+async def take_snapshot(tools: Tools) -> Path:
+    """Save what a member that answers has, to a file in the run's folder that only its owner can read, and verify it. The last five of the cluster are kept.
+
+    Returns the file. Raises StepFailed where it cannot be had, verified or written, and EtcdErrors. A file that was not verified is never left under its name.
+    """
+    folder, cluster = tools.snapshot_folder, tools.manifest.name
+    client = await tools.access.etcd()
+    try:
+        await asyncio.to_thread(_prepare, folder, cluster)
+        path = folder / f"{cluster}-{tools.now():%Y%m%dT%H%M%SZ}.db"
+        found = await save(client, path, lambda size: tools.report(_WHERE, f"taking a snapshot: {size / (1 << 20):.1f} MiB"))
+        await asyncio.to_thread(_keep_last, folder, cluster)
+    except OSError as error:
+        raise StepFailed(
+            _WHERE, f"the snapshot cannot be saved in {folder}: {error}", "Make room there, or name another folder with --snapshot-dir"
+        ) from error
+    tools.report(_WHERE, f"snapshot {path}, revision {found.revision}, SHA-256 {found.sha256[:12]}")
+    return path
+
+
+async def save(client: SnapshotClient, path: Path, progress: Callable[[int], None]) -> Snapshot:
+    """Stream the member's data into the file, verify it, and only then give it its name. `progress` hears how many bytes there are.
+
+    A member has written everything up to the revision it told before, and nothing beyond the one it tells afterwards. A file that is
+    there is never written over. Raises StepFailed, EtcdError and OSError.
+    """
+    if await asyncio.to_thread(path.exists):
+        raise StepFailed(_WHERE, f"{path} is there already, and a snapshot is never written over", "Name another file")
+    partial = path.with_name(f".{path.name}{_PARTIAL}")
+    try:
+        before = (await client.status()).revision
+        async with aclosing(client.snapshot()) as pieces:
+            await _write(pieces, partial, progress)
+        found = await _examined(partial)
+        after = (await client.status()).revision
+        if not before <= found.revision <= after:
+            cause = f"the snapshot has revision {found.revision}, and the member was at {before} before and at {after} after it was taken"
+            raise StepFailed(_WHERE, cause, "Run the same command again; if it stays so, look at that member's disk and log")
+        await asyncio.to_thread(_name, partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return found
+
+
+async def _write(pieces: AsyncIterator[bytes], path: Path, progress: Callable[[int], None]) -> None:
+    """To disk, from the first byte on in a file that nobody else can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        size, gathered = 0, bytearray()
+        async for piece in pieces:
+            gathered += piece
+            if len(gathered) >= _PIECE:
+                await asyncio.to_thread(file.write, bytes(gathered))
+                size += len(gathered)
+                gathered.clear()
+                progress(size)
+        await asyncio.to_thread(file.write, bytes(gathered))
+        progress(size + len(gathered))
+        await asyncio.to_thread(os.fsync, file.fileno())
+
+
+async def _examined(path: Path) -> Snapshot:
+    try:
+        return await asyncio.to_thread(examine, path)
+    except SnapshotBroken as error:
+        raise StepFailed(_WHERE, f"the snapshot that arrived cannot be used: {error}", "Run the same command again") from error
+
+
+def _prepare(folder: Path, cluster: str) -> None:
+    """The folder, without what an attempt that was killed has left in it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in folder.glob(f".{cluster}-*.db{_PARTIAL}"):
+        left.unlink(missing_ok=True)
+
+
+def _name(partial: Path, path: Path) -> None:
+    partial.replace(path)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _keep_last(folder: Path, cluster: str) -> None:
+    """Their names sort by their times. Those of other clusters, and files of other names, are let be."""
+    stamp = "[0-9]" * 8 + "T" + "[0-9]" * 6 + "Z"
+    for old in sorted(folder.glob(f"{cluster}-{stamp}.db"))[:-KEPT]:
+        old.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""The control plane of one host, upgraded by kubeadm.
+
+What takes time without anything being down comes before the gate: the package and the images, of all hosts at once when the first is upgraded. Then kubeadm
+restarts etcd, the API server, the controller manager and the scheduler, and waits for each to be reported by the kubelet with the hash of its new manifest; on
+a failure it puts the old manifests back. Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/phases/upgrade/staticpods.go and util/apiclient/wait.go: it polls
+twice a second, and what it waits for most is the kubelet, which looks 10 to 15 s later again at a static Pod whose predecessor has not ended yet.
+
+It also renews the certificates of what it restarts; those embedded in admin.conf and super-admin.conf too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from quorate.core.in_place.steps import UpgradeControlPlane
+from quorate.hosts.act import kubeadm
+from quorate.hosts.act.encryption import contents_of
+from quorate.hosts.act.failures import EXPECTED, StepFailed
+from quorate.hosts.act.placing import placing
+from quorate.hosts.act.programs import install, pull_images
+from quorate.hosts.act.restarts import make_ready
+from quorate.hosts.act.settled import control_plane_is_back
+from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.component_configurations import PATCHES, kubelet_patch
+from quorate.hosts.feature_files import feature_files
+from quorate.hosts.host_files import HostFile
+from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, upgrade_file
+from quorate.hosts.ssh.hosts import Unreachable
+
+_APPLY = f"upgrade apply --yes --config {UPGRADE_PATH}"
+_NODE = f"upgrade node --config {UPGRADE_PATH}"
+_CLEAN_DEADLINE = 60.0
+_EXISTING = HostFile(
+    f"{PATCHES}/etcd0+json.json", b'[{"op": "add", "path": "/spec/containers/0/command/-", "value": "--initial-cluster-state=existing"}]\n'
+)
+"""kubeadm's upgrade writes etcd's manifest as that of a member which founds a ring of its own. With its data it does not; were its data lost, it would, and its
+API server would serve an empty cluster. With this flag, which every member that joined had before, it waits to be repaired instead.
+"""
+
+
+async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observation: Observation) -> None:
+    """Upgrade the host, and wait until everything on it is back in the new version. Idempotent: what is at its version already kubeadm leaves alone.
+
+    Raises StepFailed; before the gate nothing has been down, after it kubeadm has put back what did not come up.
+    """
+    await _get_ready(tools, step, observation)
+    files = await _files(tools, step.host, observation)
+    await make_ready(tools, step.host, observation)
+    tools.report(step.host, "running kubeadm upgrade")
+    command = kubeadm.Command(_APPLY if step.first else _NODE, "kubeadm upgrade", before=placing(files))
+    await kubeadm.run(tools, step.host, command)
+    await control_plane_is_back(tools, step.host, step.version)
+    await tools.run(step.host, _CLEAN, doing="removing what kubeadm left behind", deadline=_CLEAN_DEADLINE)
+
+
+async def _get_ready(tools: Tools, step: UpgradeControlPlane, observation: Observation) -> None:
+    """The package and the images; with the first host those of the others too, for which a failure is told of and tried again in their own step."""
+
+    async def one(name: str) -> None:
+        await install(tools, name, observation, step.version, "kubeadm")
+        await pull_images(tools, name, observation)
+
+    async def other(name: str) -> None:
+        try:
+            await one(name)
+        except (StepFailed, *EXPECTED) as error:
+            tools.report(name, f"not prepared yet: {error}")
+
+    others = [host.name for host in observation.cluster.control_planes if host.name != step.host] if step.first else []
+    failure: Exception | None = None
+    async with asyncio.TaskGroup() as group:
+        for name in others:
+            if not isinstance(tools.access.states[name], Unreachable):
+                group.create_task(other(name))
+        try:
+            await one(step.host)
+        except (StepFailed, *EXPECTED) as error:  # raised outside of the TaskGroup, which would wrap it
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+async def _files(tools: Tools, name: str, observation: Observation) -> list[HostFile]:
+    """Everything that kubeadm and the new API server read: the files that its flags name have to be there before it starts."""
+    machine = observation.machines[name]
+    patch = kubelet_patch(machine.host)
+    features = feature_files(tools.manifest, await contents_of(tools, name))
+    return [*features, _EXISTING, *((patch,) if patch else ()), upgrade_file(tools.manifest, machine, patched=True)]
+
+
+# An upgrade that was interrupted leaves the manifests it had prepared. kubeadm also keeps a copy of etcd's data for each upgrade, the last of which is enough:
+# the snapshot that comes before an upgrade is with the operator.
+_CLEAN = """\
+cd /etc/kubernetes/tmp 2>/dev/null || exit 0
+rm -rf -- kubeadm-upgraded-manifests*
+for kind in kubeadm-backup-etcd kubeadm-backup-manifests; do
+    ls -d -- "$kind"-* 2>/dev/null | sort | head -n -1 | while read -r folder; do rm -rf -- "$folder"; done
+done
+"""

@@ -1,0 +1,9 @@
+"""What there is: hosts, ring and API asked once, and made into the frozen value that the judgement looks at. Changes nothing."""
+
+from __future__ import annotations
+
+from quorate.hosts.observe.memory import Memory
+from quorate.hosts.observe.observation import Observation
+from quorate.hosts.observe.observe import observe
+
+__all__ = ["Memory", "Observation", "observe"]

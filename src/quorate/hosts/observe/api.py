@@ -1,0 +1,87 @@
+"""What the API of a cluster tells about hosts: Nodes, the configurations that kubeadm keeps, and MachineDeployments. Asked all at once, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from quorate.core.health import Absent, Unknown
+from quorate.hosts.access import AccessFailed
+from quorate.hosts.probe.facts import Fact
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.objects import Node
+from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
+
+T = TypeVar("T")
+
+NAMESPACE = "kube-system"
+DEADLINE = 10.0
+"""Seconds for all questions together; they are answered in milliseconds."""
+MACHINE_DEPLOYMENTS: Resource[dict[str, Any]] = Resource("cluster.k8s.io", "v1alpha1", "machinedeployments", "MachineDeployment", dict)
+"""machine-controller's, which are not Cluster API's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiReading:
+    """What the API told; each part may be unknown by itself."""
+
+    nodes: tuple[Node, ...] | Unknown
+    kubeadm: Fact[Mapping[str, str]]  # the data of ConfigMap kubeadm-config
+    kubelet: Fact[Mapping[str, str]]  # of kubelet-config
+    kube_proxy: Fact[Mapping[str, str]]  # of kube-proxy
+    machine_deployments: Fact[tuple[dict[str, Any], ...]]  # Absent: the API does not serve the kind
+
+    def node(self, name: str) -> Node | Absent | Unknown:
+        """The Node of this name."""
+        if isinstance(self.nodes, Unknown):
+            return self.nodes
+        return next((node for node in self.nodes if node.metadata.name == name), Absent())
+
+
+async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown:
+    """Ask everything at once. Unknown with the reason where no API server answers. Raises nothing of the world."""
+    try:
+        client = await api()
+    except AccessFailed as failure:
+        return Unknown(failure.cause, failure.remedy)
+    async with asyncio.TaskGroup() as group:
+        nodes = group.create_task(_asked(_nodes(client)))
+        maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy")]
+        deployments = group.create_task(_asked(_machine_deployments(client)))
+    kubeadm, kubelet, kube_proxy = (task.result() for task in maps)
+    listed = nodes.result()
+    return ApiReading(
+        Unknown("the API does not serve Nodes") if isinstance(listed, Absent) else listed,
+        kubeadm,
+        kubelet,
+        kube_proxy,
+        deployments.result(),
+    )
+
+
+async def _asked(question: Awaitable[T]) -> Fact[T]:
+    try:
+        async with asyncio.timeout(DEADLINE):
+            return await question
+    except NotFound:
+        return Absent()
+    except TimeoutError:
+        return Unknown(f"the API did not answer within {DEADLINE:g} s")
+    except (ApiError, ConnectionFailed, ConfigError) as error:
+        return Unknown(str(error))
+
+
+async def _nodes(client: Client) -> tuple[Node, ...]:
+    return tuple((await client.list(NODES)).items)
+
+
+async def _data(client: Client, name: str) -> Mapping[str, str]:
+    return (await client.get(CONFIG_MAPS, name, NAMESPACE)).data
+
+
+async def _machine_deployments(client: Client) -> tuple[dict[str, Any], ...]:
+    return tuple((await client.list(MACHINE_DEPLOYMENTS, NAMESPACE)).items)

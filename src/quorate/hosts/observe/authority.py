@@ -1,0 +1,35 @@
+"""Which cluster is the one to be worked on: that of the authority which most of the control plane's hosts trust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quorate.core.health import Absent, Unknown
+from quorate.hosts.probe.condition import authorities
+from quorate.hosts.probe.facts import HostFacts
+from quorate.hosts.ssh.hosts import Unreachable
+
+
+def cluster_authority(facts: Mapping[str, HostFacts | Unreachable], control_planes: Iterable[str]) -> str | Absent | Unknown:
+    """The fingerprint of the cluster's authority. Absent where no host that answered trusts any; Unknown where as many trust one as another.
+
+    While an authority is replaced hosts trust two: then it is the one that more of them trust, or either where all trust both.
+    """
+    trusting: dict[str, set[str]] = {}
+    for name in control_planes:
+        for fingerprint in trusted(facts[name]):
+            trusting.setdefault(fingerprint, set()).add(name)
+    if not trusting:
+        return Absent()
+    most = max(len(hosts) for hosts in trusting.values())
+    candidates = sorted(fingerprint for fingerprint, hosts in trusting.items() if len(hosts) == most)
+    if len({frozenset(trusting[each]) for each in candidates}) > 1:
+        told = "; ".join(f"{', '.join(sorted(trusting[each]))} trust {each[:16]}..." for each in candidates)
+        remedy = "Take the hosts that do not belong to this cluster out of the manifest, or reset them"
+        return Unknown(f"the hosts belong to different clusters, and which one is meant is not known: {told}", remedy)
+    return candidates[0]
+
+
+def trusted(facts: HostFacts | Unreachable) -> frozenset[str]:
+    """The fingerprints of every authority that a host trusts as a cluster's."""
+    return frozenset() if isinstance(facts, Unreachable) else frozenset().union(*authorities(facts).values())

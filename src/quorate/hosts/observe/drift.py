@@ -1,0 +1,165 @@
+"""How one host differs from what the manifest would make of it now: what it lacks before kubeadm, and in what its programs' flags and files differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from quorate.core.health import Absent, Unknown
+from quorate.core.versions import Version
+from quorate.hosts.component_arguments import (
+    ADMISSION_CONFIGURATION,
+    api_server,
+    controller_manager,
+    encryption_path,
+    local_etcd,
+    scheduler,
+)
+from quorate.hosts.component_configurations import kubelet_configuration, kubelet_settings
+from quorate.hosts.containerd_configuration import containerd_files
+from quorate.hosts.feature_files import Contents, feature_files
+from quorate.hosts.flatcar import unit_files
+from quorate.hosts.host_files import HostFile
+from quorate.hosts.kubeadm_configuration import certificate_names
+from quorate.hosts.manifest import Host, Manifest, Secret
+from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.observe.flags import arguments, flag_differences, parsed
+from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION, Inspection, Wanted
+from quorate.hosts.observe.known_flags import KUBEADMS
+from quorate.hosts.observe.kubelet import kubelet_differences, read
+from quorate.hosts.prerequisites import prerequisite_files
+from quorate.hosts.probe.facts import Fact, HostFacts, Program
+from quorate.hosts.serving_names import comparable, names_in
+
+_PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
+_OF_THE_CLUSTER = ("kubelet", "kubeadm")
+"""Programs that a host which is to join must have in exactly the cluster's version."""
+_PLACEHOLDER = Secret("generated")
+
+
+def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: OperatingSystem, *, control_plane: bool) -> Wanted:
+    """What to look at on a host: before it joins, the files that it needs for that; afterwards, the contents of those that its programs read."""
+    if isinstance(facts.kubeconfigs["kubelet"], Absent):
+        return Wanted(exactly=_before_kubeadm(manifest, facts, system))
+    features = [file.path for file in _compared(manifest, contents)] if control_plane else []
+    return Wanted(contents=(KUBELET_CONFIGURATION, *features))
+
+
+def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspection: Inspection) -> tuple[str, ...]:
+    """What a host that has not joined lacks before kubeadm. Nothing of a host that has: what it was given then is not taken back from it.
+
+    The kernel's settings are looked at through the files that make them: what a host does not allow would else be asked of it again and again, and kubeadm's
+    preflight judges it anyway.
+    """
+    if not isinstance(facts.kubeconfigs["kubelet"], Absent):
+        return ()
+    if system is OperatingSystem.UNKNOWN:
+        return ("an operating system that quorate knows",)
+    return (*_programs(manifest, facts), *_files(inspection))
+
+
+def drift(
+    manifest: Manifest, contents: Contents, host: Host, facts: HostFacts, inspection: Inspection, *, control_plane: bool
+) -> tuple[str, ...]:
+    """In what a host that has joined differs, each as a sentence. What could not be read is no difference."""
+    found = list(_kubelet(manifest, host, facts, inspection))
+    if control_plane:
+        found += [*_flags(manifest, facts), *_features(manifest, contents, inspection), *_certificate(manifest, facts)]
+    return tuple(found)
+
+
+def _before_kubeadm(manifest: Manifest, facts: HostFacts, system: OperatingSystem) -> tuple[HostFile, ...]:
+    if system is OperatingSystem.UNKNOWN:
+        return ()
+    version = _version(facts.programs["containerd"])
+    containerd = containerd_files(manifest, min(max(version.major, 1), 2)) if version else ()
+    return (*prerequisite_files(manifest, system), *(unit_files() if system is OperatingSystem.FLATCAR else ()), *containerd)
+
+
+def _programs(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
+    for name in _PROGRAMS:
+        program = facts.programs[name]
+        version = _version(program)
+        if isinstance(program, Absent):
+            yield name
+        elif name in _OF_THE_CLUSTER and version is not None and version != manifest.version:
+            yield f"{name} {manifest.version} instead of {version}"
+
+
+def _files(inspection: Inspection) -> Iterator[str]:
+    if isinstance(inspection.differing, Unknown):
+        yield f"what could not be looked at: {inspection.differing.reason}"
+    else:
+        yield from inspection.differing
+
+
+def _version(program: Fact[Program]) -> Version | None:
+    return program.version if isinstance(program, Program) and isinstance(program.version, Version) else None
+
+
+def _flags(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
+    parts = {
+        "kube-apiserver": api_server(manifest),
+        "kube-controller-manager": controller_manager(manifest),
+        "kube-scheduler": scheduler(manifest),
+        "etcd": local_etcd(manifest),
+    }
+    for component, part in parts.items():
+        pod = facts.manifest(component)
+        if not isinstance(pod, Absent | Unknown):
+            yield from flag_differences(component, arguments(part), parsed(pod.flags), own=KUBEADMS[component])
+
+
+def _kubelet(manifest: Manifest, host: Host, facts: HostFacts, inspection: Inspection) -> Iterator[str]:
+    content = inspection.content(KUBELET_CONFIGURATION)
+    if isinstance(content, Absent | Unknown):  # without it the host is broken, which its kind says
+        return
+    flags = "" if isinstance(facts.kubelet_flags, Absent | Unknown) else facts.kubelet_flags
+    try:
+        found = read(content)
+    except ValueError as error:
+        yield f"kubelet: {KUBELET_CONFIGURATION}: {error}"
+        return
+    yield from kubelet_differences({**kubelet_configuration(manifest), **kubelet_settings(host.kubelet)}, found, flags)
+
+
+def _features(manifest: Manifest, contents: Contents, inspection: Inspection) -> Iterator[str]:
+    for file in _compared(manifest, contents):
+        found = inspection.content(file.path)
+        if isinstance(found, Absent):
+            yield f"{file.path}: is missing"
+        elif isinstance(found, bytes) and not _same(found, file.content):
+            yield f"{file.path}: differs from the manifest"
+
+
+def _certificate(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
+    chain = facts.certificates["apiserver"]
+    if isinstance(chain, Absent | Unknown):
+        return
+    missing = set(map(comparable, certificate_names(manifest))) - names_in(chain[0].der)
+    if missing:
+        yield f"kube-apiserver: its certificate lacks {', '.join(sorted(missing))}"
+
+
+def _compared(manifest: Manifest, contents: Contents) -> tuple[HostFile, ...]:
+    """The files whose content the manifest decides. Not the provider file that is generated once, which only the hosts have; nor the one that only names the
+    others, whose form is KubeOne's where KubeOne wrote it.
+    """
+    generated = not manifest.features.encryption_providers.custom_encryption_configuration
+    files = feature_files(manifest, replace(contents, encryption_providers=contents.encryption_providers or _PLACEHOLDER))
+    left_out = {ADMISSION_CONFIGURATION, *((encryption_path(manifest.features),) if generated else ())}
+    return tuple(file for file in files if file.path not in left_out)
+
+
+def _same(found: bytes, wanted: bytes) -> bool:
+    return found == wanted or ((documents := _documents(found)) is not None and documents == _documents(wanted))
+
+
+def _documents(content: bytes) -> list[Any] | None:
+    try:
+        return list(yaml.load_all(content, Loader=yaml.CSafeLoader))
+    except yaml.YAMLError:
+        return None

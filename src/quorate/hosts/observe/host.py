@@ -1,0 +1,157 @@
+"""One host as the judgement sees it, from everything that was learned of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import Host, Kind, Silence
+from quorate.core.ring import Member
+from quorate.core.versions import Version, parse_or_none
+from quorate.hosts.feature_files import Contents
+from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.observe.drift import drift, lacking
+from quorate.hosts.observe.inspection import Inspection
+from quorate.hosts.observe.membership import health, role
+from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, seen
+from quorate.hosts.probe.condition import Listing, condition
+from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts, Program, StaticPod, Unit
+from quorate.hosts.probe.healthy import endpoint
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.kubernetes import objects
+
+_RENEWED = (
+    "apiserver",
+    "apiserver-kubelet-client",
+    "apiserver-etcd-client",
+    "front-proxy-client",
+    "etcd/server",
+    "etcd/peer",
+    "etcd/healthcheck-client",
+)
+_RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
+"""What `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Everything that one observation learned of one host."""
+
+    machine: Machine
+    control_plane: bool
+    facts: HostFacts | Unreachable
+    member: Member | Absent | Unknown
+    node: objects.Node | Absent | Unknown
+    authority: Fact[str]
+    inspection: Inspection
+    system: OperatingSystem
+    silence: Silence | None = None
+
+
+def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: datetime) -> Host:
+    """The host of the frozen view."""
+    member = learned.member
+    node = own_node(learned)
+    host = Host(
+        name=learned.machine.name,
+        control_plane=learned.control_plane,
+        kind=Kind.UNREACHABLE,
+        silence=learned.silence,
+        member=member.id if isinstance(member, Member) else member,
+        member_health=health(member),
+        node=seen(node),
+        node_drift=_node_drift(learned, node),
+    )
+    if isinstance(learned.facts, Unreachable):
+        return replace(host, findings=(_unreachable(learned.facts),))
+    return _reached(host, manifest, contents, learned, learned.facts, now)
+
+
+def own_node(learned: Learned) -> objects.Node | Absent | Unknown:
+    """The Node of this host. One of its name is not its own where the host has joined nothing and the Node's addresses are another machine's: that machine was
+    replaced by this one.
+    """
+    node, facts = learned.node, learned.facts
+    if not isinstance(node, objects.Node) or isinstance(facts, Unreachable):
+        return node
+    joined_nothing = isinstance(facts.kubeconfigs["kubelet"], Absent)
+    return Absent() if joined_nothing and is_of_another_machine(node, learned.machine.host) else node
+
+
+def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learned, facts: HostFacts, now: datetime) -> Host:
+    node = host.node if isinstance(host.node, Absent | Unknown) else host.node.name
+    listing = Listing(authority=learned.authority, etcd=role(learned.member), node=node)
+    found = condition(facts, listing, control_plane=host.control_plane, now=now)
+    return replace(
+        host,
+        kind=found.kind,
+        findings=found.findings,
+        components=_version(facts.manifest("kube-apiserver")),
+        kubelet=_program(facts, "kubelet"),
+        kubeadm=_program(facts, "kubeadm"),
+        api_server=_api_server(facts),
+        lacks=lacking(manifest, facts, learned.system, learned.inspection),
+        stopped=_stopped(facts),
+        etcd_data_lost=_data_lost(facts, learned.member),
+        drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
+        certificates_expire=_expiry(facts) if host.control_plane else None,
+    )
+
+
+def _unreachable(state: Unreachable) -> Finding:
+    return Finding(Health.UNKNOWN, state.kind, f"{state.reason}{'. ' if state.remedy else ''}{state.remedy}")
+
+
+def _node_drift(learned: Learned, node: objects.Node | Absent | Unknown) -> tuple[str, ...]:
+    if not isinstance(node, objects.Node):
+        return ()
+    return metadata_drift(node, learned.machine.host, control_plane=learned.control_plane)
+
+
+def _version(pod: Fact[StaticPod]) -> Version | None:
+    return parse_or_none(pod.version) if isinstance(pod, StaticPod) else None
+
+
+def _program(facts: HostFacts, name: str) -> Version | None:
+    program = facts.programs[name]
+    return program.version if isinstance(program, Program) and isinstance(program.version, Version) else None
+
+
+def _api_server(facts: HostFacts) -> Finding | None:
+    """The API server by its own word; None where the host has none."""
+    return None if isinstance(facts.manifest("kube-apiserver"), Absent) else endpoint("APIServerReadyz", facts.api_server_readyz)
+
+
+def _stopped(facts: HostFacts) -> tuple[str, ...]:
+    """Units that a host which has joined must run. One that keeps failing is not stopped, and a start would not help it; nor one that is masked."""
+    if isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
+        return ()
+    units = {name: facts.units[name] for name in ("containerd", "kubelet")}
+    return tuple(
+        f"{name}.service"
+        for name, unit in units.items()
+        if isinstance(unit, Unit) and unit.load == "loaded" and unit.active in ("inactive", "failed") and unit.file != "masked"
+    )
+
+
+def _data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
+    """Whether the host had a member, by the ring or, where that cannot be read, by its etcd manifest, and has none of its data any more.
+
+    While kubeadm runs, an empty folder may be one that a join is about to fill.
+    """
+    if not isinstance(facts.processes, frozenset) or "kubeadm" in facts.processes:
+        return False
+    had = isinstance(member, Member) or (isinstance(member, Unknown) and isinstance(facts.manifest("etcd"), StaticPod))
+    return had and (facts.etcd_data is EtcdData.EMPTY or isinstance(facts.etcd_data, Absent))
+
+
+def _expiry(facts: HostFacts) -> datetime | None:
+    """When the first certificate that kubeadm renews expires; None where none could be read."""
+    chains = [facts.certificates[name] for name in _RENEWED]
+    for name in _RENEWED_KUBECONFIGS:
+        kubeconfig = facts.kubeconfigs[name]
+        chains += [] if isinstance(kubeconfig, Absent | Unknown) else [kubeconfig.client]
+    return min((chain[0].not_after for chain in chains if not isinstance(chain, Absent | Unknown)), default=None)

@@ -1,0 +1,111 @@
+"""What the probe cannot ask, because it depends on the manifest: which of the files that a host is to have it lacks, and what is in those that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.core.health import Absent, Unknown
+from quorate.hosts.host_files import HostFile, differing
+from quorate.hosts.probe.facts import Fact
+from quorate.hosts.ssh.errors import SshError
+from quorate.hosts.ssh.host import Host
+
+KUBELET_CONFIGURATION = "/var/lib/kubelet/config.yaml"
+DEADLINE = 20.0
+"""Seconds; it reads a dozen small files."""
+_LARGEST = 256 * 1024
+"""Bytes of a file that are read at most: beyond that it is none of those that are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to look at on a host: files that are to be there exactly so, and paths of files to be read."""
+
+    exactly: Sequence[HostFile] = ()
+    contents: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was found: the paths of files that are missing or have another content, owner or mode, and the contents of those that were to be read.
+
+    Contents may be secret, and are not in the repr. Each is Unknown of a host that could not be asked.
+    """
+
+    differing: tuple[str, ...] | Unknown = ()
+    contents: Mapping[str, Fact[bytes]] = field(default_factory=dict, repr=False)
+
+    def content(self, path: str) -> Fact[bytes]:
+        """The content of a file that was to be read."""
+        return self.contents.get(path, Unknown(f"{path} was not looked at"))
+
+
+async def inspect(host: Host, wanted: Wanted) -> Inspection:
+    """Look at one host, in one script that changes nothing. Raises nothing of the host."""
+    if not wanted.exactly and not wanted.contents:
+        return Inspection()
+    try:
+        outcome = await host.run(script(wanted), deadline=DEADLINE)
+    except SshError as failure:
+        return _unknown(wanted, Unknown(f"its files could not be looked at: {failure.cause}", failure.remedy))
+    if outcome.exit_status:
+        return _unknown(wanted, Unknown(f"its files could not be looked at: {outcome.last_words} (status {outcome.exit_status})"))
+    return parse(outcome.stdout, wanted)
+
+
+async def inspect_all(hosts: Mapping[str, Host], wanted: Mapping[str, Wanted]) -> Mapping[str, Inspection]:
+    """Look at these hosts at once, at each for what is wanted of it."""
+    async with asyncio.TaskGroup() as group:
+        asked = {name: group.create_task(inspect(host, wanted[name])) for name, host in hosts.items()}
+    return {name: task.result() for name, task in asked.items()}
+
+
+def script(wanted: Wanted) -> str:
+    """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, and then the path of each file that differs, one a line."""
+    return "\n".join((_CONTENT, *(f"content {shlex.quote(path)}" for path in wanted.contents), differing(wanted.exactly)))
+
+
+def parse(output: bytes, wanted: Wanted) -> Inspection:
+    """What the script's whole output says. A file of which it says nothing is unknown."""
+    contents: dict[str, Fact[bytes]] = {path: Unknown(f"the host did not tell of {path}") for path in wanted.contents}
+    expected = {file.path for file in wanted.exactly}
+    differ = []
+    for line in output.decode(errors="replace").splitlines():
+        words = line.split(" ")
+        if words[0] == "content" and words[1:2] and words[1] in contents:
+            contents[words[1]] = _decoded(words[1], words[2:])
+        elif line in expected:
+            differ.append(line)
+    return Inspection(tuple(differ), contents)
+
+
+def _decoded(path: str, words: Iterable[str]) -> Fact[bytes]:
+    encoded = "".join(words)
+    if not encoded:
+        return Absent()
+    try:
+        return base64.b64decode(encoded.removeprefix("="), validate=True)
+    except binascii.Error:
+        return Unknown(f"{path} did not arrive as it is")
+
+
+def _unknown(wanted: Wanted, why: Unknown) -> Inspection:
+    return Inspection(why, dict.fromkeys(wanted.contents, why))
+
+
+# An `=` before the base64 tells an empty file from none.
+_CONTENT = f"""\
+content() {{
+    if [ -e "$1" ]; then
+        printf 'content %s =' "$1"
+        head -c {_LARGEST} -- "$1" | base64 | tr -d '\\n'
+        echo
+    else
+        printf 'content %s\\n' "$1"
+    fi
+}}"""

@@ -1,0 +1,91 @@
+"""How a kubelet's configuration differs from what the manifest says. Pure. Only fields that a manifest can decide about are looked at."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from quorate.hosts.observe.values import differ, difference
+
+FIELDS = (
+    "systemReserved",
+    "kubeReserved",
+    "evictionHard",
+    "maxPods",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "imageMinimumGCAge",
+    "imageMaximumGCAge",
+    "tlsCipherSuites",
+)
+"""What a manifest may set or leave to the kubelet: where it leaves one out, the configuration must not have it either."""
+IGNORED = {"volumePluginDir": "KubeOne gives this as a flag, which means the same"}
+"""What quorate writes, and is no difference where it is missing; and why."""
+
+
+def read(text: str | bytes) -> dict[str, Any]:
+    """A KubeletConfiguration. Raises ValueError saying what is wrong, without any of its text."""
+    try:
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError:
+        raise ValueError("it is no YAML") from None
+    if not isinstance(document, dict):
+        raise ValueError("it is no KubeletConfiguration")  # noqa: TRY004 (the text is wrong, not its type)
+    return document
+
+
+def kubelet_differences(wanted: Mapping[str, Any], found: Mapping[str, Any], flags: str = "") -> Iterator[str]:
+    """The fields that differ, each as a sentence. `flags` are the kubelet's own, as kubeadm-flags.env has them: what one of them sets, as KubeOne had it done
+    for single hosts, need not be in the configuration.
+    """
+    has = {**found, **{field: value for field, value in _from_flags(flags).items() if field in wanted}}
+    for field in sorted({*wanted, *FIELDS} - {"apiVersion", "kind"}):
+        if field not in has and field in IGNORED:
+            continue
+        for path, is_, should_be in _compared(field, has.get(field), wanted.get(field)):
+            yield f"kubelet: {path} {difference(is_, should_be)}"
+
+
+def _compared(path: str, found: Any, wanted: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Fields of an object that is nobody's as a whole are compared one by one, and those that are not wanted are let be; the manifest's maps are its own."""
+    if isinstance(wanted, dict) and path.partition(".")[0] not in FIELDS:
+        members = found if isinstance(found, dict) else {}
+        for name in sorted(wanted):
+            yield from _compared(f"{path}.{name}", members.get(name), wanted[name])
+    elif differ(found, wanted):
+        yield path, found, wanted
+
+
+def _from_flags(flags: str) -> dict[str, Any]:
+    try:
+        words = shlex.split(flags)
+    except ValueError:  # a quote without its end: nothing can be told of them
+        return {}
+    pairs = (word.removeprefix("--").partition("=") for word in words)
+    return {field: parse(value) for name, _, value in pairs if name in _FLAGS for field, parse in [_FLAGS[name]]}
+
+
+def _quantities(value: str) -> dict[str, str]:
+    return dict(item.split("=", 1) for item in value.split(",") if "=" in item)
+
+
+def _thresholds(value: str) -> dict[str, str]:
+    return dict(item.split("<", 1) for item in value.split(",") if "<" in item)
+
+
+def _number(value: str) -> int | str:
+    return int(value) if value.isdigit() else value
+
+
+_FLAGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "system-reserved": ("systemReserved", _quantities),
+    "kube-reserved": ("kubeReserved", _quantities),
+    "eviction-hard": ("evictionHard", _thresholds),
+    "max-pods": ("maxPods", _number),
+    "image-gc-high-threshold": ("imageGCHighThresholdPercent", _number),
+    "image-gc-low-threshold": ("imageGCLowThresholdPercent", _number),
+    "minimum-image-ttl-duration": ("imageMinimumGCAge", str),
+}

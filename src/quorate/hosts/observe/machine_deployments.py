@@ -1,0 +1,36 @@
+"""Whether the MachineDeployments of the manifest's dynamic workers are there, with the manifest's Kubernetes version. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorate.core.control_plane import Upkeep
+from quorate.core.health import Absent, Unknown
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.observe.api import MACHINE_DEPLOYMENTS, ApiReading
+
+
+def machine_deployments(manifest: Manifest, api: ApiReading | Unknown | Absent) -> Upkeep:
+    """What there is to do about them; nothing while the API cannot be asked, or where the manifest has no dynamic workers."""
+    if not manifest.dynamic_workers or not isinstance(api, ApiReading):
+        return Upkeep()
+    match api.machine_deployments:
+        case Absent():
+            kind = f"{MACHINE_DEPLOYMENTS.plural}.{MACHINE_DEPLOYMENTS.group}"
+            return Upkeep(
+                problem=f"the cluster does not serve {kind}, which dynamicWorkers are: install machine-controller, or take dynamicWorkers out of the manifest"
+            )
+        case Unknown(reason):
+            return Upkeep(problem=f"the MachineDeployments could not be listed: {reason}")
+        case found:
+            versions = {str(each["metadata"]["name"]): _version(each) for each in found}
+            wanted = manifest.versions.kubernetes
+            return Upkeep(pending=any(versions.get(worker.name) != wanted for worker in manifest.dynamic_workers))
+
+
+def _version(deployment: dict[str, Any]) -> str:
+    """The kubelet's version that its Machines are made with, without a `v`."""
+    spec: Any = deployment
+    for field in ("spec", "template", "spec", "versions"):
+        spec = spec.get(field) or {}
+    return str(spec.get("kubelet") or "").removeprefix("v")

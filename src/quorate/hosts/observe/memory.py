@@ -1,0 +1,44 @@
+"""How often in a row somebody gave no answer: what one observation cannot tell. A host or a member is called dead only after several probes apart in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from quorate.core.in_place.cluster import Silence
+
+Key = TypeVar("Key")
+
+APART = timedelta(seconds=5)
+"""A probe counts only when it is at least this much later than the one before that counted."""
+
+
+class Silences(Generic[Key]):
+    """Who is silent, since how many probes. Whoever answers once starts anew."""
+
+    def __init__(self) -> None:
+        self._silent: dict[Key, Silence] = {}
+
+    def note(self, asked: Iterable[Key], silent: Iterable[Key], now: datetime) -> None:
+        """Take note of one probe of all of `asked`, of whom these gave no answer. Of others than those asked nothing is kept."""
+        quiet = set(silent)
+        self._silent = {key: _after(self._silent.get(key), now) for key in asked if key in quiet}
+
+    def of(self, key: Key) -> Silence | None:
+        """Its silence; None where it answered when it was last asked."""
+        return self._silent.get(key)
+
+
+def _after(before: Silence | None, now: datetime) -> Silence:
+    if before is None:
+        return Silence(1, now)
+    return Silence(before.probes + 1, now) if now - before.last >= APART else before
+
+
+class Memory:
+    """What is carried from one observation of a cluster to the next, within one run."""
+
+    def __init__(self) -> None:
+        self.hosts: Silences[str] = Silences()  # by the host's name
+        self.members: Silences[int] = Silences()  # by the member's id

@@ -1,0 +1,83 @@
+"""Nodes as they matter to hosts: how each is, in what its metadata differs from the manifest, and which belong to no host any more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import Node
+from quorate.core.versions import parse_or_none
+from quorate.hosts.manifest import Host
+from quorate.hosts.marks import CORDONED, STATIC_WORKER
+from quorate.kubernetes import objects
+from quorate.workload.nodes import CONTROL_PLANE, condition, is_control_plane, is_unreachable
+
+_INTERNAL = "InternalIP"
+
+
+def seen(node: objects.Node | Absent | Unknown) -> Node | Absent | Unknown:
+    """The Node as the judgement sees it."""
+    if isinstance(node, Absent | Unknown):
+        return node
+    return Node(
+        name=node.metadata.name,
+        ready=_ready(node),
+        kubelet=parse_or_none(node.status.node_info.kubelet_version),
+        unschedulable=node.spec.unschedulable,
+        cordoned_by_us=CORDONED in node.metadata.annotations,
+    )
+
+
+def is_of_another_machine(node: objects.Node, host: Host) -> bool:
+    """Whether all of the Node's addresses are others than the host's. That alone says little: a cloud provider may know better than the manifest."""
+    addresses = {address.address for address in node.status.addresses if address.type == _INTERNAL}
+    return bool(addresses) and addresses.isdisjoint({host.private_address, host.public_address, *host.ipv6_addresses})
+
+
+def metadata_drift(node: objects.Node, host: Host, *, control_plane: bool) -> tuple[str, ...]:
+    """In what labels, annotations and taints differ from the manifest. Those that the manifest does not mention are let be, but for the control-plane taint."""
+    labels = {**host.labels, **({CONTROL_PLANE: ""} if control_plane else {})}
+    annotations = {**host.annotations, **({} if control_plane else {STATIC_WORKER: "true"})}
+    return (
+        *_map_drift("label", labels, node.metadata.labels),
+        *_map_drift("annotation", annotations, node.metadata.annotations),
+        *_taint_drift(node, host),
+    )
+
+
+def lost_nodes(nodes: tuple[objects.Node, ...], hosts: Collection[str]) -> tuple[str, ...]:
+    """Nodes of control planes, and of static workers that we joined, that no host of the manifest is."""
+    return tuple(
+        node.metadata.name
+        for node in nodes
+        if node.metadata.name not in hosts and (is_control_plane(node) or STATIC_WORKER in node.metadata.annotations)
+    )
+
+
+def _ready(node: objects.Node) -> Finding:
+    ready = condition(node.status.conditions, "Ready")
+    if ready is None:
+        return Finding(Health.UNKNOWN, "NodeReady", "the Node has no Ready condition yet")
+    if ready.status == "True" and not is_unreachable(node):
+        return Finding(Health.GOOD, "NodeReady", "the Node is Ready")
+    health = Health.UNKNOWN if ready.status == "Unknown" else Health.BAD
+    return Finding(health, "NodeReady", f"Ready is {ready.status}: {ready.message or ready.reason}")
+
+
+def _map_drift(what: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    """A key with `-` at its end must not be there, as kubectl writes it."""
+    for key, value in sorted(wanted.items()):
+        if key.endswith("-"):
+            if key[:-1] in found:
+                yield f"{what} {key[:-1]} is set, and the manifest takes it away"
+        elif found.get(key) != value:
+            yield f"{what} {key} is {found.get(key)!r} instead of {value!r}" if key in found else f"{what} {key} is missing"
+
+
+def _taint_drift(node: objects.Node, host: Host) -> Iterator[str]:
+    found = {(taint.key, taint.effect, taint.value) for taint in node.spec.taints}
+    wanted = {(taint.key, taint.effect.value, taint.value) for taint in host.taints or ()}
+    for key, effect, value in sorted(wanted - found):
+        yield f"taint {key}{f'={value}' if value else ''}:{effect} is missing"
+    if any(key == CONTROL_PLANE for key, _, _ in found) and not any(key == CONTROL_PLANE for key, _, _ in wanted):
+        yield f"taint {CONTROL_PLANE} is set, and the manifest leaves it out"

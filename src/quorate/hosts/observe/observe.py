@@ -1,0 +1,225 @@
+"""One observation: hosts, ring and API asked once, as far as possible at the same time, and made into the one value that is judged.
+
+Nothing that a host, a member or an API server does or leaves out makes it fail: what could not be learned is in the answer, as unknown and with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import Cluster, Wishes
+from quorate.core.ring import Ring
+from quorate.hosts.access import Access
+from quorate.hosts.act.systems import system_of
+from quorate.hosts.feature_files import Contents
+from quorate.hosts.kubeadm_configuration import Machine, node_address
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.observe.api import ApiReading, read_api
+from quorate.hosts.observe.authority import cluster_authority, trusted
+from quorate.hosts.observe.configuration import configuration_drift, fixed_problems, running_version
+from quorate.hosts.observe.drift import wanted_of
+from quorate.hosts.observe.host import Learned, core_host, own_node
+from quorate.hosts.observe.inspection import Inspection, inspect_all
+from quorate.hosts.observe.machine_deployments import machine_deployments
+from quorate.hosts.observe.membership import Membership, membership, stray_members
+from quorate.hosts.observe.memory import Memory
+from quorate.hosts.observe.nodes import lost_nodes
+from quorate.hosts.observe.observation import Observation
+from quorate.hosts.observe.problems import problems
+from quorate.hosts.observe.ring import read_members, silent_members
+from quorate.hosts.probe.facts import EtcdData, HostFacts
+from quorate.hosts.probe.probe import probe
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.kubernetes import objects
+from quorate.workload.membership import RingReading
+
+Facts = Mapping[str, HostFacts | Unreachable]
+_NO_WISHES = Wishes()
+
+
+async def observe(
+    access: Access, manifest: Manifest, memory: Memory, contents: Contents, now: Callable[[], datetime], wishes: Wishes = _NO_WISHES
+) -> Observation:
+    """Observe the cluster once. `access` is entered; `memory` is the run's; `contents` are the files beside the manifest; `now` is aware.
+
+    Takes as long as the slowest host: a second where all is well, up to 15 s more where one does not let us connect, 5 where a member does not answer. The
+    snapshot and the lock are the session's to fill in.
+    """
+    at = now()
+    facts = await probe(await access.connect())
+    control_planes = access.control_planes
+    memory.hosts.note(facts, (name for name, each in facts.items() if isinstance(each, Unreachable)), at)
+    authority = cluster_authority(facts, control_planes)
+    access.avoid(
+        name for name in control_planes if isinstance(authority, str) and trusted(facts[name]) and authority not in trusted(facts[name])
+    )
+    machines = {name: Machine(host, name) for name, host in access.hosts.items()}
+    systems = {name: _system(machines[name], each) for name, each in facts.items()}
+    async with asyncio.TaskGroup() as group:
+        asking_ring = group.create_task(_ring(access, facts, authority, now))
+        asking_api = group.create_task(_api(access, facts, authority))
+        inspecting = group.create_task(_inspect(access, manifest, contents, facts, systems))
+    ring = asking_ring.result()
+    if isinstance(ring, RingReading):
+        memory.members.note((member.id for member in ring.ring.members), silent_members(ring), at)
+    answers = _Answers(facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems)
+    cluster = _cluster(manifest, contents, answers, memory, at, wishes)
+    return Observation(cluster, facts, machines, authority, ring, answers.api, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What everybody said."""
+
+    facts: Facts
+    machines: Mapping[str, Machine]
+    systems: Mapping[str, OperatingSystem]
+    authority: str | Absent | Unknown
+    ring: RingReading | Unknown | Absent
+    api: ApiReading | Unknown | Absent
+    inspections: Mapping[str, Inspection]
+    naming_problems: tuple[str, ...]
+
+
+# Asking.
+
+
+async def _ring(
+    access: Access, facts: Facts, authority: str | Absent | Unknown, now: Callable[[], datetime]
+) -> RingReading | Unknown | Absent:
+    hosts = _with_member(facts, access.control_planes, authority)
+    if hosts:
+        return await read_members(access, hosts, now)
+    return _no_member_to_ask(facts, access.control_planes, authority)
+
+
+def _with_member(facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown) -> tuple[str, ...]:
+    """Whom to ask for the ring: hosts of this cluster that have an etcd manifest, or of which that is not known."""
+    known = {name: each for name in control_planes if isinstance(each := facts[name], HostFacts)}
+    return tuple(
+        name
+        for name, each in known.items()
+        if isinstance(authority, str) and authority in trusted(each) and not isinstance(each.manifest("etcd"), Absent)
+    )
+
+
+def _no_member_to_ask(facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown) -> Unknown | Absent:
+    """That there is no ring is proven by hosts of which none has any data of it; a cluster, and a host that cannot be asked, may well have one."""
+    if isinstance(authority, Unknown):
+        return authority
+    with_data = [name for name in control_planes if isinstance(each := facts[name], HostFacts) and _may_have_data(each)]
+    if with_data:
+        remedy = f"Look at /etc/kubernetes/manifests/etcd.yaml and /var/lib/etcd of {', '.join(with_data)}"
+        return Unknown(f"{', '.join(with_data)} may have etcd's data, but no etcd that could be asked", remedy)
+    missing = [name for name in control_planes if isinstance(facts[name], Unreachable)]
+    if missing and isinstance(authority, str):
+        return Unknown(f"no host that could be asked has an etcd member, and {', '.join(missing)} could not be asked", "Bring them back")
+    return Absent()
+
+
+def _may_have_data(facts: HostFacts) -> bool:
+    return not isinstance(facts.etcd_data, Absent) and facts.etcd_data is not EtcdData.EMPTY
+
+
+async def _api(access: Access, facts: Facts, authority: str | Absent | Unknown) -> ApiReading | Unknown | Absent:
+    if isinstance(authority, Absent):
+        missing = [name for name in access.control_planes if isinstance(facts[name], Unreachable)]
+        return (
+            Unknown(f"no host that could be asked belongs to a cluster, and {', '.join(missing)} could not be asked")
+            if missing
+            else Absent()
+        )
+    return authority if isinstance(authority, Unknown) else await read_api(access.api)
+
+
+async def _inspect(
+    access: Access, manifest: Manifest, contents: Contents, facts: Facts, systems: Mapping[str, OperatingSystem]
+) -> Mapping[str, Inspection]:
+    wanted = {
+        name: wanted_of(manifest, contents, each, systems[name], control_plane=name in access.control_planes)
+        for name, each in facts.items()
+        if isinstance(each, HostFacts)
+    }
+    return await inspect_all({name: access.ssh(name) for name in wanted}, wanted)
+
+
+def _system(machine: Machine, facts: HostFacts | Unreachable) -> OperatingSystem:
+    return machine.host.operating_system if isinstance(facts, Unreachable) else system_of(machine, facts)
+
+
+# Making one value of it.
+
+
+def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: Memory, at: datetime, wishes: Wishes) -> Cluster:
+    control_planes = list(answers.machines)[: len(manifest.control_plane.hosts)]
+    addresses = {name: _addresses(manifest, answers.machines[name]) for name in control_planes}
+    reading = answers.ring
+    ring = reading.ring if isinstance(reading, RingReading) else reading
+    members = membership(ring, addresses)
+    learned = {name: _learned(name, answers, members, memory, control_plane=name in addresses) for name in answers.machines}
+    return Cluster(
+        name=manifest.name,
+        version=manifest.version,
+        hosts=tuple(core_host(manifest, contents, each, at) for each in learned.values()),
+        leader=next(name for name, machine in answers.machines.items() if machine.host.is_leader),
+        ring=ring,
+        api=_api_finding(answers.api),
+        running=running_version(answers.api),
+        strays=stray_members(members.strays, memory.members),
+        lost_nodes=_lost_nodes(answers.api, learned),
+        member_silences=tuple(
+            (member.id, silence)
+            for member in (ring.members if isinstance(ring, Ring) else ())
+            if member not in members.strays and (silence := memory.members.of(member.id)) is not None
+        ),
+        membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
+        configuration_drift=configuration_drift(manifest, answers.api),
+        machine_deployments=machine_deployments(manifest, answers.api),
+        problems=(*answers.naming_problems, *problems(answers.facts), *fixed_problems(manifest, answers.api)),
+        wishes=wishes,
+    )
+
+
+def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, *, control_plane: bool) -> Learned:
+    return Learned(
+        machine=answers.machines[name],
+        control_plane=control_plane,
+        facts=answers.facts[name],
+        member=members.member(name),
+        node=answers.api.node(name) if isinstance(answers.api, ApiReading) else answers.api,
+        authority=answers.authority,
+        inspection=answers.inspections.get(name, Inspection()),
+        system=answers.systems[name],
+        silence=memory.hosts.of(name),
+    )
+
+
+def _addresses(manifest: Manifest, machine: Machine) -> tuple[str, ...]:
+    """Where the host's member may be: at the address that kubeadm is told, or at another of its own, as somebody else may have set it up."""
+    host = machine.host
+    return tuple(dict.fromkeys((node_address(manifest, host), host.private_address, *host.ipv6_addresses)))
+
+
+def _api_finding(api: ApiReading | Unknown | Absent) -> Finding:
+    match api:
+        case ApiReading(nodes=Unknown(reason)):
+            return Finding(Health.BAD, "APINotAnswering", reason)
+        case ApiReading():
+            return Finding(Health.GOOD, "APIAnswers", "the API answers")
+        case Unknown(reason, remedy):
+            return Finding(Health.BAD, "APINotAnswering", f"{reason}{'. ' if remedy else ''}{remedy}")
+        case Absent():
+            return Finding(Health.UNKNOWN, "NoCluster", "there is no cluster yet")
+
+
+def _lost_nodes(api: ApiReading | Unknown | Absent, learned: Mapping[str, Learned]) -> tuple[str, ...]:
+    """Nodes of no host, and those of hosts that were replaced by others of the same name."""
+    if not isinstance(api, ApiReading) or isinstance(api.nodes, Unknown):
+        return ()
+    replaced = (name for name, each in learned.items() if isinstance(each.node, objects.Node) and isinstance(own_node(each), Absent))
+    return (*lost_nodes(api.nodes, learned), *replaced)

@@ -1,0 +1,139 @@
+"""Hosts and their ring in words: what a table, a plan, a display and a record say of them. Pure; everything says the same thing the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
+from quorate.core.in_place.rules.facts import ills, member_of
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
+from quorate.core.ring import Ring
+
+NONE = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host at a glance; `wrong` is everything about it that is not as it should be."""
+
+    name: str
+    role: str  # control plane, worker
+    state: str
+    packages: str  # ready, or how many are missing
+    kubelet: str  # the installed program's version
+    api_server: str
+    etcd: str
+    node: str
+    version: str  # of its control plane
+    certificates: str
+    wrong: tuple[str, ...]
+    missing: tuple[str, ...]  # packages and settings
+    drift: tuple[str, ...]  # settings of it and of its Node that differ from the manifest
+
+
+def row(cluster: Cluster, host: Host, now: datetime) -> HostRow:
+    """A host as it was observed."""
+    return HostRow(
+        name=host.name,
+        role="control plane" if host.control_plane else "worker",
+        state=_state(host),
+        packages=_packages(host),
+        kubelet=str(host.kubelet or NONE),
+        api_server=_health(host.api_server),
+        etcd=_member(cluster, host),
+        node=_node(host),
+        version=str(host.components or NONE),
+        certificates=_certificates(host, now),
+        wrong=_wrong(host),
+        missing=host.lacks,
+        drift=(*host.drift, *host.node_drift),
+    )
+
+
+def rows(cluster: Cluster, now: datetime) -> tuple[HostRow, ...]:
+    """Every host, in the manifest's order."""
+    return tuple(row(cluster, host, now) for host in cluster.hosts)
+
+
+def ring_in_words(ring: Ring | Unknown | Absent) -> str:
+    """The ring's verdict with its numbers, or why there is none."""
+    match ring:
+        case Absent():
+            return "there is none yet"
+        case Unknown(reason):
+            return f"unknown: {reason}"
+    return str(ring.now) if ring.members else "unknown: etcd named no members at all"
+
+
+def hosts_in_words(cluster: Cluster) -> dict[str, str]:
+    """What each host is, in a word or two, and the first thing that is wrong with it."""
+    return {host.name: "; ".join((_state(host), *_wrong(host)[:1])) for host in cluster.hosts}
+
+
+def involved(step: Step) -> tuple[str, ...]:
+    """The hosts that a step is about; none where it is about the cluster."""
+    match step:
+        case RemoveMember():
+            return (step.owner,) if step.owner else ()
+        case DeleteNode():
+            return (step.node,)
+    hosts: tuple[str, ...] = getattr(step, "hosts", ())
+    host: str = getattr(step, "host", "")
+    return (host,) if host else hosts
+
+
+def _state(host: Host) -> str:
+    return "well" if host.kind is Kind.MEMBER and not ills(host) else "ill" if host.kind is Kind.MEMBER else host.kind.value
+
+
+def _wrong(host: Host) -> tuple[str, ...]:
+    """Everything that is wrong with a host that is part of a cluster, and that its state does not say already."""
+    if host.kind in UNTOUCHED:
+        return ()
+    return tuple(ill for ill in ills(host) if ill != f"is {host.kind.value}")
+
+
+def _packages(host: Host) -> str:
+    if host.kind is Kind.UNREACHABLE:
+        return "unknown"
+    return f"{len(host.lacks)} missing" if host.lacks else "ready"
+
+
+def _health(finding: Finding | None) -> str:
+    if finding is None:
+        return NONE
+    return {Health.GOOD: "well", Health.BAD: "ill", Health.UNKNOWN: "unknown"}[finding.health]
+
+
+def _member(cluster: Cluster, host: Host) -> str:
+    match host.member:
+        case Unknown():
+            return "unknown"
+        case Absent():
+            return NONE
+    member = member_of(cluster, host)
+    if member is None:
+        return "unknown"
+    leads = isinstance(cluster.ring, Ring) and cluster.ring.leader == member.id
+    kind = "learner" if member.learner else "leader" if leads else "voter"
+    return kind if member.health is Health.GOOD else f"{kind}, {'ill' if member.health is Health.BAD else 'unknown'}"
+
+
+def _node(host: Host) -> str:
+    match host.node:
+        case Unknown():
+            return "unknown"
+        case Absent():
+            return NONE
+        case Node(ready=ready, unschedulable=cordoned):
+            word = {Health.GOOD: "ready", Health.BAD: "not ready", Health.UNKNOWN: "unknown"}[ready.health]
+            return f"{word}, cordoned" if cordoned else word
+
+
+def _certificates(host: Host, now: datetime) -> str:
+    if host.certificates_expire is None:
+        return NONE
+    days = (host.certificates_expire - now).days
+    return f"{days} days" if days >= 0 else "expired"

@@ -1,0 +1,147 @@
+"""What it takes to free hosts of their cluster: of some, in an order that keeps the ring of those that stay, or of all, which ends the cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Absent, Unknown
+from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
+from quorate.core.in_place.decide import Decision
+from quorate.core.in_place.gates import removal
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, Step
+from quorate.core.plan import without
+from quorate.core.ring import Ring, Verdict
+
+RULE = "reset hosts as asked for"
+OURS = "the host is of this cluster"
+REACHABLE = "the host can be reached"
+RING_KNOWN = "it is known which member is the host's"
+CLUSTER_ENDS = "the whole cluster ends"
+_ALL = "Reset all control-plane hosts at once, which ends the cluster, or bring etcd back first."
+
+
+@dataclass(frozen=True, slots=True)
+class Freeing:
+    """One step of it with the checks behind it; without a step, what keeps a host from being freed. The ring is as it is before."""
+
+    host: str
+    step: Step | None
+    checks: tuple[Check, ...]
+    before: Verdict | None
+
+
+def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
+    """Whether no control-plane host is left out: nothing of the cluster is to be kept then."""
+    return all(host.name in names for host in cluster.control_planes)
+
+
+def freeing(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> tuple[Freeing, ...]:
+    """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
+
+    `named`: somebody asked for each of them by its name, so that one of another cluster is meant too.
+    """
+    whole = ends_the_cluster(cluster, names)
+    leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None
+    hosts = sorted(
+        (host for host in cluster.hosts if host.name in names),
+        key=lambda host: (host.control_plane, leader is not None and host.member_id == leader),
+    )
+    found: list[Freeing] = []
+    for host in hosts:
+        if host.kind is Kind.FOREIGN and not named:
+            steps = [
+                _refusal(
+                    cluster,
+                    host,
+                    failed(OURS, f"{host.name} belongs to another cluster", f"Name it, if it is meant: `quorate reset {host.name}`."),
+                )
+            ]
+        else:
+            steps = list(_ending(cluster, host) if whole else _leaving(cluster, host))
+        found += steps
+        if any(isinstance(each.step, RemoveMember) for each in steps):
+            cluster = _after_removal(cluster, host)
+    return tuple(found)
+
+
+def deciding(names: tuple[str, ...], *, named: bool) -> Callable[[Cluster, datetime], Decision]:
+    """The judgement of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
+
+    def decide(cluster: Cluster, _now: datetime) -> Decision:
+        refused: tuple[Check, ...] = ()
+        for each in freeing(cluster, names, named=named):
+            if each.step is not None:
+                return Decision(RULE, each.step, (*refused, *each.checks), None)
+            refused += each.checks
+        return Decision(RULE, None, refused, None)
+
+    return decide
+
+
+def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+    """Of a cluster that ends nothing is to be kept, so nobody is asked."""
+    if host.kind is Kind.UNREACHABLE:
+        yield _refusal(cluster, host, _unreachable(host))
+    elif not _is_free(host):
+        yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
+
+
+def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done."""
+    if host.control_plane and host.kind is not Kind.FOREIGN and (check := _member_unknown(cluster, host)) is not None:
+        yield _refusal(cluster, host, check)
+        return
+    if host.member_id is not None:
+        check = removal(cluster.ring, host.member_id)
+        if not check.passed:
+            yield _refusal(cluster, host, check)
+            return
+        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
+        cluster = _after_removal(cluster, host)
+    if isinstance(host.node, Node):
+        yield Freeing(host.name, DeleteNode(host.node.name), (), _verdict(cluster))
+    if host.kind is Kind.UNREACHABLE:
+        yield _refusal(cluster, host, _unreachable(host))
+    elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
+        yield Freeing(host.name, Reset(host.name), (), _verdict(cluster))
+
+
+def _after_removal(cluster: Cluster, host: Host) -> Cluster:
+    """As the next step finds it."""
+    if not isinstance(cluster.ring, Ring) or host.member_id is None:
+        return cluster
+    return replace(cluster, ring=without(cluster.ring, host.member_id))
+
+
+def _member_unknown(cluster: Cluster, host: Host) -> Check | None:
+    match cluster.ring, host.member:
+        case Unknown(reason), _:
+            return None if _is_free(host) else unknown(RING_KNOWN, f"{host.name}: the ring could not be read: {reason}", _ALL)
+        case Ring(), Unknown(reason, remedy):
+            return unknown(RING_KNOWN, f"{host.name}: {reason}", remedy)
+    return None
+
+
+def _is_free(host: Host) -> bool:
+    return host.kind in UNTOUCHED or host.is_wiped
+
+
+def _unreachable(host: Host) -> Check:
+    reasons = "; ".join(finding.message or finding.reason for finding in host.findings)
+    return failed(
+        REACHABLE,
+        f"{host.name}: {reasons or 'no answer'}",
+        "Bring it back, or see to it yourself that it never starts with what is on its disk.",
+    )
+
+
+def _refusal(cluster: Cluster, host: Host, check: Check) -> Freeing:
+    return Freeing(host.name, None, (check,), _verdict(cluster))
+
+
+def _verdict(cluster: Cluster) -> Verdict | None:
+    ring = cluster.ring
+    return None if isinstance(ring, Unknown | Absent) or not ring.members else ring.now

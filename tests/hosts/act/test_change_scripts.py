@@ -1,0 +1,204 @@
+"""The scripts of steps that change a host, run by this machine's sh in a folder: manifests by the real kubeadm, and stand-ins for containerd and systemd."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quorate.core.in_place.steps import Reconfigure
+from quorate.hosts.act import containers, settled, upgrade
+from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _NEW_FOLDER, _RESTART_KUBELET, CONFIGURATION, FOLDER, _take_place
+from quorate.hosts.host_files import HostFile
+from quorate.workload.static_pods import Component
+from tests.hosts.act.running import running, tools
+from tests.hosts.act.test_settings import configured
+from tests.hosts.scripts import FakeHost, parses
+
+KUBEADM = Path(__file__).parents[3] / ".bin" / "kubeadm"
+MANIFESTS = "/etc/kubernetes/manifests"
+CTR = """\
+case "$*" in
+    *"tasks ls"*) printf 'TASK PID STATUS\\naaa 11 RUNNING\\nbbb 12 STOPPED\\nccc 13 RUNNING\\n' ;;
+    *"containers ls"*) printf 'aaa\\nbbb\\n' ;;
+esac"""
+CONFIGURATION_DOCUMENTS = """\
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: 10.0.0.2}
+nodeRegistration: {name: h2, criSocket: "unix:///run/containerd/containerd.sock"}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.34.4
+apiServer: {extraArgs: [{name: profiling, value: "false"}]}
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    made = FakeHost(tmp_path / "root", tmp_path / "programs")
+    made.root.mkdir()
+    (made.root / "run").mkdir()
+    made.program("ctr", CTR)
+    made.program("systemctl")
+    return made
+
+
+def run(host: FakeHost, script: str) -> subprocess.CompletedProcess[str]:
+    for folder in ("/var/", "/run/"):
+        script = script.replace(folder, f"{host.root}{folder}")
+    done = host.run(script)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+# Containers.
+
+
+def test_only_containers_of_the_component_that_run_are_told(host: FakeHost) -> None:
+    assert run(host, containers.listing("h2", Component.ETCD)).stdout == "aaa\n"
+    asked = next(call for call in host.calls if "containers ls" in call)
+    assert 'labels."io.kubernetes.pod.name"==etcd-h2' in asked
+    assert 'labels."io.kubernetes.pod.namespace"==kube-system' in asked
+
+
+def test_only_containers_that_run_are_ended(host: FakeHost) -> None:
+    run(host, containers.ending("h2", Component.ETCD))
+    assert [call for call in host.calls if "kill" in call] == ["ctr -n k8s.io tasks kill --signal SIGTERM aaa"]
+
+
+# Manifests.
+
+
+def generate(host: FakeHost, component: Component, files: tuple[HostFile, ...] = ()) -> None:
+    """What a step runs on a host for one component, around the real kubeadm."""
+    phase = {Component.ETCD: "etcd local", Component.API_SERVER: "control-plane apiserver"}[component]
+    if not KUBEADM.exists():
+        pytest.skip(f"{KUBEADM} is missing: make programs")
+    host.file(CONFIGURATION, CONFIGURATION_DOCUMENTS)
+    kubeadm = f"{KUBEADM} init phase {phase} --dry-run --config {CONFIGURATION} >/dev/null"
+    run(host, f"{_NEW_FOLDER}\n{kubeadm}\n{_take_place('h2', component, files)}")
+
+
+def changed(host: FakeHost, component: Component) -> bool:
+    return (host.root / FOLDER.lstrip("/") / f"{component}.before").exists()
+
+
+def test_a_manifest_that_differs_takes_the_old_ones_place_and_the_old_one_is_kept(host: FakeHost) -> None:
+    old = host.file(f"{MANIFESTS}/kube-apiserver.yaml", "old\n")
+    generate(host, Component.API_SERVER)
+    assert "--profiling=false" in old.read_text()
+    assert old.stat().st_mode & 0o777 == 0o600
+    kept = host.root / FOLDER.lstrip("/")
+    assert (kept / "kube-apiserver.before").read_text() == "old\n"
+    assert (kept / "kube-apiserver.containers").read_text() == "aaa\n"
+    assert sorted(path.name for path in old.parent.iterdir()) == ["kube-apiserver.yaml"]
+
+
+def test_a_manifest_that_is_right_is_left_alone(host: FakeHost) -> None:
+    host.file(f"{MANIFESTS}/kube-apiserver.yaml", "old\n")
+    generate(host, Component.API_SERVER)
+    (host.root / FOLDER.lstrip("/") / "kube-apiserver.before").unlink()
+    before = (host.root / MANIFESTS.lstrip("/") / "kube-apiserver.yaml").stat()
+    generate(host, Component.API_SERVER)
+    assert not changed(host, Component.API_SERVER)
+    assert (host.root / MANIFESTS.lstrip("/") / "kube-apiserver.yaml").stat().st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("joined", [True, False], ids=["one that joined", "the founder"])
+def test_etcds_manifest_keeps_the_members_that_it_was_started_with(host: FakeHost, joined: bool) -> None:
+    first = host.file(f"{MANIFESTS}/etcd.yaml", "")
+    generate(host, Component.ETCD)
+    fresh = first.read_text()
+    assert "--initial-cluster=h2=https://10.0.0.2:2380" in fresh
+    own = "    - --initial-cluster=h2=https://10.0.0.2:2380\n"
+    members = "    - --initial-cluster=h1=https://10.0.0.1:2380,h2=https://10.0.0.2:2380\n    - --initial-cluster-state=existing\n"
+    as_it_was = fresh.replace(own, members) if joined else fresh
+    first.write_text(as_it_was)
+    (host.root / FOLDER.lstrip("/") / "etcd.before").unlink()
+    generate(host, Component.ETCD)
+    assert first.read_text() == as_it_was
+    assert not changed(host, Component.ETCD)
+    upgraded = as_it_was.replace("    - --snapshot-count=10000\n", "").replace("    image:", "    - --snapshot-count=10000\n    image:")
+    first.write_text(upgraded)
+    generate(host, Component.ETCD)
+    assert first.read_text() == upgraded, "another order is no difference"
+    first.write_text(as_it_was.replace("--snapshot-count=10000", "--snapshot-count=9"))
+    generate(host, Component.ETCD)
+    assert first.read_text() == as_it_was
+
+
+def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_other(host: FakeHost) -> None:
+    policy = HostFile("/etc/kubernetes/audit/policy.yaml", b"rules: []")
+    provider = HostFile("/etc/kubernetes/encryption-providers/encryption-providers.yaml", b"keys")
+    placed = host.place(policy)
+    host.place(provider)
+    host.program("ps", "echo 100")
+    host.file(f"{MANIFESTS}/kube-apiserver.yaml", "old\n")
+    generate(host, Component.API_SERVER)
+    (host.root / FOLDER.lstrip("/") / "kube-apiserver.before").unlink()
+    long_ago = placed.stat().st_mtime - 1000
+    os.utime(placed, (long_ago, long_ago))
+    generate(host, Component.API_SERVER, (policy, provider))
+    assert not changed(host, Component.API_SERVER)
+    placed.touch()
+    generate(host, Component.API_SERVER, (policy, provider))
+    assert changed(host, Component.API_SERVER)
+    assert any("kill" in call for call in host.calls)
+
+
+# The kubelet.
+
+
+@pytest.mark.parametrize(("after", "restarts"), [("maxPods: 110\n", False), ("maxPods: 200\n", True)])
+def test_the_kubelet_restarts_only_with_another_configuration(host: FakeHost, after: str, restarts: bool) -> None:
+    config = host.file("/var/lib/kubelet/config.yaml", "maxPods: 110\n")
+    run(host, f"{_KEEP_KUBELET_CONFIGURATION}\nprintf '%s' '{after}' >/var/lib/kubelet/config.yaml\n{_RESTART_KUBELET}")
+    assert (("systemctl restart kubelet" in host.calls), config.read_text()) == (restarts, after)
+    assert list((host.root / "run").iterdir()) == []
+
+
+def test_the_kubelets_count_is_read_from_its_metrics(host: FakeHost) -> None:
+    host.file("/var/lib/kubelet/config.yaml", "port: 10250\n")
+    name = "kubelet_pod_worker_duration_seconds_count"
+    host.program("curl", f"""printf '{name}{{operation_type="create"}} 7\\n{name}{{operation_type="sync"}} 90\\n'""")
+    assert run(host, settled._COUNT).stdout == "7\n"
+    host.program("curl", "echo 'other 1'")
+    assert run(host, settled._COUNT).stdout == "0\n"
+
+
+def test_a_kubelet_that_tells_no_metrics_is_no_zero(host: FakeHost) -> None:
+    host.file("/var/lib/kubelet/config.yaml", "")
+    host.program("curl", "exit 22")
+    assert host.run(settled._COUNT.replace("/var/", f"{host.root}/var/")).returncode != 0
+
+
+# What kubeadm leaves.
+
+
+def test_the_last_copy_of_etcds_data_is_kept_and_unfinished_manifests_are_not(host: FakeHost) -> None:
+    folder = host.root / "etc/kubernetes/tmp"
+    for name in (
+        "kubeadm-backup-etcd-2026-01-01-10-00-00",
+        "kubeadm-backup-etcd-2026-02-01-10-00-00",
+        "kubeadm-upgraded-manifests12",
+        "quorate",
+    ):
+        (folder / name).mkdir(parents=True)
+    run(host, upgrade._CLEAN)
+    assert sorted(path.name for path in folder.iterdir()) == ["kubeadm-backup-etcd-2026-02-01-10-00-00", "quorate"]
+    run(host, upgrade._CLEAN)
+
+
+async def test_every_script_of_a_reconfiguration_can_be_read_by_sh_and_shows_nothing_in_quotes_that_end_early() -> None:
+    world = configured()
+    running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER}
+    await Hands(tools(world)).carry_out(Reconfigure("h1"), world.observed())
+    for script in running(world, "h1").scripts:
+        parses(script)
+        assert not re.search(r"\{[a-z_]+\}", re.sub(r"\$\{[^}]*\}|printf %s '[^']*'", "", script)), script

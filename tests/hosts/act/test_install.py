@@ -1,0 +1,210 @@
+"""Clusters made of bare hosts, step by step, and cut short at every call: what is observed next leads to the same cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.core.in_place.cluster import UNTOUCHED, Kind
+from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.hands import Hands
+from quorate.hosts.kubeadm_configuration import INIT_PATH, JOIN_PATH
+from quorate.hosts.manifest import Manifest
+from quorate.kubernetes.errors import ServerError
+from tests.hosts.act.world import DATA, SECRETS, World, pki_files, tools_for
+from tests.hosts.manifests import document, load
+
+PROVIDERS = "/etc/kubernetes/encryption-providers/encryption-providers.yaml"
+
+
+def manifest() -> Manifest:
+    workers = {
+        "hosts": [
+            {"publicAddress": "192.0.2.4", "privateAddress": "10.0.0.4"},
+            {"publicAddress": "192.0.2.5", "privateAddress": "10.0.0.5"},
+        ]
+    }
+    kubelet = {"maxPods": 200}
+    made = document(staticWorkers=workers, features__encryptionProviders={"enable": True}, controlPlane__hosts__1__kubelet=kubelet)
+    return load(made)
+
+
+def next_step(world: World) -> Step | None:
+    """The order of an install, as far as the kinds of hosts alone tell it: a stand-in for the judgement."""
+    cluster = world.observed().cluster
+    kinds = {host.name: host.kind for host in cluster.hosts}
+    bare = tuple(name for name, kind in kinds.items() if kind is Kind.BARE)
+    if bare:
+        return Prepare(bare)
+    controls = [host.name for host in cluster.control_planes]
+    for name in controls:
+        if kinds[name] is Kind.HALF_INITIALIZED:
+            return Initialize(name, resume=True)
+    if not any(kinds[name] is Kind.MEMBER for name in controls):
+        return Initialize(controls[0])
+    for name, kind in kinds.items():
+        if kind is Kind.HALF_JOINED:
+            world.members = [
+                member for member in world.members if not (member.learner and world.hosts[name].address in member.peer_urls[0])
+            ]
+            return Reset(name)
+    for name in controls:
+        if kinds[name] in UNTOUCHED:
+            return Join(name)
+    workers = tuple(host.name for host in cluster.workers if host.kind in UNTOUCHED)
+    return JoinWorkers(workers) if workers else None
+
+
+async def install(world: World) -> list[str]:
+    """Step after step to the end; the failures on the way."""
+    hands = Hands(tools_for(world))
+    failures: list[str] = []
+    for _ in range(30):
+        step = next_step(world)
+        if step is None:
+            return failures
+        try:
+            await hands.carry_out(step, world.observed())
+        except StepFailed as failure:
+            failures.append(str(failure))
+    raise AssertionError(f"it does not come to an end: {failures}")
+
+
+def is_complete(world: World) -> None:
+    assert {name: world.kind(name) for name in world.hosts} == dict.fromkeys(world.hosts, Kind.MEMBER)
+    assert [(member.name, member.learner) for member in world.members] == [("h1", False), ("h2", False), ("h3", False)]
+    controls = [world.hosts[name] for name in ("h1", "h2", "h3")]
+    for host in controls:
+        assert {path: host.files[path] for path in pki_files()} == pki_files()
+    assert len({host.files[PROVIDERS] for host in controls}) == 1, "every API server must have the same key"
+    assert controls[0].files[DATA] == b"the only copy"
+    for host in world.hosts.values():
+        assert not {INIT_PATH, JOIN_PATH} & set(host.files), "a token is left on a host"
+    assert PROVIDERS not in world.hosts["h4"].files, "a worker has no business with the key"
+
+
+async def test_a_cluster_is_installed_without_a_failure_and_leaves_no_token() -> None:
+    world = World(manifest())
+    assert await install(world) == []
+    is_complete(world)
+    assert world.api.below(SECRETS) == []
+
+
+async def test_a_hosts_own_kubelet_settings_are_there_before_it_joins() -> None:
+    world = World(manifest())
+    await install(world)
+    patched = [name for name, host in world.hosts.items() if "/etc/kubernetes/patches/kubeletconfiguration0+merge.yaml" in host.files]
+    assert patched == ["h2"]
+
+
+async def test_workers_get_no_key_of_any_authority() -> None:
+    world = World(manifest())
+    await install(world)
+    for name in ("h4", "h5"):
+        assert not [path for path in world.hosts[name].files if path.endswith(".key")]
+
+
+@pytest.mark.parametrize("how", ["before", "halfway", "after"])
+async def test_cut_at_any_call_the_install_comes_to_the_same_end(how: str) -> None:
+    whole = World(manifest())
+    await install(whole)
+    assert whole.calls > 20
+    for call in range(1, whole.calls + 1):
+        world = World(manifest(), cut=(call, how))
+        failures = await install(world)
+        assert len(failures) == 1, f"call {call} was cut, and that is what failed: {failures}"
+        is_complete(world)
+
+
+async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_with() -> None:
+    world = World(manifest())
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(("h1",)), world.observed())
+    world.cut = (world.calls + 1, "halfway")
+    with pytest.raises(StepFailed):
+        await hands.carry_out(Initialize("h1"), world.observed())
+    first = world.hosts["h1"].files[PROVIDERS]
+    assert world.kind("h1") is Kind.HALF_INITIALIZED
+    await hands.carry_out(Initialize("h1", resume=True), world.observed())
+    assert world.hosts["h1"].files[PROVIDERS] == first
+
+
+async def test_nobody_joins_with_a_new_key_where_the_old_one_is_lost() -> None:
+    world = World(manifest())
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(("h1", "h2")), world.observed())
+    await hands.carry_out(Initialize("h1"), world.observed())
+    del world.hosts["h1"].files[PROVIDERS]
+    with pytest.raises(
+        StepFailed, match=r"h1: features\.encryptionProviders is on, and the host has no /etc/kubernetes/encryption-providers"
+    ):
+        await hands.carry_out(Join("h2"), world.observed())
+    assert PROVIDERS not in world.hosts["h2"].files
+
+
+async def test_one_host_that_fails_does_not_stop_the_others() -> None:
+    world = World(manifest())
+    world.failures["h2"] = ("apt-mark hold", "no repository of this host has kubeadm 1.34.4; it has: 1.33.0")
+    with pytest.raises(StepFailed) as failed:
+        await Hands(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
+    assert failed.value.where == "h2"
+    assert "no repository of this host has kubeadm 1.34.4" in failed.value.cause
+    assert {name for name, host in world.hosts.items() if host.packages} == {"h1", "h3", "h4", "h5"}
+    assert ("h2", f"failed: {failed.value.cause}") in world.reports
+
+
+async def test_images_are_pulled_and_the_preflight_asked_on_control_planes_alone() -> None:
+    world = World(manifest())
+    await Hands(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
+    asked = {name for name, host in world.hosts.items() if "kubeadm init phase preflight" in host.ran}
+    assert asked == {"h1", "h2", "h3"}
+
+
+async def test_a_member_that_nobody_knows_joins_no_one_else() -> None:
+    world = World(manifest())
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    await hands.carry_out(Initialize("h1"), world.observed())
+    decided = world.observed()
+    stranger = world.hosts["h3"]
+    world.members.append(type(world.members[0])(99, "", (f"https://{stranger.address}:2380",), learner=True))
+    with pytest.raises(StepFailed, match="one joining member at a time"):
+        await hands.carry_out(Join("h2"), decided)
+    assert "kubeadm join --config" not in world.hosts["h2"].ran
+    assert world.api.below(SECRETS) == []
+
+
+async def test_a_host_whose_api_server_is_not_ready_is_not_done() -> None:
+    world = World(manifest())
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    world.api.failing["/readyz"] = ServerError("[-]etcd failed", code=500)
+    with pytest.raises(StepFailed, match=r"its API server did not come about within 180 s: \[-\]etcd failed"):
+        await hands.carry_out(Initialize("h1"), world.observed())
+    assert ("h1", "waiting for its API server: [-]etcd failed") in world.reports
+
+
+async def test_what_preflight_refuses_is_said_in_its_own_words() -> None:
+    world = World(manifest())
+    world.failures["h1"] = (
+        "kubeadm init --config",
+        "[preflight] Running\n\t[ERROR Port-6443]: Port 6443 is in use\n\t[ERROR Swap]: swap is on\n",
+    )
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    with pytest.raises(StepFailed) as failed:
+        await hands.carry_out(Initialize("h1"), world.observed())
+    assert (
+        failed.value.cause == "kubeadm init failed: kubeadm's preflight refuses the host: Port-6443: Port 6443 is in use; Swap: swap is on"
+    )
+
+
+async def test_secrets_are_in_no_report_and_no_repr() -> None:
+    world = World(manifest())
+    tools = tools_for(world)
+    await install(world)
+    provider = world.hosts["h1"].files[PROVIDERS].decode()
+    assert "secret" in provider
+    shown = f"{world.reports!r} {tools!r}"
+    assert not any(line.strip() in shown for line in pki_files()["/etc/kubernetes/pki/ca.key"].decode().splitlines()[1:-1])
+    assert provider.partition("secret: ")[2][:20] not in shown

@@ -1,0 +1,92 @@
+"""Members that leave: behind the gate of a ring read for it, through one that stays, leadership moved before; and Nodes of hosts that are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
+from quorate.etcd.errors import Refused
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.hands import Hands
+from tests.hosts.act.running import cluster, tools
+from tests.hosts.act.world import FakeEtcd, World
+
+
+def id_of(world: World, name: str) -> int:
+    return next(member.id for member in world.members if member.name == name)
+
+
+def names(world: World) -> set[str]:
+    return {member.name for member in world.members}
+
+
+async def done(world: World, step: Step) -> World:
+    await Hands(tools(world)).carry_out(step, world.observed())
+    return world
+
+
+async def test_a_member_leaves_a_ring_that_bears_it() -> None:
+    world = cluster()
+    await done(world, RemoveMember(id_of(world, "h3"), "h3"))
+    assert names(world) == {"h1", "h2"}
+
+
+async def test_to_remove_it_again_changes_nothing() -> None:
+    world = cluster()
+    step = RemoveMember(id_of(world, "h3"), "h3")
+    await done(world, step)
+    await done(world, step)
+    assert names(world) == {"h1", "h2"}
+
+
+async def test_a_leader_hands_over_before_it_leaves_and_another_removes_it() -> None:
+    world = cluster()
+    await done(world, RemoveMember(id_of(world, "h1"), "h1"))
+    assert names(world) == {"h2", "h3"}
+    assert any("handing etcd's leadership to" in what for _, what in world.reports)
+
+
+async def test_a_silent_member_is_removed_although_its_host_is_gone() -> None:
+    world = cluster()
+    world.unreachable.add("h3")
+    await done(world, RemoveMember(id_of(world, "h3"), "h3"))
+    assert names(world) == {"h1", "h2"}
+
+
+async def test_no_member_that_is_well_leaves_while_another_is_silent() -> None:
+    world = cluster()
+    world.unreachable.add("h3")
+    with pytest.raises(StepFailed, match="quorum survives the removal"):
+        await done(world, RemoveMember(id_of(world, "h2"), "h2"))
+    assert names(world) == {"h1", "h2", "h3"}
+
+
+async def test_a_removal_that_etcd_refuses_for_now_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, refusals = cluster(), [Refused("h1", "UNAVAILABLE", "unhealthy cluster")]
+    removing = FakeEtcd.remove_member
+
+    async def refusing(self: FakeEtcd, member_id: int) -> None:
+        if refusals:
+            raise refusals.pop()
+        await removing(self, member_id)
+
+    monkeypatch.setattr(FakeEtcd, "remove_member", refusing)
+    await done(world, RemoveMember(id_of(world, "h3"), "h3"))
+    assert names(world) == {"h1", "h2"}
+
+
+async def test_a_node_goes_when_its_member_has_left() -> None:
+    world = cluster()
+    with pytest.raises(StepFailed, match="etcd has its member h3"):
+        await done(world, DeleteNode("h3"))
+    await done(world, RemoveMember(id_of(world, "h3"), "h3"))
+    await done(world, DeleteNode("h3"))
+    await done(world, DeleteNode("h3"))
+    assert "h3" not in world.api.below("/api/v1/nodes")
+
+
+async def test_a_node_of_no_host_goes_unless_a_member_has_its_name() -> None:
+    world = cluster()
+    world.api.put("/api/v1/nodes/gone", {})
+    await done(world, DeleteNode("gone"))
+    assert "gone" not in world.api.below("/api/v1/nodes")

@@ -1,0 +1,344 @@
+"""Settings brought to hosts and to the cluster: manifests one component after the other, configuration, certificates, and metadata of Nodes."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.core.in_place.steps import (
+    EnsureMachineDeployments,
+    Reconfigure,
+    RenewCertificates,
+    Step,
+    Uncordon,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+from quorate.hosts.act.configuration import merged_cluster_configuration, merged_kubelet_configuration
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.machine_deployments import machine_deployments
+from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.host_files import yaml_documents
+from quorate.hosts.kubeadm_configuration import cluster_configuration
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.marks import CORDONED, STATIC_WORKER
+from quorate.hosts.observe.api import ApiReading
+from quorate.hosts.observe.configuration import configuration_drift
+from quorate.kubernetes.errors import NotFound
+from quorate.pki.issue import issue_server
+from quorate.pki.keys import KeyAlgorithm, KeyPair
+from quorate.workload.static_pods import Component
+from tests.hosts.act.running import OLD, cluster, manifest, running, tools
+from tests.hosts.act.world import NOW, World, pairs
+
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+NODES = "/api/v1/nodes"
+CERTIFICATE = "/etc/kubernetes/pki/apiserver.crt"
+WORKER = {
+    "name": "pool",
+    "replicas": 2,
+    "providerSpec": {
+        "cloudProviderSpec": {"instanceType": "t3.medium"},
+        "labels": {"tier": "web"},
+        "operatingSystem": "ubuntu",
+        "sshPublicKeys": ["ssh-ed25519 AAAA"],
+    },
+}
+
+
+def configured(made: Manifest | None = None) -> World:
+    """A cluster whose configurations are in ConfigMaps, at the version that runs, and whose API servers have certificates."""
+    made = made or manifest()
+    world = cluster(made)
+    document = {**cluster_configuration(made), "kubernetesVersion": OLD}
+    put(world, "kubeadm-config", "ClusterConfiguration", document)
+    put(world, "kubelet-config", "kubelet", kubelet_configuration(made))
+    put(world, "kube-proxy", "config.conf", kube_proxy_configuration(made) or {})
+    certificate = serving("api.example.com", *made.api_endpoint.alternative_names)
+    for name in ("h1", "h2", "h3"):
+        world.hosts[name].files[CERTIFICATE] = certificate.certificate
+    return world
+
+
+def serving(*names: str) -> KeyPair:
+    """An API server's certificate for these names."""
+    end = NOW + timedelta(days=365)
+    return issue_server(
+        pairs()["ca"], common_name="kube-apiserver", dns_names=names, algorithm=KeyAlgorithm.ECDSA_P256, not_before=NOW, not_after=end
+    )
+
+
+def put(world: World, name: str, key: str, document: dict[str, Any]) -> None:
+    world.api.put(f"{CONFIG_MAPS}/{name}", {"data": {key: yaml_documents(document).decode()}})
+
+
+def stored(world: World, name: str, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"][key])
+    return found
+
+
+async def done(world: World, step: Step) -> World:
+    await Hands(tools(world)).carry_out(step, world.observed())
+    return world
+
+
+# The configuration in the cluster.
+
+
+def drift(world: World) -> tuple[str, ...]:
+    data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
+    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], ())
+    return configuration_drift(world.manifest, reading)
+
+
+CHANGED: dict[str, Any] = {
+    "controlPlaneComponents__apiServer__flags": {"audit-log-maxage": "7"},
+    "controlPlaneComponents__etcd__quotaBackendBytes": 4294967296,
+    "kubeletConfig__maxPods": 42,
+    "loggingConfig__containerLogMaxFiles": 9,
+    "apiEndpoint__alternativeNames": ["other.example.com"],
+    "clusterNetwork__kubeProxy": {"ipvs": {"scheduler": "rr", "strictARP": True}},
+    "certificateAuthority__certificateValidityPeriod": "4380h",
+    "registryConfiguration__overwriteRegistry": "registry.example.com",
+}
+
+
+@pytest.mark.parametrize("field", CHANGED)
+async def test_after_an_update_nothing_differs_and_the_version_is_what_it_was(field: str) -> None:
+    world = configured()
+    world.manifest = manifest(**{field: CHANGED[field]})
+    assert drift(world)
+    await done(world, UpdateConfiguration())
+    assert drift(world) == ()
+    assert stored(world, "kubeadm-config", "ClusterConfiguration")["kubernetesVersion"] == OLD
+
+
+@pytest.mark.parametrize("field", CHANGED)
+async def test_what_the_manifest_says_no_longer_goes_again(field: str) -> None:
+    world = configured(manifest(**{field: CHANGED[field]}))
+    world.manifest = manifest()
+    await done(world, UpdateConfiguration())
+    assert drift(world) == ()
+
+
+async def test_nothing_is_written_where_nothing_differs() -> None:
+    world = await done(configured(), UpdateConfiguration())
+    assert world.api.log == []
+
+
+async def test_fields_flags_and_mounts_of_others_stay() -> None:
+    wanted = cluster_configuration(manifest())
+    found = {**wanted, "certificatesDir": "/elsewhere", "kubernetesVersion": OLD}
+    found["apiServer"] = {
+        **wanted["apiServer"],
+        "extraArgs": [{"name": "authorization-mode", "value": "Node,RBAC,Webhook"}, {"name": "v", "value": "9"}],
+        "extraVolumes": [{"name": "theirs", "hostPath": "/theirs", "mountPath": "/theirs"}],
+    }
+    merged = merged_cluster_configuration(manifest(), found)
+    arguments = {each["name"]: each["value"] for each in merged["apiServer"]["extraArgs"]}
+    assert merged["certificatesDir"] == "/elsewhere"
+    assert merged["apiServer"]["extraVolumes"] == [{"name": "theirs", "hostPath": "/theirs", "mountPath": "/theirs"}]
+    assert arguments["authorization-mode"] == "Node,RBAC,Webhook"
+    assert "v" not in arguments
+
+
+def test_a_kubelets_fields_of_others_stay_at_every_depth() -> None:
+    found = {"authentication": {"webhook": {"cacheTTL": "9s"}}, "maxPods": 9, "clusterDNS": ["10.96.0.10"]}
+    merged = merged_kubelet_configuration(kubelet_configuration(manifest()), found)
+    assert merged["authentication"] == {"webhook": {"cacheTTL": "9s"}, "anonymous": {"enabled": False}}
+    assert merged["clusterDNS"] == ["10.96.0.10"]
+    assert "maxPods" not in merged
+
+
+async def test_a_missing_kubeadm_configuration_is_named_with_the_way_out() -> None:
+    world = configured()
+    del world.api.objects[f"{CONFIG_MAPS}/kubeadm-config"]
+    with pytest.raises(StepFailed, match=r"kubeadm-config does not exist.*upload-config"):
+        await done(world, UpdateConfiguration())
+
+
+async def test_a_missing_kubelet_configuration_is_made() -> None:
+    world = configured()
+    del world.api.objects[f"{CONFIG_MAPS}/kubelet-config"]
+    await done(world, UpdateConfiguration())
+    assert drift(world) == ()
+
+
+# Components of a host.
+
+
+async def test_only_what_differs_is_changed_one_component_after_the_other() -> None:
+    world = configured()
+    running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER}
+    await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == ["new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
+    assert running(world, "h2").ran == []
+
+
+async def test_a_certificate_without_a_name_of_the_manifest_is_made_anew_and_no_other() -> None:
+    world = configured()
+    world.manifest = manifest(apiEndpoint__alternativeNames=["Other.example.com"])
+    await done(world, Reconfigure("h1"))
+    assert any("certificate with other.example.com" in what for _, what in world.reports)
+    world.hosts["h1"].files[CERTIFICATE] = serving("api.example.com", "other.example.com").certificate
+    world.reports.clear()
+    await done(world, Reconfigure("h1"))
+    assert not any("certificate with" in what for _, what in world.reports)
+
+
+async def test_a_component_that_does_not_come_up_gets_its_old_manifest_back() -> None:
+    world = configured()
+    host = running(world, "h1")
+    host.drifting, host.broken = {Component.CONTROLLER_MANAGER, Component.SCHEDULER}, {Component.CONTROLLER_MANAGER}
+    host.report()
+    with pytest.raises(StepFailed, match=r"kube-controller-manager.*was put back"):
+        await done(world, Reconfigure("h1"))
+    assert host.ran == ["new manifest of kube-controller-manager", "old manifest of kube-controller-manager"]
+
+
+async def test_a_worker_has_its_kubelet_configured_and_no_ring_is_asked() -> None:
+    world = configured()
+    world.unreachable.add("h3")
+    await done(world, Reconfigure("h4"))
+    assert running(world, "h4").ran == ["kubelet configuration"]
+
+
+async def test_no_component_is_touched_while_the_ring_does_not_bear_it() -> None:
+    world = configured()
+    world.unreachable.add("h3")
+    running(world, "h1").drifting = {Component.ETCD}
+    with pytest.raises(StepFailed, match="quorum survives a restart"):
+        await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == []
+
+
+async def test_encryption_is_not_turned_on_under_several_running_api_servers() -> None:
+    world = configured(manifest(features__encryptionProviders={"enable": True}))
+    with pytest.raises(StepFailed, match="until all have the key"):
+        await done(world, Reconfigure("h1"))
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+async def test_cut_at_any_call_a_reconfiguration_ends_the_same(how: str) -> None:
+    for number in itertools.count(1):
+        world = configured()
+        world.calls, world.cut = 0, (number, how)
+        running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER, Component.SCHEDULER}
+        try:
+            await done(world, Reconfigure("h1"))
+        except StepFailed:
+            await done(world, Reconfigure("h1"))
+        host = running(world, "h1")
+        assert not host.drifting
+        assert not [path for path in host.files if path.endswith(".before")]
+        assert not [what for what in host.ran if what.startswith("old")], f"cut {how} call {number}"
+        if world.calls < number:
+            return
+
+
+# Certificates.
+
+
+async def test_certificates_are_renewed_before_their_readers_restart_and_the_administrators_last() -> None:
+    world = await done(configured(), RenewCertificates("h2"))
+    ran = running(world, "h2").ran
+    assert ran[-1] == "renew admin.conf"
+    assert ran[-5:-1] == ["end etcd", "end kube-apiserver", "end kube-controller-manager", "end kube-scheduler"]
+    assert len(ran) == 9 + 4 + 1
+    assert running(world, "h1").ran == running(world, "h3").ran == []
+
+
+async def test_renewal_stops_where_a_component_does_not_come_back() -> None:
+    world = configured()
+    running(world, "h2").broken.add(Component.CONTROLLER_MANAGER)
+    running(world, "h2").report()
+    with pytest.raises(StepFailed, match="kube-controller-manager"):
+        await done(world, RenewCertificates("h2"))
+    assert "renew admin.conf" not in running(world, "h2").ran
+
+
+# Nodes.
+
+
+async def test_nodes_get_what_the_manifest_says_and_keep_what_it_does_not_mention() -> None:
+    host = {"labels": {"tier": "db", "old-": ""}, "annotations": {"owner": "me"}, "taints": [{"key": "db", "effect": "NoSchedule"}]}
+    changes: dict[str, Any] = {f"controlPlane__hosts__0__{key}": value for key, value in host.items()}
+    world = cluster(manifest(**changes))
+    node = world.api.objects[f"{NODES}/h1"]
+    node["metadata"] |= {"labels": {"old": "1", "kept": "1"}}
+    node["spec"] = {
+        "taints": [
+            {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+            {"key": "theirs", "effect": "NoExecute", "timeAdded": "T"},
+        ]
+    }
+    await done(world, UpdateNodes(("h1", "h4")))
+    node = world.api.objects[f"{NODES}/h1"]
+    assert node["metadata"]["labels"] == {"kept": "1", "tier": "db", "node-role.kubernetes.io/control-plane": ""}
+    assert node["metadata"]["annotations"] == {"owner": "me"}
+    assert node["spec"]["taints"] == [{"key": "theirs", "effect": "NoExecute", "timeAdded": "T"}, {"key": "db", "effect": "NoSchedule"}]
+    assert world.api.objects[f"{NODES}/h4"]["metadata"]["annotations"] == {STATIC_WORKER: "true"}
+
+
+async def test_nodes_that_are_right_are_not_written() -> None:
+    world = await done(cluster(), UpdateNodes(("h1", "h4")))
+    world.api.log.clear()
+    await done(world, UpdateNodes(("h1", "h4")))
+    assert world.api.log == []
+
+
+async def test_pods_return_to_a_node_that_we_cordoned_and_to_no_other() -> None:
+    world = cluster()
+    for name, marks in (("h1", {CORDONED: "true"}), ("h2", {})):
+        world.api.objects[f"{NODES}/{name}"]["metadata"]["annotations"] = marks
+        world.api.objects[f"{NODES}/{name}"]["spec"] = {"unschedulable": True}
+        await done(world, Uncordon(name))
+    assert world.api.objects[f"{NODES}/h1"]["spec"] == {}
+    assert world.api.objects[f"{NODES}/h2"]["spec"] == {"unschedulable": True}
+
+
+# MachineDeployments.
+
+DEPLOYMENTS = "/apis/cluster.k8s.io/v1alpha1/namespaces/kube-system/machinedeployments"
+
+
+def with_workers() -> Manifest:
+    return manifest(dynamicWorkers=[WORKER], cloudProvider={"aws": {}, "external": True})
+
+
+def test_a_machine_deployment_has_what_machine_controller_needs() -> None:
+    (made,) = machine_deployments(with_workers())
+    machine = made["spec"]["template"]["spec"]
+    assert made["metadata"] == {"name": "pool", "namespace": "kube-system"}
+    assert (made["spec"]["replicas"], made["spec"]["selector"]) == (2, {"matchLabels": {"workerset": "pool"}})
+    assert machine["versions"] == {"kubelet": "1.35.4"}
+    assert machine["metadata"]["labels"] == {"tier": "web", "workerset": "pool"}
+    assert machine["providerSpec"]["value"] == {
+        "cloudProvider": "aws",
+        "cloudProviderSpec": {"instanceType": "t3.medium", "tags": {"kubernetes.io/cluster/demo": "shared"}},
+        "operatingSystem": "ubuntu",
+        "sshPublicKeys": ["ssh-ed25519 AAAA"],
+    }
+
+
+async def test_those_that_are_missing_are_made_and_of_others_only_the_version_is_set() -> None:
+    world = await done(cluster(with_workers()), EnsureMachineDeployments())
+    assert world.api.below(DEPLOYMENTS) == ["pool"]
+    pool = world.api.objects[f"{DEPLOYMENTS}/pool"]
+    pool["spec"]["replicas"] = 7
+    pool["spec"]["template"]["spec"]["versions"]["kubelet"] = "1.34.4"
+    await done(world, EnsureMachineDeployments())
+    pool = world.api.objects[f"{DEPLOYMENTS}/pool"]
+    assert (pool["spec"]["replicas"], pool["spec"]["template"]["spec"]["versions"]["kubelet"]) == (7, "1.35.4")
+
+
+async def test_an_api_that_does_not_know_them_is_said_by_name() -> None:
+    world = cluster(with_workers())
+    world.api.failing[DEPLOYMENTS] = NotFound("list machinedeployments kube-system: not found", code=404)
+    with pytest.raises(StepFailed, match=r"cluster.k8s.io/v1alpha1.*Install machine-controller"):
+        await done(world, EnsureMachineDeployments())

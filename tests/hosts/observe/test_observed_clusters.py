@@ -1,0 +1,263 @@
+"""Observations of whole clusters: hosts in folders that the real scripts read, a ring and an API that answer as told."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.in_place.cluster import Kind
+from quorate.core.ring import Ring
+from quorate.core.versions import Version
+from quorate.hosts.observe import Observation
+from quorate.kubernetes.errors import ServerError
+from tests.hosts.observe.world import NAMES, World, bare, put_node, stand, three
+from tests.hosts.probe.machine import NOW, joined
+
+
+async def test_a_cluster_that_is_well_has_nothing_to_be_done(tmp_path: Path) -> None:
+    cluster = await stand(tmp_path).cluster()
+    assert [(host.name, host.kind, host.findings and host.is_well) for host in cluster.hosts] == [
+        (name, Kind.MEMBER, True) for name in NAMES
+    ]
+    assert [(host.drift, host.node_drift, host.lacks, host.stopped) for host in cluster.hosts] == [((), (), (), ())] * 3
+    assert [host.member for host in cluster.hosts] == [1, 2, 3]
+    assert {str(host.components) for host in cluster.hosts} == {str(host.kubelet) for host in cluster.hosts} == {"v1.34.4"}
+    assert (cluster.configuration_drift, cluster.problems, cluster.strays, cluster.lost_nodes) == ((), (), (), ())
+    assert (cluster.running, cluster.leader, cluster.membership_problem) == (Version.parse("v1.34.4"), "cp-1", "")
+    assert cluster.api.health is Health.GOOD
+    assert isinstance(cluster.ring, Ring)
+    assert cluster.ring.now.margin == 1
+
+
+async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path) -> None:
+    world = World(three(), tmp_path)
+    observation = await world.observe()
+    cluster = observation.cluster
+    assert [host.kind for host in cluster.hosts] == [Kind.BARE] * 3
+    assert (cluster.ring, observation.api, observation.authority) == (Absent(), Absent(), Absent())
+    assert not cluster.is_provisioned
+    assert cluster.hosts[0].lacks == ("an operating system that quorate knows",)
+
+
+async def test_a_host_with_packages_lacks_the_files_that_come_before_kubeadm(tmp_path: Path) -> None:
+    world = World(three(), tmp_path)
+    host = (await _with_packages(world)).cluster.host("cp-1")
+    assert host.kind is Kind.PACKAGES_ONLY
+    assert "kubectl" in host.lacks
+    assert "/etc/sysctl.d/99-quorate.conf" in host.lacks
+    assert "/etc/containerd/config.toml" in host.lacks
+    assert not [thing for thing in host.lacks if thing.startswith(("kubelet", "kubeadm"))]
+
+
+async def test_a_package_of_another_version_is_lacking_before_the_host_joins(tmp_path: Path) -> None:
+    world = World(three(versions={"kubernetes": "1.35.4"}), tmp_path)
+    host = (await _with_packages(world)).cluster.host("cp-1")
+    assert "kubelet v1.35.4 instead of v1.34.4" in host.lacks
+
+
+async def test_an_unreachable_host_is_a_state_and_its_member_is_asked_through_another(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.unreachable = {"cp-2"}
+    cluster = await world.cluster()
+    lost = cluster.host("cp-2")
+    assert (lost.kind, lost.member) == (Kind.UNREACHABLE, 2)
+    assert lost.findings[0].message == "no answer within 15 s. Check that the host is up"
+    assert world.asked_elsewhere[0] == ("10.0.0.2", "cp-1")
+    assert lost.member_health is not None
+    assert lost.member_health.health is Health.GOOD
+    assert not cluster.member_silences
+
+
+async def test_silence_counts_only_probes_that_are_five_seconds_apart(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.unreachable = {"cp-2"}
+    world.etcd_ring.members[1].answers = False
+    counts = []
+    for seconds in (0, 1, 5, 9, 10):
+        cluster = await world.cluster(NOW + timedelta(seconds=seconds))
+        host = cluster.host("cp-2")
+        assert host.silence is not None
+        counts.append((host.silence.probes, [(member, silence.probes) for member, silence in cluster.member_silences]))
+    assert counts == [(1, [(2, 1)]), (1, [(2, 1)]), (2, [(2, 2)]), (2, [(2, 2)]), (3, [(2, 3)])]
+    world.unreachable = set()
+    world.etcd_ring.members[1].answers = True
+    cluster = await world.cluster(NOW + timedelta(seconds=20))
+    assert (cluster.host("cp-2").silence, cluster.member_silences) == (None, ())
+
+
+async def test_a_member_of_no_host_is_a_stray_which_is_asked_itself(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.add(9, "cp-9", "10.0.0.9", answers=False)
+    world.etcd_ring.add(8, "cp-8", "10.0.0.8")
+    cluster = await world.cluster()
+    assert [(stray.member.name, stray.silence and stray.silence.probes) for stray in cluster.strays] == [("cp-9", 1), ("cp-8", None)]
+    assert not cluster.member_silences
+
+
+async def test_a_replaced_host_leaves_a_stray_member_and_a_lost_node_of_its_name(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    bare(world, "cp-3")
+    world.etcd_ring.members[2:] = []
+    world.etcd_ring.add(3, "cp-3", "10.0.9.9", answers=False)
+    put_node(world, "cp-3", "10.0.9.9")
+    cluster = await world.cluster()
+    host = cluster.host("cp-3")
+    assert (host.kind, host.member, host.node) == (Kind.PACKAGES_ONLY, Absent(), Absent())
+    assert [stray.member.id for stray in cluster.strays] == [3]
+    assert cluster.lost_nodes == ("cp-3",)
+
+
+async def test_a_node_with_another_address_stays_that_of_a_host_that_has_joined(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    put_node(world, "cp-3", "172.16.0.3")
+    cluster = await world.cluster()
+    assert cluster.host("cp-3").kind is Kind.MEMBER
+    assert cluster.lost_nodes == ()
+
+
+async def test_a_wiped_data_folder_is_proven_data_loss_unless_kubeadm_runs(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    for file in ("var/lib/etcd/member/snap/db", "var/lib/etcd/member/wal/0.wal"):
+        (machine.folder.root / file).unlink()
+    for folder in ("snap", "wal", ""):
+        (machine.folder.root / "var/lib/etcd/member" / folder).rmdir()
+    world.etcd_ring.members[2].answers = False
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, True)
+    machine.folder.file("proc/77/comm", "kubeadm\n")
+    assert not (await world.cluster()).host("cp-3").etcd_data_lost
+
+
+async def test_a_host_of_another_cluster_is_foreign_and_nobody_asks_it_for_the_ring(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = bare(world, "cp-3")
+    joined(machine.folder, "elsewhere")
+    del world.etcd_ring.members[2]
+    del world.api_objects.objects["/api/v1/nodes/cp-3"]
+    cluster = await world.cluster()
+    assert cluster.host("cp-3").kind is Kind.FOREIGN
+    assert world.avoided == {"cp-3"}
+    assert cluster.membership_problem == ""
+
+
+async def test_one_host_each_of_two_clusters_is_known_to_be_neither(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    bare(world, "cp-3")
+    joined(world.machines["cp-2"].folder, "elsewhere")
+    observation = await world.observe()
+    assert isinstance(observation.authority, Unknown)
+    assert "which one is meant is not known" in observation.authority.reason
+    assert isinstance(observation.cluster.ring, Unknown)
+    assert [host.kind for host in observation.cluster.hosts] == [Kind.UNKNOWN, Kind.UNKNOWN, Kind.PACKAGES_ONLY]
+
+
+async def test_lost_quorum_is_an_unknown_ring_with_the_way_out(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.unreachable = {"cp-2", "cp-3"}
+    for member in world.etcd_ring.members[1:]:
+        member.answers = False
+    world.etcd_ring.members[0].leader = 0
+    world.api_objects.down = True
+    cluster = await world.cluster()
+    assert isinstance(cluster.ring, Unknown)
+    assert "knows no leader" in cluster.ring.reason
+    assert isinstance(cluster.host("cp-1").member, Unknown)
+    assert (cluster.api.health, cluster.api.reason) == (Health.BAD, "APINotAnswering")
+    assert cluster.is_provisioned
+
+
+async def test_no_member_to_ask_proves_no_ring_only_without_data_and_unreachable_hosts(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    for name in NAMES:
+        (world.machines[name].folder.root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+    ring = (await world.cluster()).ring
+    assert isinstance(ring, Unknown)
+    assert "may have etcd's data" in ring.reason
+
+
+async def test_members_that_disagree_are_said_to(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.members[2].cluster_id = 99
+    assert "in cluster 63" in (await world.cluster()).membership_problem
+
+
+async def test_a_member_far_behind_is_not_known_to_be_well(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.members[0].raft_index = 9000
+    world.etcd_ring.members[0].applied = 9000
+    health = (await world.cluster()).host("cp-2").member_health
+    assert health is not None
+    assert (health.health, health.message) == (Health.UNKNOWN, "answers and follows leader 1, but is 8000 entries behind")
+
+
+async def test_a_unit_that_does_not_run_can_be_started_unless_it_keeps_failing(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    folders = [world.machines[name].folder for name in NAMES]
+    for folder, state in zip(
+        folders, ("ActiveState=inactive\nSubState=dead", "ActiveState=activating\nSubState=auto-restart"), strict=False
+    ):
+        text = (folder.programs / "systemctl").read_text().replace("ActiveState=active\nSubState=running", state)
+        (folder.programs / "systemctl").write_text(text)
+    cluster = await world.cluster()
+    assert cluster.host("cp-1").stopped == ("containerd.service", "kubelet.service")
+    assert cluster.host("cp-2").stopped == ()
+
+
+async def test_the_same_machine_twice_and_clocks_apart_are_problems(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.machines["cp-2"].folder.file("etc/machine-id", "cp-1-machine\n")
+    world.machines["cp-3"].folder.program("date", f"echo {int(NOW.timestamp()) + 61}")
+    same, clocks = (await world.cluster()).problems
+    assert same.startswith("cp-1, cp-2 have the same machine-id")
+    assert clocks == "the clock of cp-3 is 61 s ahead of cp-1's: set both by NTP"
+
+
+async def test_certificates_expire_when_the_first_that_kubeadm_renews_does(tmp_path: Path) -> None:
+    assert (await stand(tmp_path).cluster()).host("cp-1").certificates_expire == NOW + timedelta(days=365)
+
+
+@pytest.mark.parametrize("part", ["nodes", "kubeadm-config"])
+async def test_a_part_of_the_api_that_fails_is_unknown_by_itself(tmp_path: Path, part: str) -> None:
+    world = stand(tmp_path)
+    path = "/api/v1/nodes" if part == "nodes" else "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+    world.api_objects.failing[path] = ServerError("broken")
+    cluster = await world.cluster()
+    if part == "nodes":
+        assert isinstance(cluster.host("cp-1").node, Unknown)
+        assert (cluster.api.health, cluster.running) == (Health.BAD, Version.parse("v1.34.4"))
+    else:
+        assert cluster.running is None
+        assert cluster.configuration_drift == ()
+        assert cluster.api.health is Health.GOOD
+
+
+async def _with_packages(world: World) -> Observation:
+    for name in NAMES:
+        bare(world, name)
+    return await world.observe()
+
+
+async def test_data_that_is_lost_is_told_even_where_the_ring_cannot_be_read(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    for name in ("cp-2", "cp-3"):
+        shutil.rmtree(world.machines[name].folder.root / "var/lib/etcd")
+    for member in world.etcd_ring.members:
+        member.leader = 0
+    cluster = await world.cluster()
+    assert isinstance(cluster.ring, Unknown)
+    assert [host.etcd_data_lost for host in cluster.hosts] == [False, True, True]
+
+
+async def test_kubeadm_that_runs_on_an_unfinished_host_is_said(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    shutil.rmtree(machine.folder.root / "etc/kubernetes/manifests")
+    machine.folder.file("proc/77/comm", "kubeadm\n")
+    world.etcd_ring.members[2:] = []
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kind, host.kubeadm_runs) == (Kind.HALF_JOINED, True)

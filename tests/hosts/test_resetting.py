@@ -1,0 +1,104 @@
+"""Hosts freed of their cluster: members leave behind the gate, the whole cluster ends only where no control-plane host is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorate.core.health import Absent, Unknown
+from quorate.core.in_place.cluster import Cluster, Kind, Wishes
+from quorate.core.in_place.forecast import forecast
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step
+from quorate.hosts import resetting
+from quorate.hosts.renewing import FIRST, decide_renewal, only_renewal
+from tests.core.in_place.conftest import V135, Build
+
+BUILD = Build()
+NOON = BUILD.noon
+
+
+def steps(cluster: Cluster, *names: str, named: bool = True) -> list[Step | None]:
+    return [each.step for each in resetting.freeing(cluster, names, named=named)]
+
+
+def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host() -> None:
+    assert steps(BUILD.three(), "cp-2") == [RemoveMember(2, "cp-2"), DeleteNode("cp-2"), Reset("cp-2")]
+
+
+def test_the_leader_goes_last_and_workers_first() -> None:
+    cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.host(4), BUILD.host(5), BUILD.worker(1))
+    assert [each.host for each in resetting.freeing(cluster, ("cp-1", "cp-2", "worker-1"), named=True) if isinstance(each.step, Reset)] == [
+        "worker-1",
+        "cp-2",
+        "cp-1",
+    ]
+
+
+def test_one_that_would_take_the_quorum_along_is_refused_with_the_numbers() -> None:
+    cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), BUILD.broken(3), ring="ggb")
+    decision = resetting.deciding(("cp-2",), named=True)(cluster, NOON)
+    assert decision.step is None
+    assert "1 short of quorum" in decision.refusals[0].evidence
+
+
+def test_where_the_ring_cannot_be_read_nobody_leaves_it() -> None:
+    cluster = BUILD.three(ring=Unknown("nobody answers"))
+    decision = resetting.deciding(("cp-2",), named=True)(cluster, NOON)
+    assert (decision.step, decision.refusals[0].name) == (None, resetting.RING_KNOWN)
+    assert "ends the cluster" in decision.refusals[0].remedy
+
+
+def test_all_control_planes_end_the_cluster_whatever_its_ring_says() -> None:
+    cluster = BUILD.three(ring=Unknown("nobody answers"))
+    assert steps(cluster, "cp-1", "cp-2", "cp-3") == [Reset("cp-1"), Reset("cp-2"), Reset("cp-3")]
+
+
+def test_hosts_of_another_cluster_are_freed_only_by_name() -> None:
+    foreign = BUILD.host(3, kind=Kind.FOREIGN, member=Absent(), node=Absent())
+    cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), foreign)
+    assert steps(cluster, "cp-1", "cp-2", "cp-3", named=False) == [Reset("cp-2"), None, Reset("cp-1")]
+    assert steps(cluster, "cp-3") == [Reset("cp-3")]
+
+
+def test_a_host_that_is_gone_leaves_the_ring_and_says_what_is_left_to_do() -> None:
+    cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), BUILD.unreachable(3), ring="ggb")
+    assert steps(cluster, "cp-3") == [RemoveMember(3, "cp-3"), DeleteNode("cp-3"), None]
+
+
+def test_free_hosts_are_left_alone() -> None:
+    assert steps(BUILD.new(BUILD.prepared(1), BUILD.bare(2)), "cp-1", "cp-2") == []
+    assert resetting.deciding(("cp-1",), named=True)(BUILD.new(BUILD.prepared(1)), NOON).refusals == ()
+
+
+def test_a_half_initialized_host_without_a_ring_is_freed_when_its_owner_says_so() -> None:
+    assert steps(BUILD.new(BUILD.half_initialized(1)), "cp-1") == [Reset("cp-1")]
+
+
+def test_a_worker_loses_its_node_and_everything_on_it() -> None:
+    cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.worker(1))
+    assert steps(cluster, "worker-1") == [DeleteNode("worker-1"), Reset("worker-1")]
+
+
+# Certificates only.
+
+
+def renewing(cluster: Cluster) -> Cluster:
+    return replace(cluster, wishes=Wishes(renew_certificates=True))
+
+
+def test_a_run_for_certificates_renews_them_and_leaves_the_rest_to_apply() -> None:
+    cluster = renewing(BUILD.three())
+    assert isinstance(decide_renewal(cluster, NOON).step, RenewCertificates)
+    done = replace(cluster, renewed=("cp-1", "cp-2", "cp-3"))
+    assert (decide_renewal(done, NOON).step, decide_renewal(done, NOON).refusals) == (None, ())
+
+
+def test_what_comes_before_the_renewal_is_named_and_not_done() -> None:
+    decision = decide_renewal(renewing(BUILD.three(version=V135, snapshot_taken=True)), NOON)
+    assert decision.step is None
+    assert [check.name for check in decision.refusals] == [FIRST]
+
+
+def test_of_the_plan_only_the_renewals_that_nothing_comes_before_are_shown() -> None:
+    shown = only_renewal(forecast(renewing(BUILD.three()), NOON))
+    assert [each.step for each in shown.steps] == [RenewCertificates("cp-2"), RenewCertificates("cp-3"), RenewCertificates("cp-1")]
+    assert only_renewal(forecast(renewing(BUILD.three(version=V135)), NOON)).steps == ()
