@@ -16,6 +16,15 @@ from click.testing import Result
 from quorate.cli import failures, main
 from quorate.cli.failures import Failure, failure_of
 from quorate.clusterapi.inspection import NotAnswering
+from quorate.hosts.access import AccessFailed
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.lock import Locked
+from quorate.hosts.manifest import ManifestError, Problem
+from quorate.hosts.manifest.findings import Mark
+from quorate.hosts.plan_file import PlanError, WorldMoved
+from quorate.hosts.records import RecordError
+from quorate.hosts.ssh.errors import NoAnswer
+from quorate.hosts.terraform import TerraformError
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden
 from quorate.local.errors import LocalError, MissingTool
@@ -77,6 +86,15 @@ def test_the_codes_are_the_same_in_the_module_in_the_help_and_in_the_document(cl
         (NotAnswering("did not answer"), 11),
         (MissingTool("no Go"), 3),
         (ExceptionGroup("", [ExceptionGroup("", [ConfigError("inside")])]), 10),
+        (ManifestError((Problem("name", "is missing", Mark("kubeone.yaml", 3)),)), 10),
+        (TerraformError("tf.json: is not JSON"), 10),
+        (NoAnswer("host cp-1", "no answer"), 14),
+        (AccessFailed("no API server answers"), 14),
+        (StepFailed("cp-1", "the reset failed"), 15),
+        (RecordError("demo-runs: cannot be written"), 15),
+        (PlanError("plan.json: is no plan"), 15),
+        (Locked("host cp-1", None), 16),
+        (WorldMoved(("hosts.cp-1.kind: member then, broken now",)), 17),
         (ValueError("surprise"), 1),
         (Failure("already told", 12), 12),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from quorate.cli import picture, render
 from quorate.cli.events import ControlPlaneSeen, Event, MachineSeen, encode
+from quorate.cli.machines_display import MACHINES
 
 MakeMachine = Callable[..., MachineSeen]
 MakeControlPlane = Callable[..., ControlPlaneSeen]
@@ -30,19 +31,19 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_terminal_gets_the_live_table_and_everything_else_plain_lines(noon: datetime) -> None:
-    assert isinstance(render.choose("live", plain=False, stream=Terminal(), now=lambda: noon), render.LiveTable)
-    assert isinstance(render.choose("live", plain=False, stream=io.StringIO(), now=lambda: noon), render.PlainLines)
-    assert isinstance(render.choose("live", plain=True, stream=Terminal(), now=lambda: noon), render.PlainLines)
+    assert isinstance(render.choose("live", MACHINES, plain=False, stream=Terminal(), now=lambda: noon), render.LiveTable)
+    assert isinstance(render.choose("live", MACHINES, plain=False, stream=io.StringIO(), now=lambda: noon), render.PlainLines)
+    assert isinstance(render.choose("live", MACHINES, plain=True, stream=Terminal(), now=lambda: noon), render.PlainLines)
 
 
 def test_no_color_means_plain_lines(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    assert isinstance(render.choose("live", plain=False, stream=Terminal(), now=lambda: noon), render.PlainLines)
+    assert isinstance(render.choose("live", MACHINES, plain=False, stream=Terminal(), now=lambda: noon), render.PlainLines)
 
 
 def test_plain_lines_have_no_escape_codes(seen: MakeMachine, summary: MakeControlPlane) -> None:
     stream = io.StringIO()
-    shown = render.PlainLines(stream)
+    shown = render.PlainLines(MACHINES, stream)
     with shown.shown():
         for event in (summary(ready=0), seen(waits_for="infrastructure", health="bad"), seen(after=3), summary(after=4)):
             shown.event(event)
@@ -53,7 +54,7 @@ def test_plain_lines_have_no_escape_codes(seen: MakeMachine, summary: MakeContro
 
 def test_json_lines_go_to_stdout_and_messages_do_not(seen: MakeMachine, summary: MakeControlPlane) -> None:
     stream, messages = io.StringIO(), io.StringIO()
-    shown = render.JsonLines(stream, messages)
+    shown = render.JsonLines(MACHINES, stream, messages)
     shown.event(summary())
     shown.say("waiting for another local stack")
     shown.event(seen())
@@ -63,7 +64,7 @@ def test_json_lines_go_to_stdout_and_messages_do_not(seen: MakeMachine, summary:
 
 def test_the_live_table_shows_machines_and_messages(seen: MakeMachine, summary: MakeControlPlane, noon: datetime) -> None:
     stream = Terminal()
-    shown = render.LiveTable(stream, lambda: noon)
+    shown = render.LiveTable(MACHINES, stream, lambda: noon)
     with shown.shown():
         shown.tick()
         shown.event(summary(next="create a machine"))

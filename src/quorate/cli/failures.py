@@ -11,11 +11,16 @@
 | 6 | another local cluster did not give way in time |
 | 7 | the run folder cannot be used: held by another start, not ours, or in another format |
 | 8 | building a program failed |
-| 10 | the kubeconfig is missing, malformed, or names something that is not there |
+| 10 | the kubeconfig, the manifest or Terraform's output is missing, malformed, or names something that is not there |
 | 11 | the management cluster refuses (401, 403) or does not answer |
 | 12 | there is no such control plane |
-| 13 | the control plane is stalled: it waits for something that does not come by itself |
-| 64 | of `quorate plan`: the command line is wrong, or the edit would be refused |
+| 13 | the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself |
+| 14 | no host, or not the one that is needed, can be reached over SSH, or no API server or etcd member answers there |
+| 15 | a step on a host failed, or a file of records, plans or snapshots cannot be used; the same command goes on from there |
+| 16 | somebody else works on these hosts |
+| 17 | the world has moved since the plan was made |
+| 64 | of `quorate plan`: the command line is wrong, or the edit would be refused; of `quorate apply`: there is no terminal to ask at, and no -y |
+| 130 | interrupted by a signal; the same command goes on from there |
 
 Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line.
 """
@@ -39,6 +44,11 @@ class ExitCode(IntEnum):
     MANAGEMENT_CLUSTER = 11
     NOT_FOUND = 12
     STALLED = 13
+    HOSTS = 14
+    STEP_FAILED = 15
+    LOCKED = 16
+    WORLD_MOVED = 17
+    INTERRUPTED = 130  # as shells say of SIGINT
     WRONG_COMMAND_LINE = 64  # where 2 has another meaning
 
 
@@ -52,12 +62,41 @@ class Failure(click.ClickException):
 
 def failure_of(error: Exception) -> Failure:
     """What a person is told of an error, and the exit code for it."""
+    cause = _first(error)
+    ours = type(cause).__module__.startswith("quorate.hosts.")  # whose modules, SSH among them, are not loaded to find out
+    return (_of_hosts(cause) if ours else None) or _of_clusters(cause)
+
+
+def _of_hosts(cause: Exception) -> Failure | None:
+    from quorate.hosts.access import AccessFailed
+    from quorate.hosts.act.failures import StepFailed
+    from quorate.hosts.lock import Locked
+    from quorate.hosts.manifest import ManifestError
+    from quorate.hosts.plan_file import PlanError, WorldMoved
+    from quorate.hosts.records import RecordError
+    from quorate.hosts.ssh.errors import SshError
+    from quorate.hosts.terraform import TerraformError
+
+    match cause:
+        case ManifestError() | TerraformError():
+            return Failure(str(cause), ExitCode.CONFIGURATION)
+        case SshError() | AccessFailed():
+            return Failure(str(cause), ExitCode.HOSTS)
+        case StepFailed() | RecordError() | PlanError():
+            return Failure(str(cause), ExitCode.STEP_FAILED)
+        case Locked():
+            return Failure(str(cause), ExitCode.LOCKED)
+        case WorldMoved():
+            return Failure(str(cause), ExitCode.WORLD_MOVED)
+    return None
+
+
+def _of_clusters(cause: Exception) -> Failure:
     from quorate.clusterapi.inspection import NotAnswering
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.errors import ApiError, ConnectionFailed
     from quorate.local.errors import LocalError
 
-    cause = _first(error)
     match cause:
         case Failure():
             return cause

@@ -14,12 +14,19 @@ import click
 from quorate.cli.failures import failure_of
 
 COMMANDS = {
-    "explain": ("explain", "What is decided about a control plane, and why."),
+    "apply": ("apply", "Existing hosts brought to what their manifest says, over SSH."),
+    "certificates": ("certificates", "Certificates of existing hosts: status, renew."),
+    "config": ("config", "What follows from a manifest: machinedeployments."),
+    "etcd": ("etcd", "etcd on existing hosts: members, snapshot."),
+    "explain": ("explain", "What is decided about a control plane or a host, and why."),
     "get": ("get", "Control planes at a glance."),
+    "kubeconfig": ("kubeconfig", "The administrator's kubeconfig of existing hosts."),
     "local": ("local", "A local management cluster: start, stop, look."),
     "manager": ("manager", "The Cluster API control-plane provider."),
-    "plan": ("plan", "What would be done to a control plane, step by step, before anything happens."),
+    "plan": ("plan", "What would be done, step by step, before anything happens."),
+    "reset": ("reset", "Existing hosts freed of every trace of their cluster."),
     "simulate": ("simulate", "Lives of control planes in simulated worlds, with faults; every invariant is checked."),
+    "status": ("status", "Existing hosts at a glance."),
     "run": ("run", "A local management cluster with a demo control plane, shown live."),
 }
 """Sub-command, its module here (whose attribute `command` it is), and its line in the help."""
@@ -35,11 +42,16 @@ Exit codes:
    6  another local cluster did not give way in time
    7  the run folder cannot be used
    8  building a program failed
-  10  the kubeconfig is missing or malformed
+  10  the kubeconfig, the manifest or Terraform's output is missing or malformed
   11  the management cluster refuses or does not answer
   12  there is no such control plane
-  13  the control plane is stalled
-  64  of plan: the command line is wrong, or the edit would be refused"""
+  13  the control plane is stalled, or would lose its quorum
+  14  hosts cannot be reached over SSH
+  15  a step on a host failed; the same command goes on from there
+  16  somebody else works on these hosts
+  17  the world has moved since the plan was made
+  64  of plan: the command line is wrong, or the edit would be refused
+ 130  interrupted; the same command goes on from there"""
 
 
 class _Commands(click.Group):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from quorate.cli import render
 from quorate.cli.events import Event, decode
+from quorate.cli.machines_display import picture
 from quorate.cli.view import View, fold
 
 _WIDTH = 110  # columns
@@ -38,7 +38,7 @@ def svg(events: list[Event], seconds: float | None) -> str:
         raise ValueError("the recording has no event: record a run with `quorate run --no-wait -o json`")
     now = events[-1].at if seconds is None else events[0].at + timedelta(seconds=seconds)
     console = Console(record=True, file=io.StringIO(), width=_WIDTH)
-    console.print(render.picture(replay(events, seconds), now))
+    console.print(picture(replay(events, seconds), now))
     return console.export_svg(title="quorate run")
 
 

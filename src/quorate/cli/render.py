@@ -1,4 +1,7 @@
-"""Three renderers over one stream of events: a live table on a terminal, plain lines of what changed, JSON lines."""
+"""Three renderers over one stream of events: a live table on a terminal, plain lines of what changed, JSON lines.
+
+They know nothing of what is shown: a Display says, in pure functions, what each event makes of a view and how the view looks.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,37 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
-
-from quorate.cli.events import Event, encode
-from quorate.cli.view import HEADINGS, View, fold, footer, line, rows, title
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import RenderableType
 
-_COLOURS = {"good": "green", "bad": "red", "unknown": "yellow", "starting": "cyan", "leaving": "cyan"}
+Event = TypeVar("Event")
+Event_contra = TypeVar("Event_contra", contravariant=True)
+View = TypeVar("View")
 
 
-class Renderer(Protocol):
+@dataclass(frozen=True)  # without slots: a generic class could not be made then (CPython 46414)
+class Display(Generic[Event, View]):
+    """How a stream of events is shown. `empty` is the view before the first event; `line` gives "" where a reader would see nothing new."""
+
+    empty: View
+    fold: Callable[[View, Event], View]
+    line: Callable[[Event, View], str]
+    encode: Callable[[Event], str]
+    picture: Callable[[View, datetime], RenderableType]
+
+
+class Renderer(Protocol[Event_contra]):
     """Shows events as they come. `shown` is entered for as long as it does."""
 
     def shown(self) -> AbstractContextManager[Any]:
         """For the length of the block the terminal is this renderer's."""
         ...
 
-    def event(self, event: Event) -> None:
+    def event(self, event: Event_contra) -> None:
         """Something happened."""
         ...
 
@@ -38,25 +52,25 @@ class Renderer(Protocol):
         ...
 
 
-def choose(output: str, *, plain: bool, stream: TextIO, now: Callable[[], datetime]) -> Renderer:
+def choose(output: str, display: Display[Event, View], *, plain: bool, stream: TextIO, now: Callable[[], datetime]) -> Renderer[Event]:
     """The renderer for an output format (`live` or `json`) and where it goes: live on terminals that allow it, plain lines elsewhere."""
     if output == "json":
-        return JsonLines(stream, sys.stderr)
+        return JsonLines(display, stream, sys.stderr)
     dumb = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return PlainLines(stream) if plain or dumb or not stream.isatty() else LiveTable(stream, now)
+    return PlainLines(display, stream) if plain or dumb or not stream.isatty() else LiveTable(display, stream, now)
 
 
-class JsonLines:
+class JsonLines(Generic[Event, View]):
     """Each event as a line of JSON; messages go to the other stream, so that the lines can be piped."""
 
-    def __init__(self, stream: TextIO, messages: TextIO) -> None:
-        self._stream, self._messages = stream, messages
+    def __init__(self, display: Display[Event, View], stream: TextIO, messages: TextIO) -> None:
+        self._display, self._stream, self._messages = display, stream, messages
 
     def shown(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def event(self, event: Event) -> None:
-        print(encode(event), file=self._stream, flush=True)
+        print(self._display.encode(event), file=self._stream, flush=True)
 
     def tick(self) -> None:
         """Nothing happens: a line says when it was."""
@@ -65,19 +79,19 @@ class JsonLines:
         print(text, file=self._messages, flush=True)
 
 
-class PlainLines:
+class PlainLines(Generic[Event, View]):
     """Each change as a line of text without escape codes."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._view = View()
+    def __init__(self, display: Display[Event, View], stream: TextIO) -> None:
+        self._display, self._stream = display, stream
+        self._view = display.empty
 
     def shown(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def event(self, event: Event) -> None:
-        text = line(event, self._view)
-        self._view = fold(self._view, event)
+        text = self._display.line(event, self._view)
+        self._view = self._display.fold(self._view, event)
         if text:
             self.say(text)
 
@@ -88,43 +102,27 @@ class PlainLines:
         print(text, file=self._stream, flush=True)
 
 
-class LiveTable:
+class LiveTable(Generic[Event, View]):
     """A table that changes in place, messages above it."""
 
-    def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
+    def __init__(self, display: Display[Event, View], stream: TextIO, now: Callable[[], datetime]) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._now = now
-        self._view = View()
+        self._display, self._now = display, now
+        self._view = display.empty
         self._live = Live(console=Console(file=stream), auto_refresh=False)
 
     def shown(self) -> AbstractContextManager[Any]:
         return self._live
 
     def event(self, event: Event) -> None:
-        self._view = fold(self._view, event)
+        self._view = self._display.fold(self._view, event)
         self.tick()
 
     def tick(self) -> None:
-        if self._view.began:
-            self._live.update(picture(self._view, self._now()), refresh=True)
+        if self._view != self._display.empty:
+            self._live.update(self._display.picture(self._view, self._now()), refresh=True)
 
     def say(self, text: str) -> None:
         self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def picture(view: View, now: datetime) -> Group:
-    """The view as rich draws it."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading == "Elapsed" else "left", no_wrap=heading != "Waits for")
-    for row in rows(view, now):
-        health, waits = HEADINGS.index("Health"), HEADINGS.index("Waits for")
-        styles = {health: _COLOURS.get(row.health, ""), waits: "" if row.waiting else "green"}
-        table.add_row(*(Text(cell, styles.get(column, "")) for column, cell in enumerate(row.cells)))
-    return Group(Text(title(view), "bold"), table, Text(footer(view), "dim"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from quorate.cli.events import Sight
+    from quorate.cli.events import Event, Sight
     from quorate.cli.render import Renderer
     from quorate.clusterapi.inspection import Inspector
     from quorate.kubernetes.client import Client
@@ -35,7 +32,7 @@ class Demo:
 
     folder: Path
     cluster: DemoCluster
-    renderer: Renderer
+    renderer: Renderer[Event]
     stay: bool  # after it is ready
     now: Callable[[], datetime]
 
@@ -64,36 +61,25 @@ def command(
 ) -> None:
     """Start a local management cluster with a demo control plane and show it until Ctrl-C. The programs have to be built (make programs)."""
     from quorate.cli import event_loop, logs, render
+    from quorate.cli.machines_display import MACHINES
     from quorate.local import DemoCluster
 
     if replicas % 2 == 0:
         raise click.BadParameter("etcd gains nothing from an even number of members: choose an odd one", param_hint="--replicas")
     logs.quiet(debug=ctx.find_root().params["debug"])
-    renderer = render.choose(output, plain=plain, stream=sys.stdout, now=_now)
+    renderer = render.choose(output, MACHINES, plain=plain, stream=sys.stdout, now=_now)
     cluster = DemoCluster(name=name, replicas=replicas, version=kubernetes_version)
     event_loop.run(_run(Demo(folder, cluster, renderer, stay=not no_wait, now=_now)))
 
 
 async def _run(demo: Demo) -> None:
+    from quorate.cli.signals import stopping_by_signals
     from quorate.kubernetes.tasks import run_unless
 
     stopping = asyncio.Event()
-    with _signals(stopping):
+    with stopping_by_signals(stopping):
         if not await run_unless(stopping, _present(demo)):
             demo.renderer.say("stopped; no process is left")
-
-
-@contextmanager
-def _signals(stopping: asyncio.Event) -> Iterator[None]:
-    """Ctrl-C, `kill` and a closed terminal all end the run in order."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 async def _present(demo: Demo) -> None:

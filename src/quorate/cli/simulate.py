@@ -45,6 +45,7 @@ class _Total:
         self.seconds = self.cpu = 0.0
         self.faults: Counter[str] = Counter()
         self.deeds: Counter[str] = Counter()
+        self.traits: Counter[str] = Counter()
 
     def add(self, outcome: Outcome, cpu: float) -> None:
         """One more life, and how many seconds of CPU it took."""
@@ -57,12 +58,13 @@ class _Total:
         self.cpu += cpu
         self.faults += outcome.faults
         self.deeds += outcome.deeds
+        self.traits += outcome.traits
 
     def text(self) -> str:
         """For a reader."""
         rate = self.machines / 3 / (self.cpu / 60) if self.cpu else 0.0
         lines = [
-            f"{self.lives} lives, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
+            f"{self.lives} lives{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
             f"{self.cpu:.1f} s of CPU: {rate:.0f} times three machines made in a minute of one core",
             f"faults: {_counted(self.faults)}",
             f"users: {_counted(self.deeds)}",
@@ -75,6 +77,11 @@ class _Total:
 def _counted(counter: Counter[str]) -> str:
     named = ", ".join(f"{name} {number}" for name, number in sorted(counter.items()))
     return f"{counter.total()} ({named})" if named else "0"
+
+
+def _traits(counter: Counter[str]) -> str:
+    named = ", ".join(f"{number} {name}" for name, number in sorted(counter.items()))
+    return f" ({named})" if named else ""
 
 
 def _tell(outcome: Outcome, *, calm: bool, alone: bool) -> None:

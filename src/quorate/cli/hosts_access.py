@@ -1,0 +1,169 @@
+"""How commands reach a cluster of existing hosts: their common flags, the manifest read once, and the connections to its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from quorate.core.in_place.cluster import Cluster, Wishes
+    from quorate.hosts.access import Access
+    from quorate.hosts.feature_files import Contents
+    from quorate.hosts.manifest import Manifest
+    from quorate.hosts.observe import Memory, Observation
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+MANIFEST = "kubeone.yaml"
+"""The manifest that is read where none is named, as KubeOne does."""
+_KNOWN_HOSTS = Path("~/.ssh/known_hosts")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the common flags say: where the cluster is described, and how far its hosts are trusted."""
+
+    manifest: Path
+    terraform: str = ""
+    known_hosts: Path = _KNOWN_HOSTS
+    accept_new_host_keys: bool = False
+    ignore_unsupported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The manifest with the files beside it, and the digest of each input, by what it is of."""
+
+    place: Place
+    manifest: Manifest
+    contents: Contents = field(repr=False)
+    inputs: Mapping[str, str]
+
+
+def with_manifest(default: str | None = MANIFEST) -> Callable[[_Decorated], _Decorated]:
+    """The flags that `place` is made from; without a default the manifest's flag is what tells that existing hosts are meant."""
+    path = click.Path(path_type=Path)
+    options = (
+        click.option(
+            "--manifest",
+            "-m",
+            type=path,
+            default=default,
+            show_default=default is not None,
+            help="Existing hosts: their KubeOneCluster manifest.",
+        ),
+        click.option(
+            "--tfjson", "-t", default="", metavar="FILE|DIR|-", help="Terraform's outputs: a file, Terraform's folder, or - for stdin."
+        ),
+        click.option("--known-hosts", type=path, default=_KNOWN_HOSTS, show_default=True, help="The host keys that are trusted."),
+        click.option("--accept-new-host-keys", is_flag=True, help="Trust hosts of which nothing is known yet, and record their keys."),
+        click.option(
+            "--ignore-unsupported", is_flag=True, help="Leave fields of the manifest out that quorate does not act on, and list them."
+        ),
+    )
+
+    def decorate(command: _Decorated) -> _Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def place(flags: Mapping[str, Any]) -> Place:
+    """From the values of those flags."""
+    return Place(flags["manifest"], flags["tfjson"], flags["known_hosts"], flags["accept_new_host_keys"], flags["ignore_unsupported"])
+
+
+async def load(where: Place) -> Loaded:
+    """Read the manifest, Terraform's outputs and the files that features name. Raises ManifestError and TerraformError."""
+    import asyncio
+    import hashlib
+    import json
+    import sys
+
+    from quorate.hosts import feature_contents, terraform
+    from quorate.hosts import manifest as manifests
+
+    outputs = await terraform.read(where.terraform, sys.stdin.buffer) if where.terraform else None
+    manifest = await asyncio.to_thread(manifests.load, where.manifest, terraform=outputs, ignore_unsupported=where.ignore_unsupported)
+    contents = await asyncio.to_thread(feature_contents.read, manifest)
+    inputs = {f"manifest {where.manifest.name}": hashlib.sha256(await asyncio.to_thread(where.manifest.read_bytes)).hexdigest()}
+    if outputs is not None:
+        inputs["Terraform's outputs"] = hashlib.sha256(json.dumps(dict(outputs.values), sort_keys=True).encode()).hexdigest()
+    return Loaded(where, manifest, contents, inputs)
+
+
+@asynccontextmanager
+async def entered(loaded: Loaded) -> AsyncIterator[Access]:
+    """The ways into the cluster, connected as far as hosts can be reached. Raises nothing of a host that cannot."""
+    import os
+
+    from quorate.hosts.access import Access
+    from quorate.hosts.ssh.dial import Dialer
+    from quorate.hosts.ssh.hosts import Hosts
+    from quorate.hosts.ssh.known_hosts import KnownHosts
+
+    where = loaded.place
+    dialer = Dialer(KnownHosts(where.known_hosts.expanduser()), accept_new_host_keys=where.accept_new_host_keys)
+    async with Hosts(dialer) as connections, Access(loaded.manifest, connections, os.environ) as access:
+        yield access
+
+
+async def observed(loaded: Loaded, access: Access, memory: Memory | None = None, wishes: Wishes | None = None) -> Observation:
+    """One look at the cluster."""
+    from quorate.core.in_place.cluster import Wishes
+    from quorate.hosts.observe import Memory, observe
+
+    return await observe(access, loaded.manifest, memory or Memory(), loaded.contents, now, wishes or Wishes())
+
+
+async def looked_at(
+    where: Place, wishes: Wishes | None = None, memory: Memory | None = None, again: Callable[[Cluster], datetime | None] | None = None
+) -> tuple[Loaded, Observation]:
+    """The manifest and one look at its cluster, with who else works on it; connections are closed afterwards. `again` says when to look once more, or None."""
+    import asyncio
+    from dataclasses import replace
+
+    loaded = await load(where)
+    async with entered(loaded) as access:
+        while True:
+            observation = await observed(loaded, access, memory, wishes)
+            holder = await somebody_else(access)
+            observation = replace(observation, cluster=replace(observation.cluster, locked_by=holder))
+            until = again(observation.cluster) if again else None
+            if until is None:
+                return loaded, observation
+            await asyncio.sleep(max((until - now()).total_seconds(), 0.0))
+
+
+async def somebody_else(access: Access) -> str:
+    """Who else works on these hosts now; empty: nobody."""
+    import asyncio
+
+    from quorate.hosts.lock import Lock
+    from quorate.hosts.operator import has_ended, this_run
+
+    lock = Lock(access, this_run("", "", now()), now=now, sleep=asyncio.sleep, has_ended=has_ended, tell=lambda _: None)
+    holder = await lock.holder_elsewhere()
+    return str(holder) if holder else ""
+
+
+def say_notices(manifest: Manifest) -> None:
+    """What the manifest's author should know, on stderr."""
+    for notice in (*manifest.notices, *manifest.ignored):
+        click.echo(f"note: {notice}", err=True)
+
+
+def now() -> datetime:
+    """The time, aware and in UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)

@@ -1,0 +1,263 @@
+"""The plan for existing hosts: what is there, what would be done in which order, the ring before and after each step, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli import table
+from quorate.cli.documents import as_json
+from quorate.cli.explain import CheckLine, check_line
+from quorate.cli.failures import ExitCode
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from quorate.cli.hosts_access import Loaded
+    from quorate.core.in_place.cluster import Cluster, Wishes
+    from quorate.core.in_place.forecast import Forecast, Foreseen
+    from quorate.core.ring import Verdict
+    from quorate.hosts.overview import HostRow
+
+HEADINGS = ("Host", "Role", "State", "Packages", "Kubelet", "API server", "etcd", "Node", "Version", "Certificates")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step: the rule behind it, the hosts that it is about (none: the cluster), and the ring before and after it (empty: not known, or none).
+
+    `tolerates` is how many more voters may fail once it is done; below zero: how many are missing; None: not known.
+    """
+
+    number: int
+    step: str
+    kind: str
+    rule: str
+    hosts: tuple[str, ...]
+    ring_before: str
+    ring_after: str
+    tolerates: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostsPlan:
+    """Everything that is said of a plan; the keys of `-o json`."""
+
+    cluster: str
+    version: str  # desired
+    running: str  # what the cluster says that it runs; empty: not known, or there is none
+    ring: str
+    api: str
+    hosts: tuple[HostRow, ...]
+    settings: tuple[str, ...]  # in what the configuration in the cluster differs from the manifest
+    steps: tuple[PlannedStep, ...]
+    converges: bool
+    stands_in_the_way: tuple[CheckLine, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do, or to want and not to be able to."""
+        return bool(self.steps) or not self.converges
+
+
+def run(ctx: click.Context, flags: dict[str, Any], wishes: Wishes, *, output: str, out: Path | None) -> None:
+    """`quorate plan -m`: look, plan, print, and keep the plan where asked to. Ends the command with 0 for nothing to do and 2 for changes."""
+    from quorate.cli import event_loop, hosts_access
+
+    loaded, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags), wishes))
+    hosts_access.say_notices(loaded.manifest)
+    plan = plan_of(observation.cluster, hosts_access.now())
+    if out is not None:
+        keep(out, loaded, observation.cluster, plan)
+    click.echo(as_json(plan) if output == "json" else as_text(plan), nl=False)
+    ctx.exit(ExitCode.CHANGES if plan.changes else ExitCode.OK)
+
+
+def keep(path: Path, loaded: Loaded, cluster: Cluster, plan: HostsPlan) -> None:
+    """Write the plan to a file that `quorate apply` takes. Raises PlanError."""
+    from quorate.cli.hosts_access import now
+    from quorate.hosts import plan_file
+
+    place = loaded.place
+    plan_file.write(
+        path,
+        plan_file.Kept(
+            format=plan_file.FORMAT,
+            made=now(),
+            manifest=str(place.manifest.absolute()),
+            terraform=place.terraform,
+            inputs=dict(loaded.inputs),
+            ignore_unsupported=place.ignore_unsupported,
+            wishes=cluster.wishes,
+            facts=plan_file.facts(cluster),
+            steps=tuple(step.step for step in plan.steps),
+        ),
+    )
+
+
+def plan_of(cluster: Cluster, now: datetime, narrowed: Callable[[Forecast], Forecast] = lambda whole: whole) -> HostsPlan:
+    """The plan for what was observed, or as much of it as `narrowed` lets be. Pure."""
+    from quorate.core.in_place.forecast import forecast
+    from quorate.core.in_place.rules.facts import told
+    from quorate.hosts.overview import ring_in_words, rows
+
+    foreseen = narrowed(forecast(cluster, now))
+    return HostsPlan(
+        cluster=cluster.name,
+        version=str(cluster.version),
+        running=str(cluster.running or ""),
+        ring=ring_in_words(cluster.ring),
+        api=told(cluster.api),
+        hosts=rows(cluster, now),
+        settings=cluster.configuration_drift,
+        steps=_planned(foreseen),
+        converges=foreseen.converged,
+        stands_in_the_way=() if foreseen.converged else tuple(map(check_line, foreseen.refusals)),
+    )
+
+
+def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
+    """When to look again at hosts with which nothing can be done yet, because of something that ends by itself, such as a kubeadm that an interrupted run left.
+
+    None: there is something to do, or waiting would bring nothing. What is waited for is said on stderr.
+    """
+    from quorate.cli.hosts_access import now
+    from quorate.core.in_place.decide import decide
+    from quorate.core.in_place.forecast import forecast
+    from quorate.hosts.session import LONGEST_WAIT, NEAR
+
+    began = now()
+    told: list[tuple[CheckLine, ...]] = []
+
+    def again(cluster: Cluster) -> datetime | None:
+        at = now()
+        decision = decide(cluster, at)
+        soon = decision.wake_at is not None and decision.wake_at - at <= NEAR and at - began < LONGEST_WAIT
+        if cluster.locked_by or not decision.refusals or not soon or forecast(cluster, at).steps:
+            return None
+        because = tuple(map(check_line, decision.refusals))
+        if because not in told:
+            told.append(because)
+            click.echo("\n".join(("waiting, because", *refusals(because))), err=True)
+        return decision.wake_at
+
+    return again
+
+
+def _planned(foreseen: Forecast) -> tuple[PlannedStep, ...]:
+    return tuple(_step(number, step) for number, step in enumerate(foreseen.steps, 1))
+
+
+def _step(number: int, foreseen: Foreseen) -> PlannedStep:
+    from quorate.hosts.overview import involved
+
+    after = foreseen.after
+    return PlannedStep(
+        number=number,
+        step=str(foreseen.step),
+        kind=type(foreseen.step).__name__,
+        rule=foreseen.rule,
+        hosts=involved(foreseen.step),
+        ring_before=short(foreseen.before),
+        ring_after=short(after),
+        tolerates=after.margin if after else None,
+    )
+
+
+def short(verdict: Verdict | None) -> str:
+    """The ring's verdict in a few words; empty where it is not known."""
+    if verdict is None:
+        return ""
+    reach = f"tolerates {verdict.margin}" if verdict else f"{-verdict.margin} short of quorum"
+    return f"{verdict.good} of {verdict.voters}, {reach}"
+
+
+def as_text(plan: HostsPlan) -> str:
+    """For a person. Colours are escape codes, which click takes away where nobody sees them."""
+    parts = (_head(plan), host_table(plan.hosts), _wrong(plan), _differences(plan), _steps(plan), _end(plan))
+    return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)
+
+
+def _head(plan: HostsPlan) -> list[str]:
+    control_planes = sum(host.role == "control plane" for host in plan.hosts)
+    workers = len(plan.hosts) - control_planes
+    running = f", runs {plan.running}" if plan.running and plan.running != plan.version else ""
+    counts = (
+        f"{_count(control_planes, 'control plane')} and {_count(workers, 'static worker')}"
+        if workers
+        else _count(control_planes, "control plane")
+    )
+    return [f"{plan.cluster} at {plan.version}{running}: {counts}", f"etcd now: {plan.ring}"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def host_table(hosts: tuple[HostRow, ...]) -> list[str]:
+    """The hosts at a glance, under their headings."""
+    cells = (
+        (
+            host.name,
+            host.role,
+            host.state,
+            host.packages,
+            host.kubelet,
+            host.api_server,
+            host.etcd,
+            host.node,
+            host.version,
+            host.certificates,
+        )
+        for host in hosts
+    )
+    return table.lines(HEADINGS, cells, indent="")
+
+
+def _wrong(plan: HostsPlan) -> list[str]:
+    lines = [f"  {host.name}: {ill}" for host in plan.hosts for ill in host.wrong]
+    return ["Not well", *lines] if lines else []
+
+
+def _differences(plan: HostsPlan) -> list[str]:
+    """What the manifest asks for and is not there, once for all hosts of which it is true."""
+    found: dict[str, list[str]] = {setting: ["cluster"] for setting in plan.settings}
+    for host in plan.hosts:
+        missing = [f"missing are {', '.join(host.missing)}"] if host.missing else []
+        for difference in (*host.drift, *missing):
+            found.setdefault(difference, []).append(host.name)
+    lines = [f"  {', '.join(names)}: {difference}" for difference, names in found.items()]
+    return ["Differs from the manifest", *lines] if lines else []
+
+
+def _steps(plan: HostsPlan) -> list[str]:
+    if not plan.steps:
+        return []
+    width = max(len(step.step) for step in plan.steps)
+    lines = [f"  {step.number:>3}  {step.step:<{width}}  {_ring(step)}".rstrip() for step in plan.steps]
+    return ["Steps, and etcd's healthy voters before and after each", *lines]
+
+
+def _ring(step: PlannedStep) -> str:
+    before, after = step.ring_before or "no ring", step.ring_after or "no ring"
+    text = "" if not step.ring_before and not step.ring_after else after if before == after else f"{before} -> {after}"
+    return click.style(text, fg="red") if step.tolerates is not None and step.tolerates < 0 else text
+
+
+def _end(plan: HostsPlan) -> list[str]:
+    if plan.converges:
+        return ["Then everything is as the manifest says." if plan.steps else "Nothing to do: everything is as the manifest says."]
+    return ["Then it waits:" if plan.steps else "Nothing can be done now:", *refusals(plan.stands_in_the_way)]
+
+
+def refusals(checks: tuple[CheckLine, ...]) -> list[str]:
+    """Checks that did not pass, each with its way out."""
+    lines = []
+    for line in checks:
+        lines.append(f"  {line.name}: {line.evidence}")
+        lines += [f"    -> {line.remedy}"] if line.remedy else []
+    return lines

@@ -1,0 +1,109 @@
+"""`quorate reset`: hosts freed of their cluster, of some behind the quorum gate, or of all, which ends it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.explain import check_line
+from quorate.cli.failures import ExitCode, Failure
+from quorate.cli.hosts_access import with_manifest
+
+if TYPE_CHECKING:
+    from quorate.core.in_place.cluster import Cluster
+    from quorate.core.in_place.steps import Step
+    from quorate.hosts.act.tools import Tools
+    from quorate.hosts.observe import Observation
+
+
+@click.command(name="reset", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@with_manifest()
+@click.option("--yes", "-y", is_flag=True, help="Do it without a question.")
+@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
+@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.pass_context
+def command(ctx: click.Context, /, hosts: tuple[str, ...], yes: bool, plain: bool, output: str, **flags: Any) -> None:
+    """Free hosts of every trace of their cluster; without HOST all of them, which ends the cluster and its data. Asks first. Packages stay.
+
+    A control-plane HOST leaves the ring first, behind the quorum gate, and its Node is deleted. Take it out of the manifest too, or apply lets it join again.
+    """
+    from quorate.cli import event_loop, hosts_access, hosts_run, logs, render
+    from quorate.cli.hosts_display import HOSTS
+    from quorate.core.in_place.cluster import Wishes
+    from quorate.hosts import resetting
+    from quorate.hosts.observe import Memory
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    memory = Memory()
+    loaded, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags), memory=memory))
+    cluster = observation.cluster
+    names = _named(cluster, hosts)
+    click.echo(as_text(cluster, names, named=bool(hosts)), nl=False, err=output == "json")
+    steps = resetting.freeing(cluster, names, named=bool(hosts))
+    if not any(each.step for each in steps):
+        ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
+    hosts_run.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
+    run = hosts_run.Run(
+        command="reset",
+        loaded=loaded,
+        wishes=Wishes(),
+        memory=memory,
+        snapshots=hosts_run.snapshots_of(loaded, None),
+        renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=hosts_access.now),
+        goal="the hosts are free",
+        decide=resetting.deciding(names, named=bool(hosts)),
+        otherwise=_cleaning(names),
+    )
+    ctx.exit(event_loop.run(hosts_run.carry_out(run)))
+
+
+def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts that are meant: all where none is named. Raises Failure for a name that no host has."""
+    there = tuple(host.name for host in cluster.hosts)
+    if strangers := [name for name in hosts if name not in there]:
+        raise Failure(f"the manifest has no host {', '.join(strangers)}; it has {', '.join(there)}", ExitCode.NOT_FOUND)
+    return hosts or there
+
+
+def _cleaning(names: tuple[str, ...]) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:
+    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are freed without asking etcd: their owner has just said so."""
+    from quorate.core.health import Absent
+    from quorate.core.in_place.cluster import Kind
+    from quorate.core.in_place.steps import Reset
+    from quorate.hosts import resetting
+    from quorate.hosts.act.reset import clean
+
+    async def otherwise(tools: Tools, step: Step, observation: Observation) -> bool:
+        cluster = observation.cluster
+        if not isinstance(step, Reset):
+            return False
+        foreign = cluster.host(step.host).kind is Kind.FOREIGN
+        if not (foreign or resetting.ends_the_cluster(cluster, names) or isinstance(cluster.ring, Absent)):
+            return False
+        await clean(tools, step.host)
+        return True
+
+    return otherwise
+
+
+def as_text(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> str:
+    """What would be done, for a person."""
+    from quorate.cli.hosts_plan import refusals, short
+    from quorate.hosts.overview import ring_in_words
+    from quorate.hosts.resetting import ends_the_cluster, freeing
+
+    found = freeing(cluster, names, named=named)
+    lines = [f"{cluster.name}: reset {', '.join(names)}", f"etcd now: {ring_in_words(cluster.ring)}"]
+    if ends_the_cluster(cluster, names):
+        lines.append("Every control-plane host is among them: the cluster ends, and its data is lost.")
+    steps = [each for each in found if each.step is not None]
+    width = max((len(str(each.step)) for each in steps), default=0)
+    lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(each.before)}".rstrip() for number, each in enumerate(steps, 1)]
+    refused = tuple(check_line(check) for each in found if each.step is None for check in each.checks)
+    lines += ["Cannot be freed:", *refusals(refused)] if refused else []
+    lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,97 @@
+"""`quorate status`: existing hosts, their ring and what would be done next, at a glance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.documents import as_json
+from quorate.cli.explain import CheckLine, MemberLine, check_line, member_lines
+from quorate.cli.failures import ExitCode
+from quorate.cli.hosts_access import with_manifest
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from quorate.core.in_place.cluster import Cluster
+    from quorate.hosts.overview import HostRow
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything that is said; the keys of `-o json`. `standing` is converged, progressing (there is a step to take) or stalled."""
+
+    cluster: str
+    version: str  # desired
+    running: str
+    standing: str
+    locked_by: str
+    api: str
+    ring: str
+    hosts: tuple[HostRow, ...]
+    members: tuple[MemberLine, ...]
+    next: str
+    stands_in_the_way: tuple[CheckLine, ...]
+
+
+@click.command(name="status", context_settings={"help_option_names": ["-h", "--help"]})
+@with_manifest()
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
+@click.pass_context
+def command(ctx: click.Context, /, output: str, **flags: Any) -> None:
+    """Show each host, the etcd ring and what would be done next. Works as long as any host can be reached, and changes nothing.
+
+    Ends with 0 where all is as the manifest says or there is a step to take, with 13 where it waits for something that does not come by itself.
+    """
+    from quorate.cli import event_loop, hosts_access, logs
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    _, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags)))
+    status = status_of(observation.cluster, hosts_access.now())
+    click.echo(as_json(status) if output == "json" else as_text(status), nl=False)
+    ctx.exit(ExitCode.STALLED if status.standing == "stalled" else ExitCode.OK)
+
+
+def status_of(cluster: Cluster, now: datetime) -> Status:
+    """What is said of what was observed. Pure."""
+    from quorate.core.in_place.decide import decide
+    from quorate.core.in_place.rules.facts import told
+    from quorate.hosts.overview import ring_in_words, rows
+
+    decision = decide(cluster, now)
+    standing = "progressing" if decision.step else "stalled" if decision.refusals else "converged"
+    return Status(
+        cluster=cluster.name,
+        version=str(cluster.version),
+        running=str(cluster.running or ""),
+        standing=standing,
+        locked_by=cluster.locked_by,
+        api=told(cluster.api),
+        ring=ring_in_words(cluster.ring),
+        hosts=rows(cluster, now),
+        members=member_lines(cluster.ring),
+        next=str(decision.step or ""),
+        stands_in_the_way=tuple(map(check_line, decision.refusals)),
+    )
+
+
+def as_text(status: Status) -> str:
+    """For a person. Colours are escape codes, which click takes away where nobody sees them."""
+    from quorate.cli.explain import members_text
+    from quorate.cli.hosts_plan import host_table, refusals
+
+    head = [f"{status.cluster} at {status.version}: {status.standing}", f"API       {status.api}"]
+    head += [f"Runs      {status.running}"] if status.running not in ("", status.version) else []
+    head += [f"Worked on by {status.locked_by}"] if status.locked_by else []
+    wrong = [f"  {host.name}: {ill}" for host in status.hosts for ill in host.wrong]
+    parts = (
+        head,
+        [f"etcd      {status.ring}", *members_text(status.members)],
+        host_table(status.hosts),
+        ["Not well", *wrong] if wrong else [],
+        [f"Next      {status.next}"] if status.next else [],
+        ["In the way", *refusals(status.stands_in_the_way)] if status.stands_in_the_way else [],
+    )
+    return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)

@@ -1,0 +1,50 @@
+"""What an operator may ask for beside the manifest: the flags that `plan -m` and `apply` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from quorate.core.in_place.cluster import Wishes
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+def with_wishes(command: _Decorated) -> _Decorated:
+    """The flags that `wishes` is made from."""
+    options = (
+        click.option("--no-init", is_flag=True, help="Existing hosts: prepare them, and stop before kubeadm."),
+        click.option(
+            "--force-upgrade",
+            is_flag=True,
+            help="Existing hosts: upgrade although versions are equal; never past the quorum or the version skew.",
+        ),
+        click.option(
+            "--without",
+            multiple=True,
+            metavar="HOST",
+            help="Existing hosts: this one cannot be asked, and you know that it holds no cluster. Repeatable.",
+        ),
+        click.option(
+            "--parallel-workers", type=click.IntRange(1), default=10, show_default=True, help="Existing hosts: workers that join at once."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wishes:
+    """From the values of those flags."""
+    from quorate.core.in_place.cluster import Wishes
+
+    return Wishes(
+        initialize=not flags["no_init"],
+        force_upgrade=flags["force_upgrade"],
+        renew_certificates=renew_certificates,
+        without=tuple(flags["without"]),
+        parallel_workers=flags["parallel_workers"],
+    )

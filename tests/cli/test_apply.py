@@ -1,0 +1,345 @@
+"""`quorate apply` and its kin as commands: what is asked, what is refused, how they end, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from quorate.cli import hosts_access, hosts_run
+from quorate.cli.main import quorate
+from quorate.core.health import Finding, Health
+from quorate.core.in_place.cluster import KUBEADM_RUNS
+from quorate.core.in_place.steps import Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.hosts import records
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.events import Ended, Outcome
+from quorate.hosts.operator import Holder
+from tests.core.in_place.conftest import V135
+from tests.hosts.manifests import SMALLEST
+
+from .hosts import BUILD, FakeHost, HostsWorld, world
+
+__all__ = ["world"]
+
+Cli = Callable[..., Result]
+UPGRADE = BUILD.three(version=V135, snapshot_taken=False)
+
+
+def one_missing() -> Any:
+    return BUILD.cluster(BUILD.host(1), BUILD.host(2), BUILD.prepared(3), snapshot_taken=False)
+
+
+@pytest.fixture
+def apply(cli: Cli, world: HostsWorld) -> Cli:
+    return lambda *arguments: cli("apply", "-m", str(world.manifest), *arguments)
+
+
+def test_where_there_is_nothing_to_do_nobody_is_asked_and_one_look_is_enough(apply: Cli, world: HostsWorld) -> None:
+    result = apply()
+    assert (result.exit_code, world.looks, world.steps) == (0, 1, [])
+    assert "Nothing to do: everything is as the manifest says." in result.stdout
+    assert not world.runs.exists()
+
+
+def test_the_plan_is_shown_carried_out_and_recorded(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    result = apply("-y")
+    assert result.exit_code == 0, result.output
+    assert world.steps[-1] == Join("cp-3")
+    assert "2  join cp-3 as a control plane" in result.stdout
+    assert "step 2: join cp-3 as a control plane" in result.stdout
+    assert "converged: everything is as the manifest says" in result.stdout
+    last = records.read(records.newest(world.runs))[-1]
+    assert isinstance(last, Ended)
+    assert (last.outcome, last.steps) == (Outcome.CONVERGED, 2)
+
+
+def test_a_second_apply_has_nothing_to_do(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    apply("-y")
+    steps = list(world.steps)
+    assert apply("-y").exit_code == 0
+    assert world.steps == steps
+
+
+def test_without_a_terminal_nobody_can_be_asked(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    result = apply()
+    assert (result.exit_code, world.steps) == (64, [])
+    assert "give -y" in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "steps"), [("yes", 2), ("y", 0), ("", 0), ("no", 0)])
+def test_only_the_word_yes_is_a_yes(world: HostsWorld, monkeypatch: pytest.MonkeyPatch, answer: str, steps: int) -> None:
+    world.cluster = one_missing()
+    monkeypatch.setattr(hosts_run, "at_a_terminal", lambda: True)
+    result = CliRunner().invoke(quorate, ["apply", "-m", str(world.manifest), "--plain"], input=f"{answer}\n")
+    assert (result.exit_code, len(world.steps)) == (0, steps), result.output
+    assert ("canceled; nothing was changed" in result.output) is (steps == 0)
+
+
+def test_what_cannot_be_done_ends_with_its_reason(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = BUILD.cluster(BUILD.host(1), BUILD.broken(2), BUILD.broken(3), ring="gbb")
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (13, [])
+    assert "1 of 3 voters take part" in result.stdout
+
+
+def test_a_step_that_fails_is_told_with_the_way_out(apply: Cli, world: HostsWorld) -> None:
+    world.cluster, world.failing = one_missing(), StepFailed("cp-3", "port 2380 is taken", "Free it")
+    result = apply("-y")
+    assert result.exit_code == 15
+    assert "cp-3: port 2380 is taken -> Free it" in result.stdout
+
+
+def test_json_lines_are_all_there_is_on_stdout(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    result = apply("-y", "-o", "json")
+    kinds = [json.loads(line)["event"] for line in result.stdout.splitlines()]
+    assert (kinds[0], kinds[-1]) == ("Started", "Ended")
+    assert "Steps, and etcd" in result.stderr
+
+
+def test_the_second_operator_is_refused_by_name(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    world.access.states["cp-2"] = FakeHost("cp-2", Holder("1", "john@couch", "apply", BUILD.noon).encode())
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (16, [])
+    assert "nobody else works on these hosts: john@couch" in result.stdout
+
+
+def test_a_kubeadm_that_an_interrupted_run_left_is_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm runs on it now")
+    ended = one_missing()
+    world.cluster = replace(ended, hosts=(*ended.hosts[:2], replace(ended.hosts[2], findings=(busy,))))
+    observed = hosts_access.observed
+
+    async def twice_busy(*arguments: Any) -> Any:
+        if world.looks == 2:
+            world.cluster = ended
+        return await observed(*arguments)
+
+    monkeypatch.setattr(hosts_access, "observed", twice_busy)
+    monkeypatch.setattr("quorate.core.in_place.rules.guard.LOOK_AGAIN", timedelta(0))
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (0, [TakeSnapshot(), Join("cp-3")])
+    assert result.stderr.count("waiting, because") == 1
+    assert "kubeadm runs on cp-3" in result.stderr
+
+
+def test_one_who_comes_between_the_plan_and_the_work_is_not_overrun(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.cluster = one_missing()
+    plan = hosts_run.confirm
+
+    def confirm(question: str, *, yes: bool) -> None:
+        world.access.states["cp-2"].holder = Holder("1", "john@couch", "apply", BUILD.noon).encode()
+        plan(question, yes=yes)
+
+    monkeypatch.setattr(hosts_run, "confirm", confirm)
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (16, [])
+    assert "host cp-2 is locked by john@couch" in result.stderr
+
+
+def test_hosts_are_only_prepared_where_that_is_asked_for(apply: Cli, world: HostsWorld) -> None:
+    world.cluster = BUILD.new(BUILD.bare(1), BUILD.bare(2), BUILD.bare(3))
+    result = apply("-y", "--no-init")
+    assert (result.exit_code, world.steps) == (0, [Prepare(("cp-1", "cp-2", "cp-3"))])
+    assert "without --no-init the same command goes on" in result.stdout
+
+
+def test_an_interrupted_run_says_that_the_same_command_goes_on(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    async def hang(_step: Any, _seen: Any) -> None:
+        threading.Timer(0.05, signal.raise_signal, (signal.SIGTERM,)).start()
+        await asyncio.Event().wait()
+
+    world.cluster = one_missing()
+    monkeypatch.setattr(world, "carry_out", hang)
+    result = apply("-y")
+    assert result.exit_code == 130
+    assert "the same command continues from there" in result.stdout
+    assert isinstance(records.read(records.newest(world.runs))[-1], Ended)
+
+
+# Plans that were kept.
+
+
+def test_a_plan_that_was_kept_is_carried_out(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
+    world.cluster = one_missing()
+    kept = str(tmp_path / "plan.json")
+    assert cli("plan", "-m", str(world.manifest), "--out", kept).exit_code == 2
+    assert world.steps == []
+    assert cli("apply", kept, "-y").exit_code == 0
+    assert world.steps[-1] == Join("cp-3")
+
+
+def test_a_plan_is_refused_where_the_world_has_moved(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
+    world.cluster = one_missing()
+    kept = str(tmp_path / "plan.json")
+    cli("plan", "-m", str(world.manifest), "--out", kept)
+    world.cluster = BUILD.cluster(BUILD.host(1), BUILD.broken(2), BUILD.prepared(3), ring="gb")
+    result = cli("apply", kept, "-y")
+    assert (result.exit_code, world.steps) == (17, [])
+    assert "hosts.cp-2.kind: member then, broken now" in result.stderr
+
+
+def test_a_plan_is_refused_where_the_manifest_is_another(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
+    world.cluster = one_missing()
+    kept = str(tmp_path / "plan.json")
+    cli("plan", "-m", str(world.manifest), "--out", kept)
+    world.manifest.write_text(world.manifest.read_text() + "# edited\n")
+    result = cli("apply", kept, "-y")
+    assert result.exit_code == 17
+    assert "manifest kubeone.yaml is another" in result.stderr
+
+
+# The others.
+
+
+def test_plan_ends_with_0_for_nothing_to_do_and_2_for_changes(cli: Cli, world: HostsWorld) -> None:
+    assert cli("plan", "-m", str(world.manifest)).exit_code == 0
+    world.cluster = UPGRADE
+    result = cli("plan", "-m", str(world.manifest), "-o", "json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["steps"][1]["kind"] == "UpgradeControlPlane"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("demo", "-m", "kubeone.yaml"), ("-m", "kubeone.yaml", "--set", "version=v1.35.4"), (), ("demo", "--out", "x")]
+)
+def test_the_two_doors_of_plan_are_not_mixed(cli: Cli, arguments: tuple[str, ...]) -> None:
+    assert cli("plan", *arguments).exit_code == 64
+
+
+def test_a_mistake_in_the_manifest_is_told_with_its_line_and_the_nearest_key(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "kubeone.yaml"
+    path.write_text(yaml.safe_dump({**SMALLEST, "controlPlan": {}}))
+    for command in (("plan", "-m"), ("apply", "-y", "-m"), ("status", "-m")):
+        result = cli(*command, str(path))
+        assert result.exit_code == 10
+        assert "controlPlan" in result.stderr
+        assert "controlPlane" in result.stderr
+
+
+def test_a_manifest_that_is_missing_is_named(cli: Cli, tmp_path: Path) -> None:
+    result = cli("status", "-m", str(tmp_path / "nowhere.yaml"))
+    assert result.exit_code == 10
+    assert "nowhere.yaml" in result.stderr
+
+
+def test_status_and_explain_end_with_13_where_something_waits_for_somebody(cli: Cli, world: HostsWorld) -> None:
+    assert cli("status", "-m", str(world.manifest)).exit_code == 0
+    assert cli("explain", "-m", str(world.manifest)).exit_code == 0
+    world.cluster = BUILD.cluster(BUILD.host(1), BUILD.broken(2), BUILD.broken(3), ring="gbb")
+    assert cli("status", "-m", str(world.manifest)).exit_code == 13
+    assert cli("explain", "-m", str(world.manifest)).exit_code == 13
+    assert json.loads(cli("status", "-m", str(world.manifest), "-o", "json").stdout)["standing"] == "stalled"
+
+
+def test_one_host_is_explained_and_a_stranger_named(cli: Cli, world: HostsWorld) -> None:
+    result = cli("explain", "-m", str(world.manifest), "cp-2")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (
+        0,
+        "cp-2, control plane: well, etcd voter, Node ready, v1.34.4, kubelet v1.34.4",
+    )
+    result = cli("explain", "-m", str(world.manifest), "cp-9")
+    assert result.exit_code == 12
+    assert "it has cp-1, cp-2, cp-3" in result.stderr
+
+
+def test_an_earlier_run_is_explained_with_the_checks_behind_each_step(apply: Cli, cli: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    apply("-y")
+    newest = cli("explain", "-m", str(world.manifest), "--run")
+    assert newest.exit_code == 0, newest.output
+    assert "step 2: join cp-3 as a control plane" in newest.stdout
+    assert "rule: join control planes" in newest.stdout
+    assert "pass    quorum survives an addition" in newest.stdout
+    path = str(records.newest(world.runs))
+    assert cli("explain", "--run", path).stdout == newest.stdout
+    assert cli("explain", "--run", path, "-o", "json").stdout == Path(path).read_text()
+
+
+def test_a_run_that_was_killed_is_said_to_have_no_end(apply: Cli, cli: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    apply("-y")
+    path = records.newest(world.runs)
+    path.write_text("\n".join(path.read_text().splitlines()[:4]) + "\n")
+    assert "the run was killed, or goes on" in cli("explain", "--run", str(path)).stdout
+
+
+def test_etcd_members_are_shown_and_the_exit_code_says_whether_there_is_quorum(cli: Cli, world: HostsWorld) -> None:
+    result = cli("etcd", "members", "-m", str(world.manifest))
+    assert (result.exit_code, result.stdout.splitlines()[1]) == (0, "  good    cp-1 leader 1")
+    world.cluster = BUILD.three(ring="gbb")
+    assert cli("etcd", "members", "-m", str(world.manifest)).exit_code == 13
+
+
+def test_the_kubeconfig_comes_from_the_first_host_that_has_one(cli: Cli, world: HostsWorld) -> None:
+    world.access.states["cp-1"].files["/etc/kubernetes/admin.conf"] = b"kind: Config\n"
+    assert cli("kubeconfig", "-m", str(world.manifest)).stdout == "kind: Config\n"
+
+
+def test_certificates_are_renewed_host_by_host_and_nothing_else_is_done(cli: Cli, world: HostsWorld) -> None:
+    result = cli("certificates", "renew", "-y", "-m", str(world.manifest))
+    assert result.exit_code == 0, result.output
+    assert world.steps == [RenewCertificates("cp-2"), RenewCertificates("cp-3"), RenewCertificates("cp-1")]
+
+
+def test_certificates_are_not_renewed_past_what_comes_first(cli: Cli, world: HostsWorld) -> None:
+    world.cluster = UPGRADE
+    result = cli("certificates", "renew", "-y", "-m", str(world.manifest))
+    assert (result.exit_code, world.steps) == (13, [])
+    assert "comes first" in result.stderr
+
+
+def test_a_host_is_reset_behind_the_gate(cli: Cli, world: HostsWorld) -> None:
+    result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
+    assert result.exit_code == 0, result.output
+    assert world.steps[0] == RemoveMember(2, "cp-2")
+    assert world.steps[-1] == Reset("cp-2")
+
+
+def test_a_reset_that_would_take_the_quorum_along_is_refused(cli: Cli, world: HostsWorld) -> None:
+    world.cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), BUILD.broken(3), ring="ggb")
+    result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
+    assert (result.exit_code, world.steps) == (13, [])
+    assert "1 short of quorum" in result.stdout
+
+
+def test_the_whole_cluster_is_reset_without_asking_its_ring(cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaned: list[str] = []
+
+    async def clean(_tools: Any, host: str) -> None:
+        cleaned.append(host)
+        hosts = tuple(BUILD.prepared(int(each.name[-1])) if each.name == host else each for each in world.cluster.hosts)
+        world.cluster = replace(world.cluster, hosts=hosts)
+
+    monkeypatch.setattr("quorate.hosts.act.reset.clean", clean)
+    result = cli("reset", "-y", "-m", str(world.manifest))
+    assert result.exit_code == 0, result.output
+    assert (sorted(cleaned), world.steps) == (["cp-1", "cp-2", "cp-3"], [])
+    assert "the cluster ends, and its data is lost" in result.stdout
+
+
+def test_machine_deployments_are_printed_without_asking_a_host(cli: Cli, tmp_path: Path) -> None:
+    worker = {"name": "pool", "replicas": 2, "providerSpec": {"operatingSystem": "ubuntu", "cloudProviderSpec": {"instanceType": "t3"}}}
+    document = {**SMALLEST, "cloudProvider": {"aws": {}, "external": True}, "dynamicWorkers": [worker]}
+    path = tmp_path / "kubeone.yaml"
+    path.write_text(yaml.safe_dump(document))
+    result = cli("config", "machinedeployments", "--ignore-unsupported", "-m", str(path))
+    assert result.exit_code == 0, result.output
+    (made,) = yaml.safe_load_all(result.stdout)
+    assert (made["kind"], made["metadata"]["name"], made["spec"]["replicas"]) == ("MachineDeployment", "pool", 2)
