@@ -3,17 +3,17 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
 
-.PHONY: help run test programs manifests rules guards bench bench-fleet simulate fleet lint format clean
+.PHONY: help run test programs manifests rules guards bench bench-fleet simulate fleet nodes hosts hosts-end e2e lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 12
 
 run: programs ## A real control plane on this machine: three nodes, shown live until Ctrl-C
 	@$(RUN) quorate run
 
 test: lint programs ## Everything that CI runs
-	$(RUN) pytest -n 2 -m "not integration and not fleet" tests
+	$(RUN) pytest -n 2 -m "not integration and not fleet and not e2e" tests
 	$(RUN) pytest -m integration tests
 
 programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
@@ -40,6 +40,18 @@ simulate: .venv/ready ## Lives of control planes with faults, in virtual time; L
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about half an hour)
 	$(RUN) pytest -m fleet tests/bench
+
+nodes: .venv/ready ## What real kubeadm nodes are made of, once: programs, packages, images (25 minutes with nothing cached; needs root)
+	@$(RUN) python -m tests.e2e.nodes build
+
+hosts: .venv/ready ## Three bare hosts left running, with a manifest to try `quorate plan` and `quorate apply` on
+	@$(RUN) python -m tests.e2e.nodes hosts
+
+hosts-end: .venv/ready ## The end of what `make hosts` left running
+	@$(RUN) python -m tests.e2e.nodes end
+
+e2e: .venv/ready ## Both doors on real kubeadm nodes, scenario by scenario (make nodes first)
+	$(RUN) pytest -m e2e tests/e2e
 
 lint: .venv/ready ## Formatting, lint, types and the contracts between rooms
 	$(RUN) ruff format --check .

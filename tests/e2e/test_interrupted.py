@@ -1,0 +1,72 @@
+"""Runs that end in the middle of a step: killed, cut off, or met by a second operator. The same command continues, and nothing is begun twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.command import begun, broken, done, progress, quorate
+from tests.e2e.machines import Machine
+from tests.e2e.nodes.programs import VERSIONS
+from tests.e2e.site import Site
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
+
+LOCKED = 16
+"""The exit code where somebody else works on the hosts."""
+
+
+@pytest.fixture(scope="module")
+def hosts(site: Site) -> list[Machine]:
+    found = site.machines.add("cp1", "cp2", "cp3")
+    site.describe(found)
+    return found
+
+
+def test_an_initialization_that_was_killed_is_continued(site: Site, hosts: list[Machine]) -> None:
+    running = site.start()
+    running.until(progress("cp1", "kubeadm:", "[kubeconfig]"))
+    running.killed()
+    site.machines.run(hosts[0], "pkill -KILL -x kubeadm || true")
+    running = site.start()
+    running.until(begun("continue to initialize the cluster on cp1"))
+    running.until(done("continue to initialize the cluster on cp1"))
+    running.killed()
+
+
+def test_a_join_that_was_killed_is_continued(site: Site) -> None:
+    running = site.start()
+    running.until(progress("cp2", "kubeadm:", "[etcd]"))
+    running.killed()
+    running = site.start()
+    running.until(begun("join cp3"))
+    running.killed()
+
+
+def test_a_second_operator_is_refused_and_a_host_that_is_cut_off_joins_later(site: Site, hosts: list[Machine]) -> None:
+    running = site.start()
+    running.until(progress("cp3", "kubeadm:"))
+    second = quorate("apply", "-m", str(site.manifest), "-y", "-o", "json")
+    assert second.code == LOCKED, second.told()
+    assert "is locked by" in second.errors
+    site.machines.cut(hosts[2])
+    running.until(broken("join cp3"))
+    site.machines.mend(hosts[2])
+    running.ended()
+    site.apply().succeeded()
+    site.assert_nothing_to_do()
+
+
+def test_an_upgrade_that_was_killed_between_two_hosts_and_within_one_is_continued(site: Site, hosts: list[Machine]) -> None:
+    site.describe(hosts, version=VERSIONS[1])
+    with site.writing() as client:
+        running = site.start()
+        running.until(done("upgrade the control plane of"))
+        first = running.killed()
+        running = site.start()
+        running.until(progress("cp3", "running kubeadm upgrade"))
+        second = running.killed()
+        third = site.apply().succeeded()
+    upgraded = [step for run in (first, second, third) for step in run.steps if step.startswith("upgrade the control plane of")]
+    assert len(upgraded) == len(set(upgraded)) >= len(hosts) - 1, upgraded  # kubeadm may have ended the second one by itself
+    assert client.report.lost == 0, client.report.failures
+    site.assert_nothing_to_do()

@@ -1,0 +1,98 @@
+"""The life of a cluster on existing hosts without accidents, from nothing to nothing: `quorate apply`, each time as its operator would run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Measured
+from tests.e2e.machines import Machine
+from tests.e2e.nodes.programs import VERSIONS
+from tests.e2e.site import Site
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
+
+CONTROL_PLANE = ("cp1", "cp2", "cp3")
+NOT_RENEWED = ("ca", "etcd/ca", "front-proxy-ca", "kubelet")
+"""Certificates that stay: the authorities, and the kubelet's, which it renews itself."""
+AT_ONCE = 5.0
+"""Seconds for an apply that has nothing to do."""
+
+
+@pytest.fixture(scope="module")
+def hosts(site: Site) -> dict[str, Machine]:
+    """Three bare hosts for the control plane and one for a worker."""
+    return {machine.name: machine for machine in site.machines.add(*CONTROL_PLANE, "worker")}
+
+
+@pytest.fixture(scope="module")
+def control_plane(hosts: dict[str, Machine]) -> list[Machine]:
+    return [hosts[name] for name in CONTROL_PLANE]
+
+
+def test_three_bare_hosts_become_a_cluster(site: Site, control_plane: list[Machine], measured: Measured) -> None:
+    site.describe(control_plane)
+    done = site.apply(plan="install-3").succeeded()
+    measured(f"install of 3: {done.seconds:.0f} s")
+    again = site.assert_nothing_to_do()
+    measured(f"an apply with nothing to do: {again.seconds:.1f} s")
+    assert again.seconds < AT_ONCE
+
+
+def test_a_static_worker_joins(site: Site, control_plane: list[Machine], hosts: dict[str, Machine]) -> None:
+    site.describe(control_plane, [hosts["worker"]])
+    site.apply(plan="add-a-worker").succeeded()
+    site.assert_nothing_to_do()
+
+
+def test_the_next_minor_version_while_a_client_writes(
+    site: Site, control_plane: list[Machine], hosts: dict[str, Machine], measured: Measured
+) -> None:
+    site.describe(control_plane, [hosts["worker"]], version=VERSIONS[1])
+    with site.writing() as client:
+        done = site.apply(plan="upgrade-3-and-a-worker").succeeded()
+    measured(f"upgrade of 3 and a worker: {done.seconds:.0f} s; {client.report}")
+    assert client.report.lost == 0, client.report.failures
+    assert client.report.vanished == 0
+    site.assert_nothing_to_do()
+
+
+def test_a_flag_of_the_api_server_changes_host_by_host(site: Site) -> None:
+    def shorter_events(document: dict[str, Any]) -> None:
+        document["controlPlaneComponents"] = {"apiServer": {"flags": {"event-ttl": "30m0s"}}}
+
+    site.edit(shorter_events)
+    with site.writing() as client:
+        site.apply(plan="a-flag-of-the-api-server").succeeded()
+    assert client.report.lost == 0, client.report.failures
+    site.assert_nothing_to_do()
+
+
+def test_certificates_are_renewed_host_by_host(site: Site) -> None:
+    before = _expiries(site)
+    with site.writing() as client:
+        site.run("certificates", "renew", "-y", "-o", "json").succeeded()
+    assert client.report.lost == 0, client.report.failures
+    after = _expiries(site)
+    assert before.keys() == after.keys()
+    assert not [certificate for certificate in before if after[certificate] <= before[certificate]]
+    site.assert_nothing_to_do()
+
+
+def test_a_static_worker_leaves(site: Site) -> None:
+    site.run("reset", "worker", "-y", "-o", "json").succeeded()
+    site.edit(lambda document: document.pop("staticWorkers"))
+    site.apply(plan="a-worker-has-left").succeeded()
+    site.assert_nothing_to_do()
+
+
+def test_every_host_is_freed_in_the_end(site: Site) -> None:
+    site.run("reset", "-y", "-o", "json").succeeded()
+    assert {host["state"] for host in site.status()["hosts"]} == {"packages only"}
+
+
+def _expiries(site: Site) -> dict[tuple[str, str], str]:
+    """When each certificate that kubeadm renews ends."""
+    found = site.run("certificates", "status", "-o", "json").succeeded().document
+    return {(each["host"], each["certificate"]): each["expires"] for each in found if each["certificate"] not in NOT_RENEWED}
