@@ -33,6 +33,14 @@ async def test_a_cluster_that_is_well_has_nothing_to_be_done(tmp_path: Path) -> 
     assert cluster.ring.now.margin == 1
 
 
+async def test_a_host_whose_upgrade_was_cut_between_two_components_still_has_the_older_version(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    api_server = world.machines["cp-2"].folder.root / "etc/kubernetes/manifests/kube-apiserver.yaml"
+    api_server.write_text(api_server.read_text().replace("v1.34.4", "v1.35.4"))
+    cluster = await world.cluster()
+    assert str(cluster.host("cp-2").components) == "v1.34.4"
+
+
 async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path) -> None:
     world = World(three(), tmp_path)
     observation = await world.observe()

@@ -73,7 +73,7 @@ class Host:
     member: int | Absent | Unknown = Absent()  # noqa: RUF009 (frozen, and without fields)
     member_health: Finding | None = None  # its member asked itself; None: it has none, or nobody asked
     node: Node | Absent | Unknown = Absent()  # noqa: RUF009
-    components: Version | None = None  # of its API server's manifest; None: there is none, or it could not be read
+    components: Version | None = None  # the lowest of its static Pods' manifests; None: there is none, or none could be read
     kubelet: Version | None = None  # the installed program
     kubeadm: Version | None = None
     api_server: Finding | None = None  # asked itself; None: it has none
@@ -82,6 +82,7 @@ class Host:
     etcd_data_lost: bool = False  # proven: its member's data folder is empty while the ring has the member
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
     node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
+    new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
     certificates_expire: datetime | None = None  # the earliest that kubeadm renews
 
     @property

@@ -16,7 +16,7 @@ from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.drift import drift, lacking
 from quorate.hosts.observe.inspection import Inspection
 from quorate.hosts.observe.membership import health, role
-from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, seen
+from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts, Program, StaticPod, Unit
 from quorate.hosts.probe.healthy import endpoint
@@ -64,6 +64,7 @@ def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: dat
         member_health=health(member),
         node=seen(node),
         node_drift=_node_drift(learned, node),
+        new_node_drift=new_node_drift(learned.machine.host, control_plane=learned.control_plane),
     )
     if isinstance(learned.facts, Unreachable):
         return replace(host, findings=(_unreachable(learned.facts),))
@@ -89,7 +90,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         host,
         kind=found.kind,
         findings=found.findings,
-        components=_version(facts.manifest("kube-apiserver")),
+        components=_components(facts),
         kubelet=_program(facts, "kubelet"),
         kubeadm=_program(facts, "kubeadm"),
         api_server=_api_server(facts),
@@ -111,8 +112,11 @@ def _node_drift(learned: Learned, node: objects.Node | Absent | Unknown) -> tupl
     return metadata_drift(node, learned.machine.host, control_plane=learned.control_plane)
 
 
-def _version(pod: Fact[StaticPod]) -> Version | None:
-    return parse_or_none(pod.version) if isinstance(pod, StaticPod) else None
+def _components(facts: HostFacts) -> Version | None:
+    """The lowest version of its static Pods: kubeadm upgrades one after the other, and an upgrade that was cut short between two is not over."""
+    pods = map(facts.manifest, ("kube-apiserver", "kube-controller-manager", "kube-scheduler"))
+    versions = (parse_or_none(pod.version) for pod in pods if isinstance(pod, StaticPod))
+    return min((version for version in versions if version is not None), default=None)
 
 
 def _program(facts: HostFacts, name: str) -> Version | None:
