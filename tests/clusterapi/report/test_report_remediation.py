@@ -138,7 +138,10 @@ def told(seen: Observation, noon: datetime) -> Report:
             id="no other control plane serves",
         ),
         pytest.param(
-            {"view": {"remediating": Remediation("cp-9", NOON + timedelta(days=1))}},
+            {
+                "view": {"remediating": Remediation("cp-9", NOON + timedelta(days=1))},
+                "members": (Member(1, "cp-0", Health.GOOD), *MEMBERS[1:]),  # its replacement can join
+            },
             "WaitingForRemediation",
             "cp-9",
             id="another remediation is under way",
