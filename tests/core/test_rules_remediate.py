@@ -349,6 +349,17 @@ def test_g1_with_external_etcd_the_components_alone_are_asked(build: Build) -> N
     assert refusal(build, refused)[1].name == checks.COMPONENTS_SURVIVE
 
 
+def test_with_external_etcd_one_whose_node_somebody_deleted_may_be_the_last_that_serves(build: Build) -> None:
+    external = build.desired(3, etcd_managed=False)
+    deleted, never_there = build.joining(1, had_node=True, **MARKED), build.joining(1, **MARKED)
+    refused, allowed = (
+        build.control_plane(failed, build.ill(2, member=Absent()), desired=external, ring=Unknown("external"))
+        for failed in (deleted, never_there)
+    )
+    assert refusal(build, refused)[1].name == checks.COMPONENTS_SURVIVE
+    assert remediate(allowed, build.noon).step == Remediate("cp-1", 0)
+
+
 def test_b14_a_leader_that_nobody_knows_or_that_cannot_be_reached_is_no_obstacle(build: Build) -> None:
     lost = Ring(build.ring("bgg").members, leader=None)
     led = Ring(build.ring("bgg").members, leader=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -139,6 +139,17 @@ def test_row_25_with_external_etcd_the_hook_alone_is_dropped(build: Build) -> No
     opinion = release_the_leaving(control_plane, build.noon)
     assert opinion.step == ReleaseHook("cp-1")
     assert checks.EXTERNAL in [check.evidence for check in opinion.checks]
+
+
+def test_with_external_etcd_one_whose_node_somebody_deleted_may_be_the_last_that_serves(build: Build) -> None:
+    """Its Node tells nothing of its API server, and no member that it has not got proves that it serves nobody."""
+    external: dict[str, Any] = {"desired": build.desired(3, etcd_managed=False), "ring": Unknown("external")}
+    leaving: dict[str, Any] = {"deleting_since": build.noon, "waits_at_hook": True}
+    ill = build.ill(2, member=Absent())
+    held = build.control_plane(build.joining(1, had_node=True, **leaving), ill, **external)
+    assert refusals(release_the_leaving(held, build.noon)) == ["without cp-1 no control plane with every component healthy is left"]
+    never_there = build.control_plane(build.joining(1, **leaving), ill, **external)
+    assert release_the_leaving(never_there, build.noon).step == ReleaseHook("cp-1")
 
 
 @pytest.mark.parametrize("member", [1, Absent(), Unknown("no Node")])

@@ -15,7 +15,7 @@ from typing import assert_never
 
 from quorate.clusterapi import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, intent, remediation
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.machine_writes import delete_machine, machine_of, release_hook
+from quorate.clusterapi.machine_writes import delete_as_judged, delete_machine, machine_of, release_hook
 from quorate.clusterapi.observation import Observation
 from quorate.core.steps import (
     AbandonCreation,
@@ -131,11 +131,10 @@ class Actor:
 
         Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read.
         """
-        machine = machine_of(observation, replica)
         await etcd_membership.still_uninitialized(self.clients, observation)
         view = await etcd_membership.pass_the_gate(self.clients, observation, lambda fresh: etcd_membership.may_be_deleted(fresh, replica))
         await etcd_membership.pass_leadership_on(self.clients, observation, view, replica)
-        await delete_machine(self.clients, observation, machine, resource_version=machine.metadata.resource_version)
+        await delete_as_judged(self.clients, observation, replica)
 
     async def _delete_all(self, observation: Observation, replicas: tuple[str, ...]) -> None:
         async with asyncio.TaskGroup() as tasks:

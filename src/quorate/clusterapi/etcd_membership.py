@@ -146,6 +146,8 @@ async def pass_leadership_on(clients: Clients, observation: Observation, view: C
                 await client.move_leader(successor)
         except (EtcdError, AccessUnavailable) as error:
             _log.warning("leadership was not passed on", machine=replica, to=f"{successor:x}", error=str(error))
+            if isinstance(error, (Unreachable, AccessUnavailable)):
+                return  # the same for every successor, and each attempt takes 3 s where the leader's kubelet is down
         else:
             _log.info("leadership passed on", machine=replica, to=f"{successor:x}")
             return

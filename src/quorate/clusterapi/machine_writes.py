@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Hook
 from quorate.clusterapi.types.resources import MACHINES
@@ -14,6 +15,25 @@ from quorate.kubernetes.errors import NotFound
 def machine_of(observation: Observation, replica: str) -> Machine:
     """The Machine of a replica that was observed."""
     return next(machine.machine for machine in observation.machines if machine.name == replica)
+
+
+async def delete_as_judged(clients: Clients, observation: Observation, replica: str) -> None:
+    """Delete the Machine of a replica as it was judged, and beside nobody who was not leaving then: the ring may have taken 10 s to be asked once more.
+
+    Raises Conflict where the Machine has changed since, and Refused where another began to leave.
+    """
+    began = [
+        machine.name for machine in observation.machines if machine.name != replica and not machine.deleting and _leaves(clients, machine)
+    ]
+    if began:
+        raise Refused(f"{', '.join(began)} began to leave after this was decided")
+    machine = machine_of(observation, replica)
+    await delete_machine(clients, observation, machine, resource_version=machine.metadata.resource_version)
+
+
+def _leaves(clients: Clients, seen: ObservedMachine) -> bool:
+    now = clients.caches.machines.get(seen.machine.metadata.namespace, seen.name)
+    return now is None or now.metadata.deletion_timestamp is not None
 
 
 async def delete_machine(clients: Clients, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:

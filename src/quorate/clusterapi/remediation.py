@@ -8,7 +8,7 @@ from quorate.clusterapi import remediation_record
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
-from quorate.clusterapi.machine_writes import delete_machine, machine_of
+from quorate.clusterapi.machine_writes import delete_as_judged
 from quorate.clusterapi.observation import Observation
 from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane, Remediation
@@ -19,16 +19,15 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     """Record what is about to be done, ask the ring anew, pass leadership on, delete the Machine as it was judged, and make the record upstream's.
 
     A repeat after a crash before the delete records it again, with its own time; after the delete, `record` does what is left.
-    Raises Refused where the last look forbids it, and Conflict where the control plane or the Machine has changed since it was judged.
+    Raises Refused where the last look forbids it or another began to leave, and Conflict where the control plane or the Machine changed since it was judged.
     """
     record = Remediation(replica, now, retries)
-    machine = machine_of(observation, replica)
     version = await patch_control_plane(
         clients, observation.kcp, remediation_record.intended(observation.kcp.metadata.resource_version, record)
     )
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
     await pass_leadership_on(clients, observation, view, replica)
-    await delete_machine(clients, observation, machine, resource_version=machine.metadata.resource_version)
+    await delete_as_judged(clients, observation, replica)
     await patch_control_plane(clients, observation.kcp, remediation_record.done(version, record))
 
 

@@ -44,6 +44,7 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, *, etcd_m
         record_problem=record_problem,
         updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
         expiry_known=_expiry_known(observed),
+        had_node=observed.node is not None or machine.status.node_ref is not None,
     )
 
 

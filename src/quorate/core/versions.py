@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRERELEASE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"  # leading zeros would make two texts of one number
@@ -61,6 +61,7 @@ class Version:
         return self.release, not self.prerelease, identifiers
 
 
+@lru_cache(maxsize=1024)  # a decision asks for the same few again and again
 def parse_or_none(text: str) -> Version | None:
     """The version, or None where `text` is not one."""
     try:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
@@ -91,6 +92,13 @@ async def test_a_failed_move_of_leadership_holds_nothing_up(three: World, error:
     three.workload.trouble["move_leader", "cp-1"] = error
     await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
     assert three.log == ["remove_member 1 through cp-2", "patch machines cp-1"]
+
+
+async def test_a_leader_that_is_not_reached_is_asked_once_and_not_for_each_successor(three: World) -> None:
+    three.workload.trouble["move_leader", "cp-1"] = Unreachable("cp-1", "x")
+    with structlog.testing.capture_logs() as told:
+        await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    assert [entry["to"] for entry in told if entry["event"] == "leadership was not passed on"] == ["2"]
 
 
 async def test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_is_written(three: World) -> None:
@@ -229,6 +237,17 @@ async def test_a_machine_that_lost_our_hook_since_it_was_seen_is_not_deleted(thr
     with pytest.raises(Conflict):
         await three.actor.perform(DeleteReplica("cp-2"), observation)
     assert three.log == []
+
+
+async def test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged(three: World) -> None:
+    observation = await three.look()
+    three.delete_machine("cp-3", at_hook=False)
+    await three.sync()
+    with pytest.raises(Refused, match="cp-3 began to leave after this was decided"):
+        await three.actor.perform(DeleteReplica("cp-2"), observation)
+    assert three.log == []
+    await three.actor.perform(DeleteReplica("cp-2"), await three.look())  # who was leaving already was judged
+    assert three.log == ["delete machines cp-2"]
 
 
 async def test_a_leader_without_a_node_is_not_dialled(three: World) -> None:

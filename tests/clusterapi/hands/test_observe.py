@@ -204,6 +204,14 @@ async def test_what_a_health_check_a_node_and_the_owner_say_of_a_machine_is_read
     assert (await seen(three)).replica("cp-1").kubelet_version == "v1.33.9"
 
 
+async def test_a_replica_had_a_node_if_there_is_one_or_its_machine_still_names_it(three: World) -> None:
+    three.api.change("machines", "cp-1", {"status": {"nodeRef": {"name": "cp-1"}}})
+    three.add_machine("cp-4", node=False)
+    three.workload.node_list = [node for node in three.workload.node_list if node.metadata.name != "cp-1"]
+    replicas = {replica.name: (replica.node, replica.had_node) for replica in (await seen(three)).replicas}
+    assert replicas == {"cp-1": (None, True), "cp-2": ("cp-2", True), "cp-3": ("cp-3", True), "cp-4": (None, False)}
+
+
 @pytest.mark.parametrize(
     ("asked", "policy"),
     [

@@ -63,6 +63,15 @@ async def test_a_record_is_written_before_the_delete_and_upstreams_after_it(thre
     assert three.remediating() == {UPSTREAMS: RECORD}
 
 
+async def test_nobody_is_replaced_beside_one_that_began_to_leave_since_that_was_judged(three: World) -> None:
+    observation = await three.look()
+    three.delete_machine("cp-3", at_hook=False)
+    await three.sync()
+    with pytest.raises(Refused, match="cp-3 began to leave after this was decided"):
+        await three.actor.perform(REPLACE, observation)
+    assert three.log == [f"patch {KCPS} demo"]  # the record of what was about to be done
+
+
 async def test_leadership_leaves_before_the_machine_does_and_goes_to_one_that_no_health_check_failed(three: World) -> None:
     three.fail("cp-2")
     await three.actor.perform(Remediate("cp-1", 1), await three.look())

@@ -58,7 +58,7 @@ def _nobody_coming_up(control_plane: ControlPlane, replica: Replica) -> Check:
 
 
 def _alone(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
-    serving = () if never_joined(replica) else (another_serves(control_plane, replica),)
+    serving = () if never_joined(control_plane, replica) else (another_serves(control_plane, replica),)
     return (*serving, _quorum(control_plane, replica))
 
 
@@ -93,7 +93,7 @@ def _together(control_plane: ControlPlane, replica: Replica) -> Check:
     names = ", ".join(other.name for other in control_plane.leaving)
     if all(is_held(control_plane, other) for other in control_plane.leaving):
         return passed(SAFE_TOGETHER, f"{names} cannot leave before it does")
-    if not never_joined(replica) and not _one_that_stays_serves(control_plane, replica):
+    if not never_joined(control_plane, replica) and not _one_that_stays_serves(control_plane, replica):
         return failed(SAFE_TOGETHER, f"{names} is being deleted, and nobody who stays would serve with every component healthy")
     ring = dependable_ring(control_plane)
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown):  # an unreadable ring was refused before

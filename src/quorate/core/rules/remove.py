@@ -58,7 +58,7 @@ def safe_to_let_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check
     data = another_holds_the_data(control_plane, replica)
     if data.outcome is Outcome.FAIL:
         return (data,)
-    serving = () if never_joined(replica) else (another_serves(control_plane, replica),)
+    serving = () if never_joined(control_plane, replica) else (another_serves(control_plane, replica),)
     unknown = () if data.passed else (data,)
     return (*unknown, *serving, quorum_survives_removal(control_plane, replica))
 
@@ -103,9 +103,14 @@ def a_replica_holds_the_data(control_plane: ControlPlane) -> Check:
     return failed(ANOTHER_HOLDS_THE_DATA, "no Machine has a voting member: the data is with members that belong to no Machine", remedy)
 
 
-def never_joined(replica: Replica) -> bool:
-    """Whether it has no Node and, proven, no member: it serves nobody, so nobody misses it."""
-    return replica.node is None and isinstance(replica.member, Absent)
+def never_joined(control_plane: ControlPlane, replica: Replica) -> bool:
+    """Whether it has no Node and, proven, no member: it serves nobody, so nobody misses it.
+
+    With an external etcd nobody has a member, and a Node that was there may have been deleted while the API server goes on.
+    """
+    if replica.node is not None or not isinstance(replica.member, Absent):
+        return False
+    return control_plane.desired.etcd_managed or not replica.had_node
 
 
 def _may_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:

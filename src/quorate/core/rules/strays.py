@@ -75,7 +75,7 @@ def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -
 
 def _can_do_without(control_plane: ControlPlane, owner: Replica) -> tuple[Check, ...]:
     """Of a possible owner that waits at our hook: where the others can do without it, the stray may go whether it is the owner's or not."""
-    serving = () if never_joined(owner) else (another_serves(control_plane, owner),)
+    serving = () if never_joined(control_plane, owner) else (another_serves(control_plane, owner),)
     return (another_holds_the_data(control_plane, owner), *serving)
 
 
