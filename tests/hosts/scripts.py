@@ -53,14 +53,24 @@ class FakeHost:
         for name in names:
             (self.programs / name).symlink_to(shutil.which(name) or pytest.fail(f"this machine has no {name}"))
 
-    def run(self, script: str, *, alone: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run a script as quorate's preamble would have it run, on this root; `alone`, with no other programs than the stand-ins and links."""
+    def run(self, script: str, *, alone: bool = False, pass_fds: tuple[int, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """Run a script as quorate's preamble would have it run, on this root; `alone`, with no other programs than the stand-ins and links.
+
+        Whatever it starts has the descriptors `pass_fds`, too.
+        """
         for folder in _FOLDERS:
             script = script.replace(folder, f"{self.root}{folder}")
         environment = {"PATH": str(self.programs) if alone else f"{self.programs}:{os.environ['PATH']}", "LC_ALL": "C"}
         shell = shutil.which("sh") or "/bin/sh"
         return subprocess.run(
-            [shell, "-s"], input=f"{{\nset -eu\n{script}\n}}", env=environment, capture_output=True, text=True, timeout=20, check=False
+            [shell, "-s"],
+            input=f"{{\nset -eu\n{script}\n}}",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            pass_fds=pass_fds,
         )
 
     def changes(self, script: str, *, alone: bool = False) -> list[str]:

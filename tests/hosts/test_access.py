@@ -102,14 +102,14 @@ def named(*names: str) -> Manifest:
 
 
 @asynccontextmanager
-async def api_server(nodes: Iterable[str] = ()) -> AsyncIterator[tuple[int, list[str]]]:
-    """An API server that only lets in who has a certificate of the cluster, and the paths that it was asked for."""
+async def api_server(nodes: Iterable[str] = (), failing: str = "") -> AsyncIterator[tuple[int, list[str]]]:
+    """An API server that only lets in who has a certificate of the cluster, and the paths that it was asked for. `failing`: what it says of itself."""
     asked: list[str] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:
         asked.append(request.path)
         if request.path == "/readyz":
-            return web.Response(text="ok")
+            return web.Response(text=failing or "ok", status=500 if failing else 200)
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": name}} for name in nodes]})
 
     app = web.Application()
@@ -182,6 +182,16 @@ async def test_another_host_takes_over_when_the_one_that_answered_does_not(closi
         for tunnel in second.opened:
             await tunnel.aclose()
         with pytest.raises(AccessFailed, match=r"no API server answers: cp-1: .*refused.*; cp-2: .*refused.*; cp-3: no answer within 15 s"):
+            await access.api()
+
+
+async def test_an_api_server_that_is_not_ready_is_told_in_a_line_with_what_fails(closing: AsyncExitStack) -> None:
+    port, _ = await closing.enter_async_context(
+        api_server(failing="[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/generic-ap")
+    )
+    host = TunnelHost("cp-1", {ADMIN: kubeconfig()}, {("10.0.0.1", 6443): port})
+    async with Access(named("cp-1"), TunnelHosts({"192.0.2.1": host}), {}) as access:
+        with pytest.raises(AccessFailed, match=r"cp-1: get /readyz: HTTP 500: \[-\]etcd failed: reason withheld$"):
             await access.api()
 
 
@@ -269,7 +279,7 @@ async def test_any_member_that_follows_a_leader_stands_for_the_ring(ring: EtcdRi
         assert await access.etcd() is first
         status = await first.status()
         if status.leader == status.member_id:  # its end would leave the others without a leader for a while
-            await first.move_leader(next(member.id for member in (await first.member_list()).members if member.name == "cp-b"))
+            await first.move_leader(next(member.id for member in (await first.members()).members if member.name == "cp-b"))
         ring.kill("cp-a")
         with pytest.raises(MemberUnreachable):
             await (await access.etcd("cp-a")).status()

@@ -49,6 +49,13 @@ def test_a_last_line_that_was_cut_short_is_left_out_and_any_other_is_an_error() 
         decode([lines[0], lines[1][:20], lines[2]])
 
 
+def test_its_name_can_be_typed_without_quotes(tmp_path: Path) -> None:
+    with records.Record(tmp_path) as record:
+        record.write(Started(NOON, "certificates renew", "demo", "v1.34.4", "jane@desk", ("cp-1",)))
+    assert record.path is not None
+    assert record.path.name == "20260101T120000000000Z-certificates-renew.jsonl"
+
+
 def test_a_record_is_beside_the_manifest_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     folder = records.folder_of(tmp_path / "kubeone.yaml", "demo")
     with records.Record(folder) as record:

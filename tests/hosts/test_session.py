@@ -30,11 +30,15 @@ class Seen:
 
 @dataclass
 class World:
-    """A world whose decisions are given in order, the last for ever; time passes only in sleeps. `failing` is raised by a step each time it is carried out."""
+    """A world whose decisions are given in order, the last for ever; time passes only in sleeps and looks.
+
+    `failing` is raised by a step each time it is carried out.
+    """
 
     decisions: list[Decision]
     failing: dict[Step, list[Exception]] = field(default_factory=dict)
     now: datetime = NOON
+    look: float = 0.0  # seconds that one takes
     events: list[Event] = field(default_factory=list)
     done: list[Step] = field(default_factory=list)
     told: list[Done] = field(default_factory=list)
@@ -42,6 +46,7 @@ class World:
     hang: asyncio.Event | None = None
 
     async def observe(self, done: Done) -> Seen:
+        self.now += timedelta(seconds=self.look)
         self.told.append(done)
         return Seen(done.told(self.cluster))
 
@@ -145,6 +150,11 @@ async def test_after_a_step_what_was_restarted_may_answer_late() -> None:
     world = World([step(Join("cp-2")), refusal()])
     assert (await world.run()).outcome is Outcome.STALLED
     assert world.now - NOON >= SETTLING
+
+
+async def test_after_a_step_a_look_that_took_long_is_not_the_last_one() -> None:
+    world = World([step(Join("cp-2")), refusal(), NOTHING], look=2 * SETTLING.total_seconds())
+    assert (await world.run()).outcome is Outcome.CONVERGED
 
 
 async def test_it_sleeps_exactly_until_time_changes_the_decision() -> None:

@@ -80,7 +80,7 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
             yield f"it may be of {owner.name}, which is on the way"
         elif not [r for r in held(plane) if r is not owner and r.member in voters(plane)]:
             yield f"it may be of {owner.name}, without which no other replica has the data"
-        elif not never_came_up(owner) and not [r for r in held(plane) if r is not owner and serves(r)]:
+        elif not never_came_up(plane, owner) and not [r for r in held(plane) if r is not owner and serves(r)]:
             yield f"it may be of {owner.name}, without which nobody serves"
 
 

@@ -71,9 +71,10 @@ def is_well(replica: Replica, *, etcd_managed: bool) -> bool:
     return serves(replica) and (not etcd_managed or all(f.health is Health.GOOD for _, f in replica.member_findings))
 
 
-def never_came_up(replica: Replica) -> bool:
-    """It has no Node and, proven, no member: nobody would miss it."""
-    return replica.node is None and isinstance(replica.member, Absent)
+def never_came_up(plane: ControlPlane, replica: Replica) -> bool:
+    """It has no Node and, proven, no member: nobody would miss it. Where etcd is not ours a Node that is gone proves nothing about its API server."""
+    nothing_is_there = replica.node is None and isinstance(replica.member, Absent)
+    return nothing_is_there and not (replica.had_node and not plane.desired.etcd_managed)
 
 
 def counts(plane: ControlPlane) -> bool:

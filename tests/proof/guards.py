@@ -153,6 +153,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("paused means paused", {"core.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),
     Guard("a replacement carries its record", {"core.rules.remediate:keep_the_records": says_nothing}, "a_replacement_carries_its_record"),
     Guard("another serves", {"core.checks:another_serves": says_yes}, "another_serves"),
+    Guard("only who never joined serves nobody", {"core.rules.remove:never_joined": returns(True)}, "another_serves"),
     Guard("all others are well", {"core.checks:components_healthy": returns((YES, YES))}, "all_others_are_well"),
     Guard("an etcd that is not ours is well", {"core.checks:_external_etcd_answers": says_yes}, "all_others_are_well"),
     Guard("somebody serves whom a replacement can join", {"core.checks:somebody_serves": says_yes}, "all_others_are_well"),
@@ -218,6 +219,11 @@ GUARDS: tuple[Guard, ...] = (
         "a failed Machine is deleted only if the ring can do without it by then",
         {"clusterapi.remediation:_asked": returns(())},
         f"{REMEDIATION}::test_what_the_ring_cannot_do_without_by_now_is_not_deleted_and_the_record_is_forgotten",
+    ),
+    Guard(
+        "a Machine is deleted beside nobody who began to leave by then",
+        {"clusterapi.machine_writes:_leaves": returns(False)},
+        f"{ACT}::test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged",
     ),
     Guard(
         "the first Machine is deleted only if kubeadm has not finished by then",

@@ -61,7 +61,7 @@ def s1_two_that_go_leave_enough(plane: ControlPlane, step: Step, _now: datetime)
     if not any(_could_leave(plane, other) for other in others):
         return
     goes = plane.replica(step.replica)
-    if not never_came_up(goes) and not [r for r in staying(plane) if r is not goes and serves(r)]:
+    if not never_came_up(plane, goes) and not [r for r in staying(plane) if r is not goes and serves(r)]:
         yield "nobody who stays would serve"
     if not counts(plane) or not readable(plane):
         return
@@ -231,7 +231,7 @@ def s11_paused_means_paused(plane: ControlPlane, step: Step, _now: datetime) -> 
 def another_serves(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Whoever goes, another replica with every component well is there; unless it never came up, so that nobody misses it."""
     goes = who_goes(plane, step)
-    if goes is None or not plane.initialized or never_came_up(goes):
+    if goes is None or not plane.initialized or never_came_up(plane, goes):
         return
     if not [r for r in held(plane) if r is not goes and serves(r)]:
         yield "no other API server is well"

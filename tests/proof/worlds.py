@@ -54,6 +54,7 @@ STATES: Mapping[str, State] = MappingProxyType(
 _LEAVES: dict[str, Any] = {"deleting_since": NOW - timedelta(minutes=5)}
 _AT_HOOK: dict[str, Any] = {**_LEAVES, "waits_at_hook": True}
 _NO_NODE: dict[str, Any] = {"node": None, "component_findings": (), "member_findings": ()}
+_NODE_DELETED: dict[str, Any] = {**_NO_NODE, "had_node": True}
 _ILL: dict[str, Any] = {"component_findings": tuple((name, Finding(Health.BAD, "Seen", "is bad")) for name in COMPONENTS)}
 _JUST_MADE: dict[str, Any] = {"created": NOW - timedelta(minutes=1)}
 _OLD: dict[str, Any] = {"outdated": ("Version",), "version": "v1.33.7"}
@@ -68,10 +69,12 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "stays": {},
         "at the hook": _AT_HOOK,
         "on its way to the hook": _LEAVES,
+        "at the hook, its Node deleted": {**_AT_HOOK, **_NODE_DELETED},
         "behind other hooks": {**_AT_HOOK, "other_hooks": ("theirs",)},
         "vanishing": {**_LEAVES, "holds_hook": False},
         "marked": _MARKED,
         "marked, without Node": {**_NO_NODE, **_MARKED},
+        "marked, its Node deleted": {**_NODE_DELETED, **_MARKED},
         "marked, at the hook": {**_AT_HOOK, **_MARKED},
         "marked, a replacement itself": {**_MARKED, "replaces": Remediation("gone", NOW - timedelta(minutes=10), 1)},
         "marked, its record unreadable": {**_MARKED, "record_problem": "not JSON"},

@@ -272,8 +272,8 @@ SCENARIOS = (
     Scenario(
         "B5 CAPI#9398: an old machine and the newcomer of a rollout fail together",
         an_old_one_and_the_new_one_fail_together,
-        "a remediation is over only when its replacement exists",
-        {"core.rules.remediate:_nobody_is_missing": returns(False)},
+        "a remediation is over only when its replacement exists, whatever keeps that one from joining",
+        {"core.rules.remediate:_nobody_is_missing": returns(False), "core.rules.remediate:_keeps_others_out": returns(False)},
         "liveness",
     ),
     Scenario(

@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
 
-from quorate.clusterapi import etcd_membership, specification
+from quorate.clusterapi import adoption, etcd_membership, specification, upkeep
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core import ring
 from quorate.core.control_plane import ControlPlane, Desired
-from quorate.simulation.faults import CONTROLLER_FAULTS, FAULTS, HOST_FAULTS, PROCESS_FAULTS, Fault
+from quorate.kubernetes import leader
+from quorate.simulation.faults import (
+    CONTROLLER_FAULTS,
+    FAULTS,
+    HOST_FAULTS,
+    MEMBERSHIP_FAULTS,
+    PROCESS_FAULTS,
+    Fault,
+    ghost,
+    isolated_host,
+    power_cut,
+)
 from quorate.simulation.life import Outcome, live
+from quorate.simulation.setting import draw
+from quorate.simulation.world import randomness
+from quorate.workload.connection import Workload
 from tests.conftest import LIVES
 
 CALM, TROUBLED, EVERYTHING = range(8), range(10), range(100, 130)
+
+_LIVE = "python -c 'from quorate.simulation import faults, life; life.live({{}}, faults=faults.{}, echo=print)'"
+REPLAY = {
+    (): "quorate simulate --door machines --seed {} --calm --trace",
+    PROCESS_FAULTS: _LIVE.format("PROCESS_FAULTS"),
+    HOST_FAULTS: _LIVE.format("HOST_FAULTS"),
+    FAULTS: "quorate simulate --door machines --seed {} --trace",
+}
+"""The command with which a life of these faults is lived again, and told step by step."""
 
 Lived = Callable[[int, Sequence[Fault]], Outcome]
 
@@ -34,43 +59,44 @@ def lived(record_property: Callable[[str, object], None]) -> Lived:
     return lived
 
 
-def told(outcome: Outcome) -> str:
-    return "\n".join([*map(str, outcome.violations), f"replay: quorate simulate --seed {outcome.seed} --trace"])
+def told(outcome: Outcome, faults: tuple[Fault, ...]) -> str:
+    return "\n".join([*map(str, outcome.violations), f"replay: {REPLAY[faults].format(outcome.seed)}"])
 
 
 def test_the_same_seed_has_the_same_history() -> None:
-    assert live(3).digest == live(3).digest
-    assert live(3).digest != live(4).digest
+    history = live(23).digest  # of one with an election, and many faults
+    assert live(23).digest == history
+    assert live(24).digest != history
 
 
 @pytest.mark.parametrize("seed", CALM)
 def test_without_faults_everything_that_users_ask_for_is_reached(lived: Lived, seed: int) -> None:
     outcome = lived(seed, ())
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, told(outcome, ())
 
 
 @pytest.mark.parametrize("seed", TROUBLED)
 def test_whatever_happens_to_its_processes_no_invariant_is_violated(lived: Lived, seed: int) -> None:
     outcome = lived(seed, PROCESS_FAULTS)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, told(outcome, PROCESS_FAULTS)
 
 
 @pytest.mark.parametrize("seed", TROUBLED)
 def test_whatever_happens_to_machines_no_invariant_is_violated(lived: Lived, seed: int) -> None:
     outcome = lived(seed, HOST_FAULTS)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, told(outcome, HOST_FAULTS)
 
 
 @pytest.mark.parametrize("seed", EVERYTHING)
 def test_with_everything_at_once_no_invariant_is_violated(lived: Lived, seed: int) -> None:
     outcome = lived(seed, FAULTS)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, told(outcome, FAULTS)
 
 
-def first_violation(invariant: str, seeds: Iterator[int]) -> Outcome | None:
-    """The first life in which the invariant is violated."""
+def first_violation(invariant: str, seeds: Iterator[int], faults: Sequence[Fault] = FAULTS) -> Outcome | None:
+    """The first life with these faults in which the invariant is violated."""
     for seed in seeds:
-        outcome = live(seed)
+        outcome = live(seed, faults=faults)
         if any(violation.invariant == invariant for violation in outcome.violations):
             return outcome
     return None
@@ -86,12 +112,12 @@ def test_a_provider_that_never_moves_leadership_is_found_out(monkeypatch: pytest
 
 def test_a_provider_that_lets_machines_join_beside_learners_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring.Ring, "unsettled", property(lambda _: ()))
-    assert first_violation("s2_no_joining_beside_a_learner", iter(range(60)))
+    assert first_violation("s2_no_joining_beside_a_learner", iter(range(20)), MEMBERSHIP_FAULTS)
 
 
 def test_a_provider_that_thinks_every_ring_safe_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring.Verdict, "__bool__", lambda _: True)
-    assert first_violation("s1_removal_keeps_quorum", iter(range(30, 90)))
+    assert first_violation("s1_removal_keeps_quorum", iter(range(20)), (power_cut, isolated_host, ghost))
 
 
 def test_a_provider_that_acts_on_what_it_decided_by_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +137,41 @@ def test_a_provider_that_makes_a_machine_too_many_is_found_out(monkeypatch: pyte
 
     monkeypatch.setattr(specification, "desired", one_more)
     assert first_violation("s8_made_for_a_reason", iter(range(20)))
+
+
+def test_a_provider_that_takes_a_lease_that_has_not_run_out_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader.LeaderElector, "_run_out", lambda *_: True)
+    assert first_violation("one_leader", drawn("elected"))
+
+
+def test_a_provider_that_leaves_the_secrets_of_adopted_machines_alone_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def leave(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(adoption, "_secrets_of", lambda *_: [])
+    monkeypatch.setattr(upkeep, "_own_secrets", leave)
+    assert first_violation("liveness", drawn("adopted"))
+
+
+def test_a_provider_that_records_what_no_api_server_said_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def guessed(*_: object) -> datetime:
+        return datetime(2126, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(Workload, "certificate_expiry", guessed)
+    assert first_violation("liveness", iter(range(3)))
+
+
+@pytest.mark.parametrize("trait", ["elected", "external etcd", "adopted"])
+def test_lives_of_every_kind_are_lived_without_a_violation(lived: Lived, trait: str) -> None:
+    for seed in islice(drawn(trait), 5):
+        outcome = lived(seed, FAULTS)
+        assert outcome.traits[trait] == 1
+        assert not outcome.violations, told(outcome, FAULTS)
+
+
+def drawn(trait: str) -> Iterator[int]:
+    """Seeds of lives with this trait."""
+    return (seed for seed in range(200, 400) if trait in draw(randomness(seed, "life")).traits)
 
 
 def test_a_life_can_be_followed_line_by_line() -> None:

@@ -4,37 +4,57 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import click
 
-from quorate.simulation.faults import FAULTS
-from quorate.simulation.life import Outcome, live
+from quorate.simulation import faults, life
+from quorate.simulation.in_place import faults as faults_of_hosts
+from quorate.simulation.in_place import life as life_of_hosts
+from quorate.simulation.life import Outcome
 
 _YEAR = 365.25 * 24 * 3600
+_DOORS = ("machines", "hosts")
+
+Echo = Callable[[str], None] | None
 
 
 @click.command("simulate")
+@click.option(
+    "--door",
+    type=click.Choice(_DOORS),
+    default=None,
+    help="Only control planes of Cluster API Machines, or only those of existing hosts. Without it each seed has a life of both kinds.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first life, or the only one without --seconds.")
 @click.option("--seconds", type=float, default=None, help="Go on with the next seeds for so long.")
 @click.option("--calm", is_flag=True, help="Users, but no faults.")
 @click.option("--trace", is_flag=True, help="Print everything that happens.")
-def command(seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
+def command(door: str | None, seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
     """Simulate the lives of control planes, with faults, and check that none loses its quorum.
 
-    Prints what was simulated and every violation with the command that replays it. Exits 1 where there was one.
+    The controllers of `quorate manager`, and the judgement and the sessions of `quorate apply`, in worlds with virtual time. Prints what was simulated and
+    every violation with the command that replays it. Exits 1 where there was one.
     """
-    total = _Total()
+    totals = {each: _Total() for each in (_DOORS if door is None else (door,))}
     started = time.monotonic()
     current = seed
     while current == seed or (seconds is not None and time.monotonic() - started < seconds):
-        before = time.process_time()
-        outcome = live(current, faults=() if calm else FAULTS, echo=click.echo if trace else None)
-        total.add(outcome, time.process_time() - before)
-        _tell(outcome, calm=calm, alone=seconds is None)
+        for each, total in totals.items():
+            before = time.process_time()
+            outcome = _live(each, current, calm=calm, echo=click.echo if trace else None)
+            total.add(outcome, time.process_time() - before)
+            _tell(each, outcome, calm=calm, alone=seconds is None)
         current += 1
-    click.echo(total.text())
-    if total.violations:
+    click.echo("\n".join(f"{each}: {total.text()}" for each, total in totals.items()))
+    if any(total.violations for total in totals.values()):
         raise SystemExit(1)
+
+
+def _live(door: str, seed: int, *, calm: bool, echo: Echo) -> Outcome:
+    if door == "hosts":
+        return life_of_hosts.live(seed, faults=() if calm else faults_of_hosts.FAULTS, echo=echo)
+    return life.live(seed, faults=() if calm else faults.FAULTS, echo=echo)
 
 
 class _Total:
@@ -64,14 +84,18 @@ class _Total:
         """For a reader."""
         rate = self.machines / 3 / (self.cpu / 60) if self.cpu else 0.0
         lines = [
-            f"{self.lives} lives{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
+            f"{_lives(self.lives)}{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
             f"{self.cpu:.1f} s of CPU: {rate:.0f} times three machines made in a minute of one core",
             f"faults: {_counted(self.faults)}",
             f"users: {_counted(self.deeds)}",
-            f"invariants asked {self.checks} times; {self.lost} lives ended early because faults destroyed a majority's data",
+            f"invariants asked {self.checks} times; in {_lives(self.lost)} faults destroyed a majority's data",
             f"violations: {self.violations}",
         ]
-        return "\n".join(lines)
+        return "\n  ".join(lines)
+
+
+def _lives(number: int) -> str:
+    return f"{number} {'life' if number == 1 else 'lives'}"
 
 
 def _counted(counter: Counter[str]) -> str:
@@ -84,13 +108,13 @@ def _traits(counter: Counter[str]) -> str:
     return f" ({named})" if named else ""
 
 
-def _tell(outcome: Outcome, *, calm: bool, alone: bool) -> None:
+def _tell(door: str, outcome: Outcome, *, calm: bool, alone: bool) -> None:
     if alone:
-        click.echo(f"seed {outcome.seed}: {outcome.seconds:.0f} s simulated, history {outcome.digest}")
+        click.echo(f"{door}, seed {outcome.seed}: {outcome.seconds:.0f} s simulated, history {outcome.digest}")
     if not outcome.violations:
         return
     if not alone:
         click.echo("\n".join(outcome.lines[-30:]))
     for violation in outcome.violations:
-        click.echo(f"seed {outcome.seed}: {violation}", err=True)
-    click.echo(f"replay: quorate simulate --seed {outcome.seed}{' --calm' if calm else ''} --trace", err=True)
+        click.echo(f"{door}, seed {outcome.seed}: {violation}", err=True)
+    click.echo(f"replay: quorate simulate --door {door} --seed {outcome.seed}{' --calm' if calm else ''} --trace", err=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
-from quorate.core.in_place.rules.facts import ills, member_of
+from quorate.core.in_place.rules.facts import ills, member_of, told
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
 from quorate.core.ring import Ring
 
@@ -85,14 +85,17 @@ def involved(step: Step) -> tuple[str, ...]:
 
 
 def _state(host: Host) -> str:
-    return "well" if host.kind is Kind.MEMBER and not ills(host) else "ill" if host.kind is Kind.MEMBER else host.kind.value
+    return host.kind.value if host.kind is not Kind.MEMBER else "ill" if _wrong(host) else "well"
 
 
 def _wrong(host: Host) -> tuple[str, ...]:
     """Everything that is wrong with a host that is part of a cluster, and that its state does not say already."""
     if host.kind in UNTOUCHED:
         return ()
-    return tuple(ill for ill in ills(host) if ill != f"is {host.kind.value}")
+    found = tuple(ill for ill in ills(host) if ill != f"is {host.kind.value}")
+    if host.kind is not Kind.MEMBER or not isinstance(host.node, Node) or host.node.ready.health is Health.GOOD:
+        return found
+    return (*found, f"its Node is not known to be ready: {told(host.node.ready)}")
 
 
 def _packages(host: Host) -> str:
@@ -127,9 +130,9 @@ def _node(host: Host) -> str:
             return "unknown"
         case Absent():
             return NONE
-        case Node(ready=ready, unschedulable=cordoned):
+        case Node(ready=ready, unschedulable=cordoned, pressures=pressures):
             word = {Health.GOOD: "ready", Health.BAD: "not ready", Health.UNKNOWN: "unknown"}[ready.health]
-            return f"{word}, cordoned" if cordoned else word
+            return ", ".join((word, *(["cordoned"] if cordoned else []), *pressures))
 
 
 def _certificates(host: Host, now: datetime) -> str:

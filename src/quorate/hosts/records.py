@@ -53,7 +53,7 @@ class Record:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         stamp = event.at.strftime("%Y%m%dT%H%M%S%fZ")
-        command = f"-{event.command}" if isinstance(event, Started) else ""
+        command = f"-{event.command.replace(' ', '-')}" if isinstance(event, Started) else ""
         self.path = self._folder / f"{stamp}{command}{_SUFFIX}"
         self._descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
         for old in all_in(self._folder)[:-KEPT]:

@@ -56,7 +56,11 @@ def freeing(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> tuple[F
                 _refusal(
                     cluster,
                     host,
-                    failed(OURS, f"{host.name} belongs to another cluster", f"Name it, if it is meant: `quorate reset {host.name}`."),
+                    failed(
+                        OURS,
+                        f"{host.name} belongs to another cluster",
+                        f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`.",
+                    ),
                 )
             ]
         else:

@@ -22,13 +22,13 @@ from quorate.hosts.overview import hosts_in_words, involved, ring_in_words
 from quorate.hosts.ssh.errors import SshError
 
 PATIENCE = timedelta(seconds=60)
-"""How long something may be in the way that time alone may take away, since the beginning or the last step."""
+"""How long something may be in the way that time alone may take away. Counted, as the next and the last of these, from the first look after a step."""
 SETTLING = timedelta(seconds=20)
-"""How long after a step something may be in the way that, by its remedy, somebody would have to take away: what was just restarted answers late."""
+"""How long, after a step, something may be in the way that, by its remedy, somebody would have to take away: what was just restarted answers late."""
 NEAR = timedelta(minutes=10)
 """A decision that time alone changes is waited for when it is as near as this; the next run finds what is farther away, such as certificates that expire."""
 LONGEST_WAIT = timedelta(minutes=20)
-"""How long a run waits for time to change a decision, since the beginning or the last step: longer than any kubeadm takes that an earlier run left behind."""
+"""How long a run waits for time to change a decision: longer than any kubeadm takes that an earlier run left behind."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds between two looks while nothing can be done: half of how long that has been so, within these limits."""
@@ -97,7 +97,7 @@ class Session(Generic[Seen]):
         self._by = by
         self._steps = 0
         self._done = Done()
-        self._quiet_since = parts.now()  # the beginning, or the end of the last step
+        self._quiet_since = parts.now()  # the beginning, or the first look after the last step
         self._broken: set[Step] = set()
         self._last: Step | None = None
         self._repeated = 0
@@ -129,6 +129,8 @@ class Session(Generic[Seen]):
             elif not await self._waited(decision):
                 return self._stalled(decision)
             observation = await self._parts.observe(self._done)
+            if decision.step is not None:  # a busy host takes long to tell what it is, and what it told first must not be the last word
+                self._quiet_since = self._parts.now()
 
     async def _take(self, step: Step, decision: Decision, observation: Seen) -> Ended | None:
         """Carry out one step. The end, where it failed for good or has no effect."""
@@ -144,10 +146,8 @@ class Session(Generic[Seen]):
             await parts.carry_out(step, observation)
         except StepFailed as failure:
             parts.emit(StepBroke(parts.now(), self._steps, str(step), failure.where, failure.cause, failure.remedy))
-            self._quiet_since = parts.now()
             return self._after_failure(step, failure)
         self._done = self._done.after(step)
-        self._quiet_since = parts.now()
         parts.emit(StepDone(parts.now(), self._steps, str(step)))
         return None
 

@@ -243,7 +243,7 @@ def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:
     try:
         status = _STATUSES.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        status = Status(message=f"HTTP {answer.status}: {data[:200].decode(errors='replace').strip()}".rstrip(": "))
+        status = Status(message=f"HTTP {answer.status}: {_in_a_line(data)}".rstrip(": "))
     seconds = answer.headers.get("Retry-After", "")
     return from_status(status, answer.status, doing=doing, retry_after=float(seconds) if seconds.isdecimal() else None)
 
@@ -259,3 +259,8 @@ def _translated(doing: str, seconds: float) -> Iterator[None]:
         raise Timeout(f"{doing}: no answer within {seconds:g} s") from error
     except aiohttp.ClientError as error:
         raise ConnectionFailed(f"{doing}: {error}") from error
+
+
+def _in_a_line(body: bytes) -> str:
+    """What an answer says that is no Status, shortened. Of an API server's checks of itself, a line each, those that passed are left out."""
+    return " ".join(line for line in body.decode(errors="replace").splitlines() if not line.startswith("[+]"))[:200].strip()

@@ -24,17 +24,17 @@ class Wanted:
     max_surge: int = 1
     failure_domains: tuple[str, ...] = ()
     external_etcd: bool = False
+    by_hand: int = 0  # Machines that are there before the control plane, which adopts them
 
 
 def furnish(server: ApiServer, wanted: Wanted) -> None:
-    """Put everything there."""
+    """Put everything there; the control plane itself only where no Machines are made by hand before it."""
     for kind in (INFRASTRUCTURE, TEMPLATES):
         metadata = {"name": f"{kind.plural}.{kind.group}", "labels": {"cluster.x-k8s.io/v1beta2": kind.version}}
         spec = {"group": kind.group, "names": {"kind": kind.kind, "plural": kind.plural}, "versions": [{"name": kind.version}]}
         server.create(DEFINITIONS, {"metadata": metadata, "spec": spec}, who=USER)
     server.create(TEMPLATES, template("small"), who=USER)
-    reference = {"apiGroup": CONTROL_PLANES.group, "kind": CONTROL_PLANES.kind, "name": NAME}
-    spec = {"controlPlaneRef": reference, "controlPlaneEndpoint": {"host": ENDPOINT, "port": 6443}}
+    spec = {"controlPlaneEndpoint": {"host": ENDPOINT, "port": 6443}}
     server.create(CLUSTERS, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec}, who=USER)
     if wanted.failure_domains:
         domains = [{"name": name, "controlPlane": True} for name in wanted.failure_domains]
@@ -42,7 +42,15 @@ def furnish(server: ApiServer, wanted: Wanted) -> None:
     if wanted.external_etcd:
         for purpose in (Purpose.ETCD_AUTHORITY, Purpose.API_SERVER_ETCD_CLIENT):
             server.create(SECRETS, _supplied(purpose), who=USER)
+    if not wanted.by_hand:
+        create_control_plane(server, wanted)
+
+
+def create_control_plane(server: ApiServer, wanted: Wanted) -> None:
+    """Create the KubeadmControlPlane, and name it in the Cluster."""
     server.create(CONTROL_PLANES, control_plane(wanted), who=USER)
+    reference = {"apiGroup": CONTROL_PLANES.group, "kind": CONTROL_PLANES.kind, "name": NAME}
+    server.merge_patch(CLUSTERS, NAMESPACE, NAME, {"spec": {"controlPlaneRef": reference}}, who=USER)
 
 
 def _etcd(wanted: Wanted) -> Json:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quorate.clusterapi.report import merge_conditions
+from quorate.clusterapi.types.names import Annotation
 from quorate.simulation.apiserver import Change, Failure, timestamp
 from quorate.simulation.kubelet import forget_node
 from quorate.simulation.objects import (
@@ -33,6 +34,7 @@ CLUSTER_FINALIZER = "cluster.cluster.x-k8s.io"
 
 _PRE_DRAIN, _PRE_TERMINATE = "pre-drain.delete.hook.machine.cluster.x-k8s.io", "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
 _AGAIN = 5.0
+_NODE_DELETION_TIMEOUT = 10.0  # spec.deletion.nodeDeletionTimeoutSeconds: its default; the Node is left to whoever finds it
 _KINDS: Mapping[str, Kind] = {"KubeadmConfig": CONFIGS, "DevMachine": INFRASTRUCTURE}
 
 
@@ -44,6 +46,7 @@ class Core:
         self._server = world.management
         self._random = world.random("core")
         self._drained_at: dict[str, float] = {}  # by uid of the Machine
+        self._node_given_up_at: dict[str, float] = {}
         self.machines = Worker(world, "machines", self._machine, delay=(0.02, 0.3))
         self.clusters = Worker(world, "clusters", self._cluster_object, delay=(0.02, 0.5))
         cluster.server.subscribe(self._node_changed)
@@ -67,15 +70,21 @@ class Core:
         if CLUSTER_FINALIZER not in (cluster.metadata.get("finalizers") or ()):
             self._patch(cluster, {"metadata": {"finalizers": [CLUSTER_FINALIZER]}})
             return 0.0
-        control_plane = self._server.find(CONTROL_PLANES, key[0], cluster.spec["controlPlaneRef"]["name"])
+        control_plane = self._control_plane_of(cluster)
         initialization = {"infrastructureProvisioned": True}
         if control_plane is not None:
             self._own(control_plane, cluster)
             if (control_plane.status.get("initialization") or {}).get("controlPlaneInitialized"):
                 initialization["controlPlaneInitialized"] = True
+        elif any(machine.status.get("nodeRef") for machine in self._server.objects(MACHINES, key[0])):
+            initialization["controlPlaneInitialized"] = True
         initialization |= cluster.status.get("initialization") or {}
         self._patch_status(cluster, cluster.status | {"initialization": initialization})
         return None
+
+    def _control_plane_of(self, cluster: Stored) -> Stored | None:
+        reference = cluster.spec.get("controlPlaneRef")
+        return self._server.find(CONTROL_PLANES, cluster.key[0], reference["name"]) if reference else None
 
     def _own(self, control_plane: Stored, cluster: Stored) -> None:
         if not control_plane.owned_by(cluster.uid):
@@ -87,7 +96,7 @@ class Core:
         workers = [m for m in self._server.objects(MACHINES, cluster.key[0]) if "cluster.x-k8s.io/control-plane" not in m.labels]
         for worker in workers:
             self._delete(worker)
-        control_plane = self._server.find(CONTROL_PLANES, cluster.key[0], cluster.spec["controlPlaneRef"]["name"])
+        control_plane = self._control_plane_of(cluster)
         if control_plane is not None:
             if not workers:
                 self._delete(control_plane)
@@ -159,9 +168,16 @@ class Core:
         if node is not None:
             status["nodeRef"] = {"name": node.name}
             status["nodeInfo"] = node.status.get("nodeInfo") or {}
+        expiry = self._certificates_expiry(machine)
+        if expiry is not None:
+            status["certificatesExpiryDate"] = expiry
         status["phase"] = "Deleting" if machine.deleting else "Running" if node else "Provisioning"
         status["conditions"] = self._conditions(machine, node, deleting)
         self._patch_status(machine, status)
+
+    def _certificates_expiry(self, machine: Stored) -> str | None:
+        config = self._companions(machine)["bootstrap"]
+        return config.annotations.get(Annotation.CERTIFICATES_EXPIRY) if config is not None else None
 
     def _node(self, machine: Stored) -> Stored | None:
         provider_id = machine.spec.get("providerID")
@@ -222,9 +238,11 @@ class Core:
     def _let_go(self, machine: Stored, *, control_plane_goes: bool) -> float | None:
         name = (machine.status.get("nodeRef") or {}).get("name")
         if name and not control_plane_goes:
-            if not self._cluster.writable:
+            given_up_at = self._node_given_up_at.setdefault(machine.uid, self._world.time() + _NODE_DELETION_TIMEOUT)
+            if self._cluster.writable:
+                forget_node(self._cluster, name, WHO)
+            elif self._world.time() < given_up_at:
                 return _AGAIN
-            forget_node(self._cluster, name, WHO)
         finalizers = [finalizer for finalizer in machine.metadata.get("finalizers") or () if finalizer != MACHINE_FINALIZER]
         self._patch(machine, {"metadata": {"finalizers": finalizers}})
         return None

@@ -128,7 +128,7 @@ class SimulatedEtcd:
         except ConnectionFailed as error:
             raise Unreachable(self._node, str(error)) from error
         host = self._cluster.hosts.get(self._node)
-        if host is None or not host.alive or host.isolated or host.name in self._cluster.cut_off:
+        if host is None or not self._cluster.is_reached(host):
             await asyncio.sleep(_DIAL)
             raise Unreachable(self._node, "the node does not answer")
         if host.name in self._cluster.silent:

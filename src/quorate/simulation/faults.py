@@ -7,6 +7,7 @@ the provider never loses quorum, not that nobody can.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 
 from quorate.simulation.hosts import Host, State
@@ -120,8 +121,17 @@ def clock_jump(town: Town, random: Random) -> Mend | None:
     return mend
 
 
+def freeze(town: Town, random: Random) -> Mend | None:
+    """A process does nothing for a while, and then goes on as if nothing had been: it may lead no more, and not know it yet."""
+    process = _process(town, random)
+    if process is None or process.frozen:
+        return None
+    process.freeze()
+    return process.thaw
+
+
 def two_leaders(town: Town, random: Random) -> Mend | None:  # noqa: ARG001
-    """A second process acts beside the first, as when a frozen leader wakes up."""
+    """A second process is started beside the first, and acts at once where nobody is elected."""
     if sum(process.alive for process in town.processes) != 1:
         return None
     return town.start().crash
@@ -284,6 +294,31 @@ def stray_member(town: Town, random: Random) -> Mend | None:
     return _nothing
 
 
+def external_etcd_down(town: Town, random: Random) -> Mend | None:  # noqa: ARG001
+    """The etcd of others confirms nothing for a while."""
+    external = town.cluster.external
+    if external is None:
+        return None
+    external.well = False
+
+    def mend() -> None:
+        external.well = True
+
+    return mend
+
+
+def short_certificates(town: Town, random: Random) -> Mend | None:
+    """The certificates of the next host expire in little more than a week."""
+    lasting = timedelta(days=7, seconds=random.uniform(60.0, 900.0))
+
+    def shorten(host: Host) -> None:
+        town.infrastructure.boots.remove(shorten)
+        host.certificates_last = lasting
+
+    town.infrastructure.boots.append(shorten)
+    return lambda: town.infrastructure.boots.remove(shorten) if shorten in town.infrastructure.boots else None
+
+
 PROCESS_FAULTS: tuple[Fault, ...] = (
     crash,
     crash_after_a_write,
@@ -296,12 +331,23 @@ PROCESS_FAULTS: tuple[Fault, ...] = (
     no_way_to_management,
     no_way_to_the_workload,
     clock_jump,
+    freeze,
     two_leaders,
 )
 """What happens to the provider's processes and their ways."""
 CONTROLLER_FAULTS: tuple[Fault, ...] = (core_stops, slow_infrastructure)
 """What happens to other controllers of the management cluster."""
-HOST_FAULTS: tuple[Fault, ...] = (power_cut, isolated_host, no_way_to_a_kubelet, ghost, failing_component, alarm, deleted_node)
+HOST_FAULTS: tuple[Fault, ...] = (
+    power_cut,
+    isolated_host,
+    no_way_to_a_kubelet,
+    ghost,
+    failing_component,
+    alarm,
+    deleted_node,
+    external_etcd_down,
+    short_certificates,
+)
 """What happens to machines that run."""
 MEMBERSHIP_FAULTS: tuple[Fault, ...] = (reborn_empty, broken_join, stray_member)
 """What happens to machines that join, and to the list of members."""
@@ -342,6 +388,9 @@ def _within_budget(town: Town, host: Host, *, for_good: bool) -> bool:
     ring = town.cluster.ring
     if not town.cluster.holds_data(host):
         return True
+    if town.cluster.external is not None:
+        staying = {machine.name for machine in town.machines if not machine.deleting}
+        return any(other is not host and other.name in staying and town.cluster.holds_data(other) for other in town.cluster.hosts.values())
     majority = len(ring.voters) // 2
     left = {name for name, other in town.cluster.hosts.items() if other is not host and town.cluster.holds_data(other)}
     if for_good:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from quorate.workload.static_pods import Component
@@ -30,6 +31,8 @@ class Host:
     components: dict[Component, State] = field(default_factory=dict)  # static Pods that the kubelet knows
     registered: bool = False  # its kubelet has made a Node
     joined: bool = False  # kubeadm is through
+    certificates_last: timedelta = timedelta(days=365)  # from when kubeadm makes them; this is its default
+    certificate_expires: datetime | None = None  # that of its API server; None as long as kubeadm has made none
     down_since: float | None = None
 
     @property

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
-from quorate.clusterapi.types.names import Annotation
-from quorate.simulation.apiserver import timestamp
 from quorate.simulation.hosts import Host
 from quorate.simulation.kubeadm import Kubeadm
 from quorate.simulation.kubelet import Kubelets, forget_node
@@ -18,7 +15,6 @@ FINALIZER = "devmachine.infrastructure.cluster.x-k8s.io"
 WHO = "infrastructure"
 
 _CLOUD_NOTICES = 60.0  # seconds until the cloud's controller deletes the Node of an instance that is gone
-_CERTIFICATES_LAST = timedelta(days=365)  # kubeadm's default
 
 
 class Infrastructure:
@@ -66,14 +62,7 @@ class Infrastructure:
             status["failureDomain"] = machine.spec["failureDomain"]
         self._patch(infrastructure, {"status": status}, subresource="status")
         config = self._world.management.find(CONFIGS, machine.key[0], machine.spec["bootstrap"]["configRef"]["name"])
-        if config is not None:
-            self._record_expiry(config)
         self.boot(host, init=config is not None and "joinConfiguration" not in config.spec)
-
-    def _record_expiry(self, config: Stored) -> None:
-        """No API server can be asked for its certificate here, so what would be learned of it is there from the beginning."""
-        annotations = {Annotation.CERTIFICATES_EXPIRY: timestamp(self._world.now() + _CERTIFICATES_LAST)}
-        self._world.management.merge_patch(CONFIGS, *config.key, {"metadata": {"annotations": annotations}}, who=WHO)
 
     def boot(self, host: Host, *, init: bool) -> None:
         """Run kubeadm on a host."""

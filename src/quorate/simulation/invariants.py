@@ -2,7 +2,8 @@
 
 Each is a function from one event to a sentence that says what is wrong, or None. A process can only know what was true when it asked: where it acts on a
 reading, the condition must have held at some instant between the beginning of that reading and the act. S9 is the other door's: certificates are not
-renewed in place here. They speak of a control plane that is initialized and is to live; before that, and while it is deleted, nothing can be lost.
+renewed in place here. They speak of a control plane that is initialized and is to live; before that, and while it is deleted, nothing can be lost. What they
+say of members holds for a ring of the control plane's own: with an external etcd the data are its API servers, without which nobody joins.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ PAUSE_NOTICED = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One write of a process to a Machine: `before` is None where it made it; `knowledge` is what the process knew."""
+    """One write of a process to a Machine: `before` is None where it made it; `knowledge` is what the process knew.
+
+    One that is `late` was sent, and given up, so long ago that its sender may have decided on something else since. Nothing can call it back.
+    """
 
     process: str
     machine: Stored
     before: Stored | None
     knowledge: Knowledge
+    late: bool = False
 
 
 def s1_removal_keeps_quorum(town: Town, removal: Removal) -> str | None:
@@ -64,7 +69,7 @@ def s10_reading_before_removal(town: Town, removal: Removal) -> str | None:
     """Every removal of a member follows a linearizable read made for it."""
     if removal.read_since is None:
         return f"member {removal.member:x} is removed without a list of the members since the decision, or since the last change"
-    age = town.world.time() - removal.read_since
+    age = town.process(removal.process).ran_since(removal.read_since)
     return f"member {removal.member:x} is removed on a reading that is {age:.0f} s old" if age > READING_LASTS else None
 
 
@@ -130,6 +135,8 @@ def s5_one_change_at_a_time(town: Town, act: Act) -> str | None:
     Except that the only replica, when somebody deletes it, is joined by its replacement before it leaves: otherwise it could never leave. And one that
     failed its health check may be deleted beside others: the ring changes only at the hook, one member after the other.
     """
+    if town.cluster.external is not None or act.late:
+        return None
     creates = _creates(act)
     if not (creates or (_deletes(act) and not failed_health_check(act.machine))) or not act.knowledge.initialized:
         return None
@@ -143,7 +150,7 @@ def s5_one_change_at_a_time(town: Town, act: Act) -> str | None:
 
 def s6_no_more_than_desired(town: Town, act: Act) -> str | None:
     """No create raises the number of Machines not yet let go above desired plus surge; with maxSurge 0 those that still hold infrastructure count too."""
-    if not _creates(act):
+    if not _creates(act) or act.late:
         return None
     desired, surge = act.knowledge.desired
     management = town.world.management
@@ -165,12 +172,18 @@ def s8_made_for_a_reason(_town: Town, act: Act) -> str | None:
     return f"{act.machine.name} is created for no reason"
 
 
-def s11_paused_means_paused(town: Town, act: Act) -> str | None:
+def s11_paused_means_paused(_town: Town, act: Act) -> str | None:
     """While paused nothing is done to Machines."""
-    since = act.knowledge.paused_since
-    if since is None or town.world.time() - since < PAUSE_NOTICED:
+    known = act.knowledge.paused_for
+    if known is None or known < PAUSE_NOTICED:
         return None
-    return f"{act.machine.name} is written {town.world.time() - since:.0f} s after a pause became known"
+    return f"{act.machine.name} is written {known:.0f} s after a pause became known"
+
+
+def one_leader(town: Town) -> str | None:
+    """Of the processes that are elected one leads at a time, whatever has become of the others, and none is needed."""
+    leading = [process.name for process in town.processes if process.alive and process.elector is not None and process.elector.leading]
+    return f"{' and '.join(leading)} lead at the same time" if len(leading) > 1 else None
 
 
 ON_REMOVAL: tuple[Callable[[Town, Removal], str | None], ...] = (

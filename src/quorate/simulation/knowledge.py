@@ -33,9 +33,10 @@ class Knowledge:
         self._town, self._process, self._notes, self._lately = town, process, notes, lately
 
     @property
-    def paused_since(self) -> float | None:
-        """Since when it has known that everything is paused."""
-        return self._notes.paused_since
+    def paused_for(self) -> float | None:
+        """For how many seconds of its own it has known that everything is paused."""
+        since = self._notes.paused_since
+        return self._process.ran_since(since) if since is not None else None
 
     @property
     def initialized(self) -> bool:

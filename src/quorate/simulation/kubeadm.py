@@ -117,6 +117,7 @@ class Kubeadm:
 
     def _start_the_rest(self, then: Callable[[], None]) -> None:
         self._host.components |= dict.fromkeys(_REST, State.STARTING)
+        self._host.certificate_expires = (self._world.now() + self._host.certificates_last).replace(microsecond=0)
         self._later((1.0, 4.0), self._run_the_rest, then)
 
     def _run_the_rest(self, then: Callable[[], None]) -> None:

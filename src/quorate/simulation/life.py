@@ -7,16 +7,16 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from random import Random
 
 from quorate.simulation import liveness
 from quorate.simulation.apiserver import Change
 from quorate.simulation.clock import VirtualTimeLoop
-from quorate.simulation.cluster_objects import Wanted
+from quorate.simulation.cluster_objects import create_control_plane
 from quorate.simulation.faults import FAULTS, Fault, Mend
 from quorate.simulation.logs import unplanned_errors
 from quorate.simulation.objects import CONTROL_PLANES, MACHINES
 from quorate.simulation.referee import Referee, Violation
+from quorate.simulation.setting import draw
 from quorate.simulation.town import Town
 from quorate.simulation.users import DEEDS, unpause
 from quorate.simulation.world import World
@@ -40,6 +40,7 @@ class Outcome:
     violations: list[Violation] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     deeds: Counter[str] = field(default_factory=Counter)
+    traits: Counter[str] = field(default_factory=Counter)  # of its setting
     seconds: float = 0.0  # of virtual time
     machines: int = 0  # made
     checks: int = 0  # of invariants
@@ -77,14 +78,18 @@ class _Life:
     def __init__(self, world: World, tasks: asyncio.TaskGroup, outcome: Outcome, unplanned: list[BaseException]) -> None:
         self.world, self.outcome, self.unplanned = world, outcome, unplanned
         self.random = world.random("life")
-        self.town = Town(world, _wanted(self.random), tasks)
+        self.setting = draw(self.random)
+        outcome.traits.update(self.setting.traits)
+        self.town = Town(world, self.setting.wanted, tasks, elected=self.setting.elected)
         self.referee = Referee(self.town)
         self.mends: list[Mend] = []
         world.management.subscribe(self._count)
 
     async def run(self, *, faults: Sequence[Fault]) -> None:
         """From the first object to the last."""
-        self.town.start()
+        if self.setting.wanted.by_hand and not await self._come_up_by_hand():
+            return
+        self._start()
         if faults and self.random.random() < 0.5:  # half of all lives meet trouble before they are up
             self._keep_running()
         elif not await self._until_as_desired(COMING_UP, "it did not come up"):
@@ -100,6 +105,20 @@ class _Life:
             return
         if await self._stays_idle():
             await self._end()
+
+    async def _come_up_by_hand(self) -> bool:
+        """The Machines that the user made by hand have joined; then there is a control plane. In half of all cases the provider is there before it."""
+        end = self.world.time() + COMING_UP
+        while len(self.town.cluster.ring.well) < self.setting.wanted.by_hand or not all(h.joined for h in self.town.cluster.hosts.values()):
+            if self.world.time() >= end:
+                self.referee.report("liveness", "the Machines that were made by hand did not come up")
+                return False
+            await asyncio.sleep(_LOOK)
+        if self.random.random() < 0.5:
+            self._start()
+            await asyncio.sleep(self.random.uniform(0.0, 30.0))
+        create_control_plane(self.world.management, self.setting.wanted)
+        return True
 
     async def _trouble(self, *, faults: Sequence[Fault]) -> None:
         """Users and faults, until they have had enough."""
@@ -143,9 +162,15 @@ class _Life:
 
     def _keep_running(self) -> None:
         """Somebody starts the provider again when it has died."""
-        if not any(process.alive for process in self.town.processes) and not self.town.closed:
-            self.town.start()
+        if not self.town.closed:
+            self._start()
         self.world.after(self.random.uniform(2.0, 20.0), self._keep_running)
+
+    def _start(self) -> None:
+        """Where there is an election two processes run, one of them warm and waiting."""
+        alive = sum(process.alive for process in self.town.processes)
+        for _ in range(alive, 2 if self.setting.elected else 1):
+            self.town.start()
 
     async def _until_as_desired(self, limit: float, complaint: str) -> bool:
         end = self.world.time() + limit
@@ -201,13 +226,3 @@ class _Life:
     def _count(self, change: Change) -> None:
         if change.kind is MACHINES and change.before is None:
             self.outcome.machines += 1
-
-
-def _wanted(random: Random) -> Wanted:
-    replicas = random.choice((1, 3, 3, 3, 5))
-    return Wanted(
-        replicas=replicas,
-        version=random.choice(("v1.30.4", "v1.33.1", "v1.34.2")),
-        max_surge=random.choice((1, 1, 0)) if replicas > 1 else 1,
-        failure_domains=random.choice(((), ("a", "b", "c"))),
-    )

@@ -32,6 +32,7 @@ class Link:
     latency: tuple[float, float] = (0.001, 0.008)  # seconds, one way
     lag: float = 0.0  # seconds more until an event of a watch arrives
     cut: bool = False
+    late: bool = False  # what takes effect at this instant was given up by its sender long ago
     watches: dict[Watch, str] = field(default_factory=dict)  # with the backend that each is served by
 
     def delay(self) -> float:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from quorate.clusterapi.types.names import Annotation
-from quorate.simulation.objects import CONFIGS, INFRASTRUCTURE, NODES, Stored
+from quorate.pki import Purpose
+from quorate.simulation.cluster_objects import NAME
+from quorate.simulation.objects import CONFIGS, INFRASTRUCTURE, NODES, SECRETS, Stored
 from quorate.simulation.outdated import differences
 from quorate.simulation.town import Town
 from quorate.simulation.world import NAMESPACE
 
-_FAR_AHEAD = datetime(2100, 1, 1, tzinfo=UTC)  # a rollout that is scheduled is still to come
+_AHEAD = timedelta(hours=1)  # a rollout that is scheduled, or comes before a certificate expires, is still to come
 _INTENTS = ("quorate.dev/creating", "quorate.dev/remediating", Annotation.REMEDIATION_IN_PROGRESS)
 
 
@@ -34,13 +36,34 @@ def _unfinished(town: Town, control_plane: Stored) -> Iterator[str]:
     for machine in machines:
         if machine.deleting:
             yield f"{machine.name} is being deleted"
-        for difference in differences(town.world.management, spec, machine, _FAR_AHEAD):
+        for difference in differences(town.world.management, spec, machine, town.world.now() + _AHEAD):
             yield f"{machine.name}: {difference}"
+        yield from _expiry_problems(town, machine)
     yield from _ring_problems(town, {machine.name for machine in machines})
     for annotation in _INTENTS:
         if annotation in control_plane.annotations:
             yield f"the annotation {annotation} is still there"
+    yield from _borrowed_secrets(town, control_plane)
     yield from leftovers(town)
+
+
+def _borrowed_secrets(town: Town, control_plane: Stored) -> Iterator[str]:
+    """A Secret of the cluster that belongs to a KubeadmConfig goes with it, and nobody can join any more."""
+    for purpose in Purpose:
+        secret = town.world.management.find(SECRETS, NAMESPACE, purpose.secret_name(NAME))
+        owners = secret.metadata.get("ownerReferences") or () if secret is not None else ()
+        if owners and [owner["uid"] for owner in owners] != [control_plane.uid]:
+            yield f"Secret {purpose.secret_name(NAME)} belongs to {', '.join(owner['kind'] for owner in owners)}"
+
+
+def _expiry_problems(town: Town, machine: Stored) -> Iterator[str]:
+    """It is recorded when the certificate of a Machine's API server expires, as that server said."""
+    config = town.world.management.find(CONFIGS, *machine.key)
+    recorded = config.annotations.get(Annotation.CERTIFICATES_EXPIRY) if config is not None else None
+    if recorded is None:
+        yield f"{machine.name}: it is not recorded when its certificates expire"
+    elif datetime.fromisoformat(recorded) not in town.cluster.shown_expiries.get(machine.name, ()):
+        yield f"{machine.name}: its certificates are recorded to expire at {recorded}, and nobody was shown that"
 
 
 def _ring_problems(town: Town, machines: set[str]) -> Iterator[str]:
@@ -73,8 +96,10 @@ def leftovers(town: Town) -> Iterator[str]:
 
 
 def quorum_is_lost(town: Town) -> bool:
-    """Whether so many data were destroyed that no majority of the voters can ever come back."""
+    """Whether so many data were destroyed that no majority of the voters can ever come back, or with an external etcd no API server."""
     cluster = town.cluster
+    if cluster.external is not None:
+        return cluster.initialized and not any(cluster.holds_data(host) for host in cluster.hosts.values())
     holders = [host for host in cluster.hosts.values() if cluster.holds_data(host)]
     return bool(cluster.ring.voters) and len(holders) <= len(cluster.ring.voters) // 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -11,17 +12,21 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from quorate.clusterapi.manager import Options, Parts, assemble
+from quorate.clusterapi.manager import DEFAULT_NAMESPACE, Options, Parts, assemble
+from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Pool
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
-from quorate.kubernetes.manager import Manager
+from quorate.kubernetes.leader import LeaderElector, LeadershipLost
+from quorate.kubernetes.manager import CachesNotSynced, Manager
 from quorate.kubernetes.metrics import Metrics
 from quorate.pki import KeyAlgorithm, KeyPair, issue_etcd_client
+from quorate.simulation.clock import program
 from quorate.simulation.etcd_client import SimulatedEtcd, WayToEtcd
+from quorate.simulation.handshake import shown_expiry
 from quorate.simulation.journal import Journal, Removal, current
 from quorate.simulation.link import Link
 from quorate.simulation.transport import SimulatedTransport
@@ -35,9 +40,14 @@ _OPTIONS = Options(concurrency=2)
 
 
 class Process:
-    """One process of the provider, from its start to its death. `skew` is by how many seconds its clock is wrong."""
+    """One process of the provider, from its start to its death. `skew` is by how many seconds its clock is wrong.
 
-    def __init__(self, world: World, name: str, cluster: WorkloadCluster, *, on_removal: Callable[[Removal], None]) -> None:
+    One that is `elected` acts only as long as it holds the Lease; `elector` is None for one that does not ask.
+    """
+
+    def __init__(
+        self, world: World, name: str, cluster: WorkloadCluster, *, on_removal: Callable[[Removal], None], elected: bool = False
+    ) -> None:
         self.name = name
         self.skew = 0.0
         self._world, self._cluster = world, cluster
@@ -49,6 +59,8 @@ class Process:
         self._random = random
         self._client = Client(MANAGEMENT, SimulatedTransport(world.management, self.management, name, timeout=30.0))
         self.parts: Parts = assemble(self._client, self._setup(), _OPTIONS, identity=name, metrics=Metrics(CollectorRegistry()))
+        self.elector = self._candidate() if elected else None
+        self._frozen: list[tuple[float, float]] = []  # from when to when; without end as long as it lasts
         self._task: asyncio.Task[None] | None = None
         self._dead = False
         self.stopping = asyncio.Event()
@@ -60,13 +72,20 @@ class Process:
             reflectors=self.parts.caches.reflectors,
             controllers=(self.parts.controller,),
             runnables=self.parts.runnables,
+            elector=self.elector,
             after_sync=lambda: None,
         )
         self._task = tasks.create_task(self._run(manager), name=self.name)
 
     async def _run(self, manager: Manager) -> None:
         current.set(self.journal)  # every task of the process inherits it
-        await manager.run(self.stopping)
+        program.set(self.name)
+        try:
+            await manager.run(self.stopping)
+        except (LeadershipLost, CachesNotSynced) as error:
+            if self.alive:  # it may have been killed between its failure and its end
+                self._world.trace.add(self.name, f"ends: {error}")
+                self._end()
 
     def crash(self) -> None:
         """Die at this instant: nothing that it had begun goes on, and it says nothing to anybody any more."""
@@ -80,11 +99,39 @@ class Process:
             self._die()
 
     def _die(self) -> None:
+        self._end()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self) -> None:
         self._dead = True
         self.management.cut = self.workload.cut = True
         self._cluster.on_backend_lost.remove(self.workload.lose_backend)
-        if self._task is not None:
-            self._task.cancel()
+        self.thaw()
+
+    def freeze(self) -> None:
+        """Do nothing from this instant on, and know nothing of that: as when its machine is suspended."""
+        if self.alive and not self.frozen:
+            self._world.trace.add(self.name, "freezes")
+            self._frozen.append((self._world.time(), math.inf))
+            self._world.loop.suspend(self.name)
+
+    def thaw(self) -> None:
+        """Go on with what it was doing."""
+        if self.frozen:
+            self._world.trace.add(self.name, "thaws")
+            self._frozen[-1] = self._frozen[-1][0], self._world.time()
+            self._world.loop.resume(self.name)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it does nothing now."""
+        return bool(self._frozen) and self._frozen[-1][1] == math.inf
+
+    def ran_since(self, moment: float) -> float:
+        """For how many seconds since a moment it has been running, and could have noticed that time passes."""
+        now = self._world.time()
+        return now - moment - sum(max(0.0, min(end, now) - max(begin, moment)) for begin, end in self._frozen)
 
     def mend_management(self) -> None:
         """The way to the management cluster is there again, unless the process is dead."""
@@ -103,6 +150,16 @@ class Process:
         """The time as this process has it."""
         return self._world.now() + timedelta(seconds=self.skew)
 
+    def _candidate(self) -> LeaderElector:
+        return LeaderElector(
+            self._client,
+            namespace=DEFAULT_NAMESPACE,
+            name=LEADER_ELECTION_LEASE,
+            identity=self.name,
+            now=self.now,
+            random=self._world.random(f"{self.name} elector"),
+        )
+
     def _setup(self) -> Setup[Client]:
         way = WayToEtcd(self._cluster, self.workload, self.journal)
         return Setup(
@@ -112,12 +169,8 @@ class Process:
             pool=Pool(self._world.time, connect=_etcd),
             now=self.now,
             random=self._random,
-            certificate_expiry=self._certificate_expiry,
+            certificate_expiry=lambda _client, node, _port: shown_expiry(self._cluster, self.workload, node),
         )
-
-    async def _certificate_expiry(self, _client: Client, _node: str, _port: int) -> datetime:
-        """In a year, like that of every certificate that kubeadm has just made."""
-        return self.now() + timedelta(days=365)
 
     def _connect(self, data: bytes) -> Client:
         cluster = self._cluster

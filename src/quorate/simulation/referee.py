@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from quorate.simulation.apiserver import Change
-from quorate.simulation.invariants import ON_ACT, ON_REMOVAL, READING_LASTS, Act
+from quorate.simulation.invariants import ON_ACT, ON_REMOVAL, READING_LASTS, Act, one_leader
 from quorate.simulation.journal import Removal
 from quorate.simulation.knowledge import Knowledge, Notes, is_paused
-from quorate.simulation.objects import CONTROL_PLANES, MACHINES, Json, Stored
+from quorate.simulation.objects import CONTROL_PLANES, LEASES, MACHINES, Json, Stored
 from quorate.simulation.process import Process
 from quorate.simulation.town import Town
 
@@ -74,18 +74,25 @@ class Referee:
             if problem := invariant(self._town, removal):
                 self.report(invariant.__name__, problem)
 
+    def _judge_leaders(self) -> None:
+        self.checks += 1
+        if problem := one_leader(self._town):
+            self.report(one_leader.__name__, problem)
+
     def _changed(self, change: Change) -> None:
         if change.kind is CONTROL_PLANES and change.before is not None and change.before.spec != change.object.spec:
             self._replaced.append((self._town.world.time(), change.before.spec))
+        if change.kind is LEASES:
+            self._judge_leaders()
         if change.kind is not MACHINES or change.after is None:
             return
         process = next((process for process in self._town.processes if process.name == change.who), None)
         if process is None or _only_status(change.before, change.after):
             return
         notes = self._notes[process.name]
-        lately = [spec for until, spec in self._replaced if until > self._town.world.time() - READING_LASTS]
+        lately = [spec for until, spec in self._replaced if process.ran_since(until) < READING_LASTS]
         knowledge = Knowledge(self._town, process, notes, lately)
-        act = Act(process.name, change.after, change.before, knowledge)
+        act = Act(process.name, change.after, change.before, knowledge, late=process.management.late)
         for invariant in ON_ACT:
             self.checks += 1
             if problem := invariant(self._town, act):

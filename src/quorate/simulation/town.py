@@ -29,6 +29,7 @@ from quorate.simulation.objects import (
     Stored,
 )
 from quorate.simulation.process import Process
+from quorate.simulation.stand_alone import make_by_hand
 from quorate.simulation.workload_cluster import ExternalEtcd, WorkloadCluster
 from quorate.simulation.world import NAMESPACE, World
 
@@ -36,10 +37,10 @@ _UNTRACED = frozenset({EVENTS, LEASES})
 
 
 class Town:
-    """Everything that lives in a world. `start` brings up a process of the provider; all ends with `close`."""
+    """Everything that lives in a world. `start` brings up a process of the provider; all ends with `close`. With `elected`, one of them acts at a time."""
 
-    def __init__(self, world: World, wanted: Wanted, tasks: asyncio.TaskGroup) -> None:
-        self.world, self._tasks = world, tasks
+    def __init__(self, world: World, wanted: Wanted, tasks: asyncio.TaskGroup, *, elected: bool = False) -> None:
+        self.world, self._tasks, self._elected = world, tasks, elected
         self.cluster = WorkloadCluster(world, NAME, ENDPOINT, ExternalEtcd() if wanted.external_etcd else None)
         self.kubelets = Kubelets(world, self.cluster)
         self.infrastructure = Infrastructure(world, self.cluster, self.kubelets)
@@ -55,16 +56,22 @@ class Town:
         world.management.subscribe(self._trace)
         world.management.subscribe(self._wake)
         furnish(world.management, wanted)
+        if wanted.by_hand:
+            make_by_hand(world.management, wanted)
 
     def start(self) -> Process:
         """Start one more process of the provider."""
         self._started += 1
-        process = Process(self.world, f"quorate-{self._started}", self.cluster, on_removal=self._removal)
+        process = Process(self.world, f"quorate-{self._started}", self.cluster, on_removal=self._removal, elected=self._elected)
         self.processes.append(process)
         for callback in self.on_start:
             callback(process)
         process.start(self._tasks)
         return process
+
+    def process(self, name: str) -> Process:
+        """The process of this name, dead or alive."""
+        return next(process for process in self.processes if process.name == name)
 
     def close(self) -> None:
         """End every process."""
@@ -134,6 +141,8 @@ class Town:
                     self.bootstrap.worker.poke(config.key)
         elif kind is MACHINES:
             self.core.machines.poke(stored.key)
+            if self.control_plane is None:  # the Cluster is told by its Machines that it is initialized
+                self.core.clusters.poke((NAMESPACE, NAME))
             for key in _companions(stored):
                 self.bootstrap.worker.poke(key)
                 self.infrastructure.worker.poke(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import Context
 
 import aiohttp
 
@@ -48,7 +49,7 @@ class SimulatedTransport:
         if fate is Fate.LOST:
             raise ConnectionFailed(f"{request.doing}: connection reset before the request arrived")
         if fate is Fate.LATE:
-            asyncio.get_running_loop().call_later(self._link.random.uniform(*_LATE), self._late, request)
+            asyncio.get_running_loop().call_later(self._link.random.uniform(*_LATE), self._late, request, context=Context())
             await asyncio.sleep(self._timeout)
             raise Timeout(f"{request.doing}: no answer within {self._timeout:g} s")
         answer = await self._answer(request)
@@ -130,12 +131,15 @@ class SimulatedTransport:
         return b"ok"
 
     def _late(self, request: Request) -> None:
+        self._link.late = True
         try:
             self._backend()
             self._check()
             rest.answer(self._server, request, self._who)
         except (Failure, ConnectionFailed):
             return
+        finally:
+            self._link.late = False
 
 
 def _error(failure: Failure, doing: str) -> ApiError:

@@ -63,6 +63,13 @@ def roll_out_after(town: Town, random: Random) -> str | None:
     return f"rollout.after {after}"
 
 
+def replace_before_expiry(town: Town, random: Random) -> str | None:
+    """Machines are to be replaced a week before their certificates expire, or not any more."""
+    days = random.choice((7, 7, None))
+    town.edit({"rollout": {"before": {"certificatesExpiryDays": days}}})
+    return f"rollout.before.certificatesExpiryDays {days}"
+
+
 def change_surge(town: Town, random: Random) -> str | None:
     """The other strategy."""
     if _spec(town)["replicas"] < 3:
@@ -125,6 +132,7 @@ DEEDS: tuple[Deed, ...] = (
     change_configuration,
     change_template,
     roll_out_after,
+    replace_before_expiry,
     change_surge,
     delete_machines,
     mark_for_deletion,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextvars import copy_context
 
 import msgspec
 
@@ -35,6 +36,7 @@ class Watch:
         self._server, self._kind, self._namespace, self._selector, self._lag = server, kind, namespace, selector, lag
         self._inactivity = inactivity
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()  # the reader's: events come to it from tasks of whoever writes
         self._under_way: deque[bytes] = deque()  # timers of the same instant fire in no order, events arrive in theirs
         self._arrived: deque[bytes] = deque()
         self._end: Exception | None = None
@@ -114,7 +116,7 @@ class Watch:
         if not self._silent:
             self._due = max(self._due, self._loop.time() + self._lag())
             self._under_way.append(event)
-            self._loop.call_at(self._due, self._arrive)
+            self._loop.call_at(self._due, self._arrive, context=self._context)
 
     def _arrive(self) -> None:
         if not self._silent and not self._ended:

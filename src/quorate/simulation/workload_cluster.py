@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from quorate.kubernetes.errors import ConnectionFailed
@@ -34,6 +35,7 @@ class WorkloadCluster:
         self.founded_by: list[str] = []  # hosts on which kubeadm init ran
         self.cut_off: set[str] = set()  # hosts that the API servers' way to kubelets (port-forward) does not reach
         self.silent: set[str] = set()  # hosts whose etcd takes every request and never answers
+        self.shown_expiries: dict[str, set[datetime]] = {}  # by host: when its API server's certificates expire, as somebody was shown
         self.on_backend_lost: list[Callable[[str], None]] = []
         self._backends: frozenset[str] = frozenset()
         self._next_address = 0
@@ -54,7 +56,9 @@ class WorkloadCluster:
         return next((host for host in self.hosts.values() if host.member == member), None)
 
     def holds_data(self, host: Host) -> bool:
-        """Whether the host's disk has the data of a member that is one still, and votes."""
+        """Whether the host's disk has the data of a member that is one still, and votes; with an external etcd, an API server, without which nobody joins."""
+        if self.external is not None:
+            return host.registered and Component.API_SERVER in host.components
         member = self.ring.members.get(host.member) if host.member is not None else None
         return member is not None and not member.learner and bool(member.name)
 
@@ -63,10 +67,13 @@ class WorkloadCluster:
         pod = self.server.find(PODS, NAMESPACE, component.pod_name(node))
         return pod is not None and self.server.find(NODES, "", node) is not None
 
+    def is_reached(self, host: Host) -> bool:
+        """Whether the way through an API server leads to the kubelet on a host."""
+        return host.alive and not host.isolated and host.name not in self.cut_off
+
     def can_be_asked(self, host: Host) -> bool:
         """Whether the way through an API server and the kubelet leads to the etcd on a host."""
-        reached = host.alive and not host.isolated and host.name not in self.cut_off
-        return reached and host.runs(Component.ETCD) and self.has_pod(Component.ETCD, host.name)
+        return self.is_reached(host) and host.runs(Component.ETCD) and self.has_pod(Component.ETCD, host.name)
 
     def changed(self) -> None:
         """Something of a host changed: the ring and the API follow."""

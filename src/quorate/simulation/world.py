@@ -6,11 +6,13 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 from quorate.simulation.apiserver import ApiServer
+from quorate.simulation.clock import running_loop
 from quorate.simulation.objects import MANAGEMENT_KINDS, Key
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,13 +53,13 @@ class World:
 
     def __init__(self, seed: int, *, echo: Callable[[str], None] | None = None) -> None:
         self.seed = seed
-        self.loop = asyncio.get_running_loop()
+        self.loop = running_loop()
         self.trace = Trace(self.loop.time, echo)
         self.management = ApiServer(MANAGEMENT_KINDS, self.now, self.random("uids"))
 
     def random(self, purpose: str) -> Random:
         """Randomness for one purpose, so that a draw more in one place does not change all others."""
-        return Random(f"{self.seed}/{purpose}")  # noqa: S311 (a simulation, not a secret)
+        return randomness(self.seed, purpose)
 
     def now(self) -> datetime:
         """The true time."""
@@ -68,8 +70,13 @@ class World:
         return self.loop.time()
 
     def after(self, seconds: float, act: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
-        """Have `act` called in so many seconds."""
-        return self.loop.call_later(seconds, act, *args)
+        """Have `act` called in so many seconds, by nobody: whatever becomes of the program that is running now."""
+        return self.loop.call_later(seconds, act, *args, context=Context())
+
+
+def randomness(seed: int, purpose: str) -> Random:
+    """The randomness that worlds of this seed have for a purpose."""
+    return Random(f"{seed}/{purpose}")  # noqa: S311 (a simulation, not a secret)
 
 
 class Worker:
@@ -94,7 +101,7 @@ class Worker:
             if pending.when() <= when:
                 return
             pending.cancel()
-        self._timers[key] = self._world.loop.call_at(when, self._run, key)
+        self._timers[key] = self._world.loop.call_at(when, self._run, key, context=Context())
 
     def _run(self, key: Key) -> None:
         del self._timers[key]

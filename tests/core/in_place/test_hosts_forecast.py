@@ -152,7 +152,7 @@ def test_an_upgrade_of_three_and_a_worker(build: Build) -> None:
     assert told(plan) == [
         "take a snapshot of etcd",
         *(f"upgrade the control plane of cp-{number} to v1.35.4" for number in (2, 3, 1)),
-        *(f"upgrade the kubelet of {name} to v1.35.4" for name in ("cp-2", "cp-3", "cp-1", "worker-1")),
+        *(f"upgrade the kubelet of {name} to v1.35.4" for name in ("cp-1", "cp-3", "cp-2", "worker-1")),  # cp-2 leads by then
     ]
     assert set(tolerated(plan)) == {1}
     assert plan.converged
@@ -186,6 +186,22 @@ def test_a_worker_comes_and_another_goes(build: Build) -> None:
     plan = played(build, build.cluster(build.host(1), build.bare(2, control_plane=False), lost_nodes=("worker-1",)))
     assert told(plan) == ["prepare worker-2", "delete Node worker-1", "join worker-2 as workers"]
     assert plan.converged
+
+
+def test_a_node_that_is_made_anew_gets_what_the_manifest_says(build: Build) -> None:
+    drift = ("annotation quorate.dev/static-worker is missing",)
+    worker = build.bare(1, control_plane=False, new_node_drift=drift)
+    plan = played(build, build.cluster(build.host(1), worker))
+    assert told(plan) == ["prepare worker-1", "join worker-1 as workers", "update labels, annotations and taints of worker-1"]
+    assert plan.converged
+
+
+def test_leadership_goes_on_by_name_and_the_plan_knows_where_it_is(build: Build) -> None:
+    ring = build.ring("ggg", leader=2)
+    plan = played(build, build.three(ring=ring, wishes=build.wishes(renew_certificates=True)))
+    assert told(plan) == [f"renew the certificates of cp-{number}" for number in (1, 3, 2)]
+    assert isinstance(plan.end.ring, Ring)
+    assert plan.end.ring.leader == 1
 
 
 def test_a_stopped_kubelet_is_all_that_a_plan_promises_where_the_ring_cannot_be_read(build: Build) -> None:

@@ -63,7 +63,7 @@ def test_a_worker_that_cannot_be_reached_keeps_nobody_from_beginning(build: Buil
 def test_traces_on_a_worker_say_that_there_was_a_cluster(build: Build, kind: Kind) -> None:
     cluster = build.new(build.prepared(1), build.worker(1, kind=kind))
     assert build.refused(cluster) == [found.NO_TRACES]
-    assert "quorate reset worker-1" in build.said(cluster)
+    assert "quorate reset -m MANIFEST worker-1" in build.said(cluster)
 
 
 def test_a_half_joined_control_plane_without_a_cluster_is_a_trace(build: Build) -> None:

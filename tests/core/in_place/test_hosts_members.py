@@ -12,6 +12,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import Cluster, Kind, Node
 from quorate.core.in_place.rules import facts, join, leftovers, members, repair
 from quorate.core.in_place.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot
+from quorate.core.ring import Ring
 
 from .conftest import BAD, GOOD, V134, V135, Build
 
@@ -204,6 +205,14 @@ def test_three_to_one_one_at_a_time_and_their_nodes_after_them(build: Build) -> 
     smaller = build.cluster(build.host(1), strays=(build.stray(3),), lost_nodes=("cp-2", "cp-3"))
     assert build.step(smaller) == DeleteNode("cp-2")
     assert build.step(replace(smaller, lost_nodes=("cp-3",))) == RemoveMember(3, "cp-3")
+
+
+def test_the_surplus_leaves_by_name_whatever_ids_etcd_gave_and_who_leads_comes_last(build: Build) -> None:
+    strays = (build.stray(2, name="cp-5"), build.stray(3, name="cp-4"))
+    cluster = build.cluster(build.host(1), strays=strays)
+    assert build.step(cluster) == RemoveMember(3, "cp-4")
+    assert isinstance(cluster.ring, Ring)
+    assert build.step(replace(cluster, ring=replace(cluster.ring, leader=3))) == RemoveMember(2, "cp-5")
 
 
 def test_a_replacement_joins_before_the_one_that_is_well_leaves(build: Build) -> None:

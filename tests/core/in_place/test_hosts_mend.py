@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.core.health import Finding, Health, Unknown
+from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Silence
 from quorate.core.in_place.steps import Join, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
@@ -50,14 +50,14 @@ def test_the_only_host_that_a_setting_broke_is_mended_without_its_api(build: Bui
 def test_nobody_is_told_to_reset_the_last_host_of_the_manifest(build: Build) -> None:
     broken = build.broken(1, etcd_data_lost=True)
     assert "quorate reset" not in build.said(build.cluster(broken, ring="bgg", strays=(build.stray(2), build.stray(3))))
-    assert "quorate reset cp-1" in build.said(build.cluster(build.broken(1), build.host(2), build.host(3), ring="bgg"))
+    assert "quorate reset -m MANIFEST cp-1" in build.said(build.cluster(build.broken(1), build.host(2), build.host(3), ring="bgg"))
 
 
 def test_nobody_is_told_to_reset_a_host_of_which_nothing_bad_is_known(build: Build) -> None:
     unknown = (Finding(Health.UNKNOWN, "NodeNotKnown", "no API server answers"),)
     said = build.said(build.cluster(build.host(1), build.host(2), build.host(3, findings=unknown), build.worker(1, findings=unknown)))
-    assert "quorate explain cp-3" in said
-    assert "quorate explain worker-1" in said
+    assert "quorate explain -m MANIFEST cp-3" in said
+    assert "quorate explain -m MANIFEST worker-1" in said
     assert "quorate reset" not in said
 
 
@@ -67,3 +67,14 @@ def test_no_snapshot_is_taken_for_an_upgrade_that_waits_for_repair(build: Build)
     broken_worker = build.worker(1, kind=Kind.BROKEN, findings=(BAD,))
     assert build.step(build.cluster(*hosts[:2], broken_worker, version=V135, snapshot_taken=False)) is None
     assert build.step(build.cluster(*hosts[:2], build.worker(1), version=V135, snapshot_taken=False)) == TakeSnapshot()
+
+
+def test_a_join_that_was_cut_short_when_its_member_had_become_a_voter_is_done_anew(build: Build) -> None:
+    found = (Finding(Health.BAD, "Incomplete", "missing: kubelet.conf"),)
+    half = build.broken(3, findings=found, node=Absent(), member_health=GOOD, api_server=GOOD)
+    cluster = build.cluster(build.host(1), build.host(2), half)
+    assert build.step(cluster) == RemoveMember(3, "cp-3")
+    assert build.step(build.cluster(build.host(1), build.host(2), half, ring="gbg")) is None
+    assert build.step(build.cluster(build.host(1), build.host(2), build.broken(3, findings=found))) is None, (
+        "it has a Node: somebody has to look"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.core.control_plane import Upkeep
-from quorate.core.health import Absent
+from quorate.core.health import Absent, Unknown
 from quorate.core.in_place import gates
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
 from quorate.core.in_place.rules import mend, repair, settings, skew, upgrade, upkeep
@@ -147,6 +147,18 @@ def test_a_worker_that_is_broken_bars_it_and_says_why(build: Build) -> None:
 def test_a_node_that_is_not_ready_bars_it(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Node("cp-3", BAD, kubelet=V134)), version=V135)
     assert upgrade.NODES_READY in build.refused(cluster)
+
+
+def test_a_node_under_pressure_bars_it(build: Build) -> None:
+    node = Node("cp-3", GOOD, kubelet=V134, pressures=("DiskPressure",))
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=node), version=V135)
+    assert upgrade.NOTHING_SHORT in build.refused(cluster)
+    assert "cp-3 has DiskPressure" in build.said(cluster)
+
+
+def test_a_node_that_nobody_knows_of_bars_it_and_is_not_called_missing(build: Build) -> None:
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Unknown("no answer")), version=V135)
+    assert "cp-3 may have a Node or not: no answer" in build.said(cluster)
 
 
 def test_a_member_of_nobody_bars_it(build: Build) -> None:

@@ -10,6 +10,7 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.kubeadm_configuration import INIT_PATH, JOIN_PATH
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.probe.facts import INITIALIZING
 from quorate.kubernetes.errors import ServerError
 from tests.hosts.act.world import DATA, SECRETS, World, pki_files, tools_for
 from tests.hosts.manifests import document, load
@@ -127,6 +128,15 @@ async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_
     assert world.kind("h1") is Kind.HALF_INITIALIZED
     await hands.carry_out(Initialize("h1", resume=True), world.observed())
     assert world.hosts["h1"].files[PROVIDERS] == first
+
+
+async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None:
+    world = World(manifest())
+    hands = Hands(tools_for(world))
+    await hands.carry_out(Prepare(("h1",)), world.observed())
+    await hands.carry_out(Initialize("h1"), world.observed())
+    script = next(script for script in world.hosts["h1"].scripts if "kubeadm init --config" in script)
+    assert script.index(INITIALIZING) < script.index("kubeadm init --config") < script.index(f"rm -f -- {INITIALIZING}")
 
 
 async def test_nobody_joins_with_a_new_key_where_the_old_one_is_lost() -> None:

@@ -46,6 +46,16 @@ async def test_a_leader_hands_over_before_it_leaves_and_another_removes_it() -> 
     assert any("handing etcd's leadership to" in what for _, what in world.reports)
 
 
+async def test_a_leader_whose_host_was_taken_out_of_the_manifest_hands_over_too() -> None:
+    world = cluster()
+    leader = id_of(world, "h3")
+    world.members.sort(key=lambda member: member.id != leader)
+    world.take_out("h3")
+    await done(world, RemoveMember(leader, "h3"))
+    assert names(world) == {"h1", "h2"}
+    assert not any("leadership stays" in what for _, what in world.reports)
+
+
 async def test_a_silent_member_is_removed_although_its_host_is_gone() -> None:
     world = cluster()
     world.unreachable.add("h3")

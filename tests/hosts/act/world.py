@@ -236,6 +236,7 @@ class World:
         self.reports: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
         self.hosts = {f"h{number}": FakeHost(f"h{number}", host.private_address, self) for number, host in enumerate(manifest.hosts, 1)}
+        self.taken_out: dict[str, FakeHost] = {}
         self.clock = itertools.count()
         self._ids = itertools.count(11)
 
@@ -246,6 +247,10 @@ class World:
         """How the call that is about to be made is cut; empty where it is not."""
         self.calls += 1
         return self.cut[1] if self.cut and self.cut[0] == self.calls else ""
+
+    def take_out(self, name: str) -> None:
+        """The host runs on, and the manifest has it no more."""
+        self.taken_out[name] = self.hosts.pop(name)
 
     def serve(self, host: FakeHost) -> None:
         """The host is a control plane from now on."""
@@ -279,12 +284,18 @@ class World:
         return self.api.client
 
     async def etcd(self, through: str | None = None) -> SnapshotClient:
+        if through is not None:
+            self.ssh(through)
         for name, host in self.hosts.items():
             if through in (None, name) and any(host.address in url for member in self.members for url in member.peer_urls if member.name):
                 return FakeEtcd(host)
         raise AccessFailed("no member answers")
 
     async def etcd_at(self, address: str, through: str) -> EtcdClient:
+        self.ssh(through)
+        for host in self.taken_out.values():
+            if host.address == address:
+                return FakeEtcd(host)
         raise AccessFailed(f"nobody answers at {address} through {through}")
 
     def forget(self, name: str) -> None:

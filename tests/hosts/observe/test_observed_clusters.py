@@ -141,6 +141,16 @@ async def test_a_wiped_data_folder_is_proven_data_loss_unless_kubeadm_runs(tmp_p
     assert not (await world.cluster()).host("cp-3").etcd_data_lost
 
 
+async def test_a_data_folder_that_etcd_began_anew_is_proven_data_loss(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    words = "tocommit(34) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?\n"
+    world.machines["cp-3"].folder.file("var/log/pods/kube-system_etcd-cp-3_2f1a/etcd/4.log", words)
+    world.etcd_ring.members[2].answers = False
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, True)
+    assert "EtcdDataBegunAnew" in {finding.reason for finding in host.findings if finding.health is Health.BAD}
+
+
 async def test_a_host_of_another_cluster_is_foreign_and_nobody_asks_it_for_the_ring(tmp_path: Path) -> None:
     world = stand(tmp_path)
     machine = bare(world, "cp-3")

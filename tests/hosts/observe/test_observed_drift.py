@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.health import Absent, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.hosts.component_configurations import kubelet_configuration
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.kubelet import kubelet_differences
+from quorate.hosts.observe.nodes import new_node_drift
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import CONFIG_MAPS, put_configurations, put_node, stand, three, write_static_pods
@@ -239,12 +241,35 @@ async def test_metadata_of_nodes_is_what_the_manifest_says(tmp_path: Path) -> No
     )
     world.api_objects.put("/api/v1/nodes/not-ours", {"metadata": {"name": "not-ours"}})
     cluster = await world.cluster()
+    assert [host.new_node_drift for host in cluster.hosts] == [()] * 3, "kubeadm makes Nodes of a control plane as they are to be"
     assert cluster.host("cp-2").node_drift == ("label node-role.kubernetes.io/control-plane is missing",)
     assert cluster.host("cp-3").node_drift == ("taint node-role.kubernetes.io/control-plane:NoSchedule is missing",)
     node = cluster.host("cp-3").node
     assert not isinstance(node, Absent | Unknown)
     assert (node.unschedulable, node.cordoned_by_us) == (True, True)
     assert cluster.lost_nodes == ("old-worker",)
+
+
+async def test_a_node_says_what_it_is_short_of(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    conditions = [
+        {"type": kind, "status": status} for kind, status in (("Ready", "True"), ("DiskPressure", "True"), ("PIDPressure", "False"))
+    ]
+    world.api_objects.objects["/api/v1/nodes/cp-3"]["status"]["conditions"] = conditions
+    node = (await world.cluster()).host("cp-3").node
+    assert not isinstance(node, Absent | Unknown)
+    assert (node.ready.health, node.pressures) == (Health.GOOD, ("DiskPressure",))
+
+
+def test_in_what_a_node_that_a_host_gets_will_differ_is_known_before_it_joins() -> None:
+    host = three().control_plane.hosts[0]
+    assert new_node_drift(host, control_plane=True) == ()
+    assert new_node_drift(host, control_plane=False) == ("annotation quorate.dev/static-worker is missing",)
+    labelled = replace(host, labels={"tier": "gold", "node.kubernetes.io/exclude-from-external-load-balancers-": ""})
+    assert new_node_drift(labelled, control_plane=True) == (
+        "label node.kubernetes.io/exclude-from-external-load-balancers is set, and the manifest takes it away",
+        "label tier is missing",
+    )
 
 
 async def test_a_name_that_an_api_servers_certificate_lacks_is_drift_of_its_host(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind
 from quorate.hosts.probe.condition import Condition, EtcdRole, Listing, condition, fingerprint
-from quorate.hosts.probe.facts import Answer, Fact, HostFacts
+from quorate.hosts.probe.facts import INITIALIZING, Answer, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.pki.certificates import read_certificates
 from tests.hosts.probe.machine import NOW, Folder, authority, installed, joined, kubeconfig, manifest
@@ -63,9 +63,19 @@ def initializing(folder: Folder) -> None:
     folder.file("etc/kubernetes/super-admin.conf", kubeconfig())
 
 
+def just_begun(folder: Folder) -> None:
+    authority_handed_over(folder)
+    folder.file(INITIALIZING.removeprefix("/"), "")
+
+
 def as_init_leaves_it_at_first(folder: Folder) -> None:
     joined(folder, founder=True)
     folder.file("etc/kubernetes/kubelet.conf", kubeconfig())
+
+
+def marked(folder: Folder) -> None:
+    joined(folder, founder=True)
+    folder.file(INITIALIZING.removeprefix("/"), "")
 
 
 def of_another_cluster(folder: Folder) -> None:
@@ -131,11 +141,14 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
         (joining, NOT_LISTED, Kind.HALF_JOINED),
         (joining, LEARNER, Kind.HALF_JOINED),
         (initializing, NOT_LISTED, Kind.HALF_INITIALIZED),
+        (just_begun, NOT_LISTED, Kind.HALF_INITIALIZED),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml", founder=True), UNSURE, Kind.HALF_INITIALIZED),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml"), UNSURE, Kind.HALF_JOINED),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml"), LISTED, Kind.BROKEN),
         (without("var/lib/etcd/member/snap/db"), LISTED, Kind.BROKEN),
         (without("var/lib/etcd/member/snap/db"), LEARNER, Kind.HALF_JOINED),
+        (marked, LISTED, Kind.HALF_INITIALIZED),  # everything runs, but for instance the administrator has no rights yet
+        (marked, UNSURE, Kind.HALF_INITIALIZED),
         (joined, LEARNER, Kind.HALF_JOINED),
         (joined, LISTED, Kind.MEMBER),
         (joined, UNSURE, Kind.MEMBER),

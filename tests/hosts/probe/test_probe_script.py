@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 import subprocess
 import threading
@@ -201,6 +202,33 @@ def test_etcd_data_without_database_and_log_is_not_a_member(folder: Folder, file
     for file in files:
         folder.file(f"var/lib/etcd/{file}", "x")
     assert parse(folder.probe()).etcd_data == expected
+
+
+READY = '{"level":"info","msg":"ready to serve client requests"}\n'
+OTHERS = '{"level":"fatal","msg":"discovery failed","error":"error validating peerURLs {ClusterID:1}: member count is unequal"}\n'
+LOST = '{"level":"panic","msg":"tocommit(34) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?"}\n'
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("logs", "expected"),
+    [
+        ((READY, LOST), EtcdData.BEGUN_ANEW),
+        ((READY, OTHERS), EtcdData.BEGUN_ANEW),
+        ((READY, LOST, "starts again\n"), EtcdData.BEGUN_ANEW),
+        ((LOST, READY), EtcdData.MEMBER),
+        ((READY,), EtcdData.MEMBER),
+    ],
+)
+def test_etcd_data_is_begun_anew_where_etcd_says_that_its_log_was_lost_and_never_served_since(
+    folder: Folder, shell: str, logs: tuple[str, ...], expected: EtcdData
+) -> None:
+    joined(folder)
+    for number, log in enumerate(logs):
+        path = f"var/log/pods/kube-system_etcd-cp-1_2f1a/etcd/{number}.log"
+        folder.file(path, log)
+        os.utime(folder.root / path, (number, number))
+    assert parse(folder.probe(shell)).etcd_data is expected
 
 
 def test_etcd_data_is_looked_for_where_its_manifest_says(folder: Folder) -> None:

@@ -38,6 +38,8 @@ BELONGING = frozenset({Kind.HALF_INITIALIZED, Kind.MEMBER, Kind.BROKEN})
 
 WIPED = "Wiped"
 """The reason of the finding that says so."""
+INCOMPLETE = "Incomplete"
+"""The reason of the finding that says that files are missing which a host of the cluster has."""
 KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
 
@@ -59,6 +61,7 @@ class Node:
     kubelet: Version | None = None  # as the kubelet reports it
     unschedulable: bool = False
     cordoned_by_us: bool = False  # an upgrade of ours was interrupted
+    pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Host:
     api_server: Finding | None = None  # asked itself; None: it has none
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
-    etcd_data_lost: bool = False  # proven: its member's data folder is empty while the ring has the member
+    etcd_data_lost: bool = False  # proven: its member's data folder is empty, or begun anew, while the ring has the member
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
     node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
     new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
@@ -94,6 +97,12 @@ class Host:
     def is_wiped(self) -> bool:
         """Nothing of the cluster is on it, although the cluster lists it: it was installed anew, or its disk was."""
         return self.kind is Kind.BROKEN and any(finding.reason == WIPED for finding in self.findings)
+
+    @property
+    def has_joined_half(self) -> bool:
+        """Its join was cut short after its member had become a voter: files are missing, and it never was a Node."""
+        incomplete = any(finding.reason == INCOMPLETE for finding in self.findings)
+        return self.control_plane and self.kind is Kind.BROKEN and incomplete and isinstance(self.node, Absent)
 
     @property
     def kubeadm_runs(self) -> bool:

@@ -14,6 +14,7 @@ from quorate.core.control_plane import Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node, Silence
 from quorate.core.in_place.decide import decide, is_converged
+from quorate.core.in_place.rules.facts import successor
 from quorate.core.in_place.rules.members import PROBES
 from quorate.core.in_place.steps import (
     DeleteNode,
@@ -93,8 +94,19 @@ class _Model:
 
     def take(self, step: Step) -> str:
         """The step succeeds. It makes no host that is not in the manifest."""
+        match step:
+            case RemoveMember(member):
+                self._hand_over(member)
+            case UpgradeControlPlane(host) | UpgradeKubelet(host) | Reconfigure(host) | RenewCertificates(host):
+                self._hand_over(self.cluster.host(host).member_id)
         self.cluster = self._after(step)
         return ""
+
+    def _hand_over(self, member: int | None) -> None:
+        """A member that leads hands leadership over before it leaves or is restarted."""
+        ring = self.cluster.ring
+        if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := successor(ring)) is not None:
+            self.cluster = replace(self.cluster, ring=Ring(ring.members, to.id))
 
     def _after(self, step: Step) -> Cluster:
         match step:
@@ -206,7 +218,13 @@ class _Model:
     def _member_facts(self, name: str) -> dict[str, object]:
         version = self.cluster.version
         node = Node(name, _WELL, kubelet=version)
-        return {"kind": Kind.MEMBER, "findings": (_WELL,), "kubelet": version, "kubeadm": version, "node": node, "stopped": ()}
+        found: dict[str, object] = {
+            "kind": Kind.MEMBER,
+            "findings": (_WELL,),
+            "node": node,
+            "node_drift": self.cluster.host(name).new_node_drift,
+        }
+        return {**found, "kubelet": version, "kubeadm": version, "stopped": ()}
 
     def _control_plane_facts(self, name: str) -> dict[str, object]:
         expires = self.now + VALIDITY

@@ -21,6 +21,7 @@ from quorate.hosts.component_configurations import kubelet_patch
 from quorate.hosts.feature_files import feature_files
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.kubeadm_configuration import INIT_PATH, init_file
+from quorate.hosts.probe.facts import INITIALIZING
 
 _INIT = f"init --config {INIT_PATH} --skip-token-print"
 _RESUME = f"{_INIT} --skip-phases=preflight"
@@ -32,9 +33,16 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     token = new_token(tools.random_bytes)  # kubeadm makes one in any case; nobody joins with this one
     features = feature_files(tools.manifest, await contents_for_first(tools, step.host))
     patch = kubelet_patch(machine.host)
-    files: list[HostFile] = [*features, *((patch,) if patch else ()), init_file(tools.manifest, machine, token)]
+    mark = HostFile(INITIALIZING, b"kubeadm init has begun, and has not ended well yet\n")
+    files: list[HostFile] = [mark, *features, *((patch,) if patch else ()), init_file(tools.manifest, machine, token)]
     tools.report(step.host, "continuing kubeadm init" if step.resume else "running kubeadm init")
-    command = kubeadm.Command(_RESUME if step.resume else _INIT, "kubeadm init", before=placing(files), after=f"rm -f -- {INIT_PATH}")
+    command = kubeadm.Command(
+        _RESUME if step.resume else _INIT,
+        "kubeadm init",
+        before=placing(files),
+        then=f"rm -f -- {INITIALIZING}",
+        after=f"rm -f -- {INIT_PATH}",
+    )
     await kubeadm.run(tools, step.host, command)
     await control_plane_serves(tools, step.host)
     await remove(tools, token)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from quorate.core.health import Health
 from quorate.core.in_place.gates import restart
+from quorate.core.in_place.rules.facts import successor
 from quorate.core.ring import Member, Ring
+from quorate.etcd.client import EtcdClient
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.rings import fresh_ring, member_of, require
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.observe.ring import address_of
 from quorate.workload.membership import RingReading
 
 
@@ -25,21 +27,25 @@ async def make_ready(tools: Tools, host: str, observation: Observation) -> None:
 
 async def hand_over(tools: Tools, host: str, reading: RingReading, leader: Member) -> bool:
     """Hand leadership from this member to another voter that is well; tell whether that happened. `host` is told of in messages."""
-    successor = next((other for other in reading.ring.members if _can_lead(other) and other.id != leader.id), None)
-    node = next((node for node, member in reading.member_ids.items() if member == leader.id), None)
-    if successor is None or node is None:
+    to = successor(reading.ring)
+    if to is None or leader.id not in reading.member_ids.values():
         return False
-    tools.report(host, f"handing etcd's leadership to {successor.label}")
+    tools.report(host, f"handing etcd's leadership to {to.label}")
     try:
-        await (await tools.access.etcd(through=node)).move_leader(successor.id)
+        await (await _itself(tools, reading, leader)).move_leader(to.id)
     except EXPECTED as error:
         tools.report(host, f"etcd's leadership stays where it is: {error}")
         return False
     return True
 
 
-def _can_lead(member: Member) -> bool:
-    return member.health is Health.GOOD and not member.learner and bool(member.name)
+async def _itself(tools: Tools, reading: RingReading, leader: Member) -> EtcdClient:
+    """The leader, which alone can hand over: asked through its host or, where the manifest does not have that any more, at its address through another."""
+    through = {node: member for node, member in reading.member_ids.items() if node in tools.access.states}
+    for node, member in through.items():
+        if member == leader.id:
+            return await tools.access.etcd(through=node)
+    return await tools.access.etcd_at(address_of(leader), next(iter(through)))
 
 
 def _own(host: str, observation: Observation, ring: Ring) -> Member:

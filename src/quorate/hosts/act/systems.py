@@ -1,4 +1,4 @@
-"""Which family's packages a host takes: what the host itself says it is, or what the manifest says where that cannot be told."""
+"""What a step has to know of a host before it works there, or fails: its facts, and which family's packages it takes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,9 @@ from quorate.core.health import Absent, Unknown
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.probe.facts import Family, HostFacts
+from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.ssh.hosts import Unreachable
-
-_BY_ID = {
-    "ubuntu": OperatingSystem.UBUNTU,
-    "debian": OperatingSystem.DEBIAN,
-    "centos": OperatingSystem.CENTOS,
-    "rhel": OperatingSystem.RHEL,
-    "rocky": OperatingSystem.ROCKY_LINUX,
-    "flatcar": OperatingSystem.FLATCAR,
-}
-_BY_FAMILY = {Family.DEBIAN: OperatingSystem.DEBIAN, Family.RHEL: OperatingSystem.ROCKY_LINUX, Family.FLATCAR: OperatingSystem.FLATCAR}
-"""Relatives: AlmaLinux takes what Rocky Linux does."""
-
-
-def system_of(machine: Machine, facts: HostFacts) -> OperatingSystem:
-    """The system; UNKNOWN where neither the host nor the manifest tells."""
-    told = facts.operating_system
-    if isinstance(told, Absent | Unknown):
-        return machine.host.operating_system
-    return _BY_ID.get(told.id) or _BY_FAMILY.get(told.family) or machine.host.operating_system
+from quorate.hosts.systems import system_of
 
 
 def known_facts(name: str, facts: HostFacts | Unreachable) -> HostFacts:

@@ -3,7 +3,8 @@
 What takes time without anything being down comes before the gate: the package and the images, of all hosts at once when the first is upgraded. Then kubeadm
 restarts etcd, the API server, the controller manager and the scheduler, and waits for each to be reported by the kubelet with the hash of its new manifest; on
 a failure it puts the old manifests back. Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/phases/upgrade/staticpods.go and util/apiclient/wait.go: it polls
-twice a second, and what it waits for most is the kubelet, which looks 10 to 15 s later again at a static Pod whose predecessor has not ended yet.
+twice a second, and what it waits for most are containers that do not end (`predecessors`), and the kubelet, which looks 5 to 15 s later again at a static Pod
+whose predecessor has not ended yet.
 
 It also renews the certificates of what it restarts; those embedded in admin.conf and super-admin.conf too.
 """
@@ -17,6 +18,7 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.encryption import contents_of
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.placing import placing
+from quorate.hosts.act.predecessors import END_WATCHING, ending_predecessors
 from quorate.hosts.act.programs import install, pull_images
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import control_plane_is_back
@@ -47,7 +49,12 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     files = await _files(tools, step.host, observation)
     await make_ready(tools, step.host, observation)
     tools.report(step.host, "running kubeadm upgrade")
-    command = kubeadm.Command(_APPLY if step.first else _NODE, "kubeadm upgrade", before=placing(files))
+    command = kubeadm.Command(
+        _APPLY if step.first else _NODE,
+        "kubeadm upgrade",
+        before=f"{placing(files)}\n{ending_predecessors(step.host)}",
+        after=END_WATCHING,
+    )
     await kubeadm.run(tools, step.host, command)
     await control_plane_is_back(tools, step.host, step.version)
     await tools.run(step.host, _CLEAN, doing="removing what kubeadm left behind", deadline=_CLEAN_DEADLINE)

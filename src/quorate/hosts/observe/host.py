@@ -142,14 +142,15 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
 
 
 def _data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
-    """Whether the host had a member, by the ring or, where that cannot be read, by its etcd manifest, and has none of its data any more.
+    """Whether the host had a member, by the ring or, where that cannot be read, by its etcd manifest, and has none of its data any more. A folder
+    that etcd has begun anew since holds none of it.
 
     While kubeadm runs, an empty folder may be one that a join is about to fill.
     """
     if not isinstance(facts.processes, frozenset) or "kubeadm" in facts.processes:
         return False
     had = isinstance(member, Member) or (isinstance(member, Unknown) and isinstance(facts.manifest("etcd"), StaticPod))
-    return had and (facts.etcd_data is EtcdData.EMPTY or isinstance(facts.etcd_data, Absent))
+    return had and (facts.etcd_data in (EtcdData.EMPTY, EtcdData.BEGUN_ANEW) or isinstance(facts.etcd_data, Absent))
 
 
 def _expiry(facts: HostFacts) -> datetime | None:

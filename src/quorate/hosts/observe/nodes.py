@@ -13,6 +13,8 @@ from quorate.kubernetes import objects
 from quorate.workload.nodes import CONTROL_PLANE, condition, is_control_plane, is_unreachable
 
 _INTERNAL = "InternalIP"
+_PRESSURES = ("DiskPressure", "MemoryPressure", "PIDPressure")
+_OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-balancers")
 
 
 def seen(node: objects.Node | Absent | Unknown) -> Node | Absent | Unknown:
@@ -25,6 +27,7 @@ def seen(node: objects.Node | Absent | Unknown) -> Node | Absent | Unknown:
         kubelet=parse_or_none(node.status.node_info.kubelet_version),
         unschedulable=node.spec.unschedulable,
         cordoned_by_us=CORDONED in node.metadata.annotations,
+        pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
     )
 
 
@@ -36,13 +39,16 @@ def is_of_another_machine(node: objects.Node, host: Host) -> bool:
 
 def metadata_drift(node: objects.Node, host: Host, *, control_plane: bool) -> tuple[str, ...]:
     """In what labels, annotations and taints differ from the manifest. Those that the manifest does not mention are let be, but for the control-plane taint."""
-    labels = {**host.labels, **({CONTROL_PLANE: ""} if control_plane else {})}
-    annotations = {**host.annotations, **({} if control_plane else {STATIC_WORKER: "true"})}
-    return (
-        *_map_drift("label", labels, node.metadata.labels),
-        *_map_drift("annotation", annotations, node.metadata.annotations),
-        *_taint_drift(node, host),
-    )
+    metadata = _metadata_drift(host, node.metadata.labels, node.metadata.annotations, control_plane=control_plane)
+    return (*metadata, *_taint_drift(node, host))
+
+
+def new_node_drift(host: Host, *, control_plane: bool) -> tuple[str, ...]:
+    """The same of a Node that kubeadm has just made of the host, with the manifest's taints.
+
+    Source: kubeadm 1.34, cmd/kubeadm/app/phases/markcontrolplane, for the labels.
+    """
+    return tuple(_metadata_drift(host, dict.fromkeys(_OF_KUBEADM, "") if control_plane else {}, {}, control_plane=control_plane))
 
 
 def lost_nodes(nodes: tuple[objects.Node, ...], hosts: Collection[str]) -> tuple[str, ...]:
@@ -62,6 +68,11 @@ def _ready(node: objects.Node) -> Finding:
         return Finding(Health.GOOD, "NodeReady", "the Node is Ready")
     health = Health.UNKNOWN if ready.status == "Unknown" else Health.BAD
     return Finding(health, "NodeReady", f"Ready is {ready.status}: {ready.message or ready.reason}")
+
+
+def _metadata_drift(host: Host, labels: Mapping[str, str], annotations: Mapping[str, str], *, control_plane: bool) -> Iterator[str]:
+    yield from _map_drift("label", {**host.labels, **({CONTROL_PLANE: ""} if control_plane else {})}, labels)
+    yield from _map_drift("annotation", {**host.annotations, **({} if control_plane else {STATIC_WORKER: "true"})}, annotations)
 
 
 def _map_drift(what: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:

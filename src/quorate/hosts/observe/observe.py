@@ -14,7 +14,6 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Wishes
 from quorate.core.ring import Ring
 from quorate.hosts.access import Access
-from quorate.hosts.act.systems import system_of
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import Machine, node_address
 from quorate.hosts.manifest import Manifest
@@ -35,6 +34,7 @@ from quorate.hosts.observe.ring import read_members, silent_members
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.probe import probe
 from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.systems import system_of
 from quorate.kubernetes import objects
 from quorate.workload.membership import RingReading
 

@@ -10,8 +10,9 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
 | no trace, and the ring or the API lists the host                                           | BROKEN           |
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
+| our mark of an initialization that has not ended, and an etcd manifest that founds a ring  | HALF_INITIALIZED |
 | files incomplete, a voter                                                                  | BROKEN           |
-| files incomplete, super-admin.conf or an etcd manifest that founds a ring                  | HALF_INITIALIZED |
+| files incomplete, super-admin.conf, an etcd manifest that founds a ring, or that mark      | HALF_INITIALIZED |
 | files incomplete                                                                           | HALF_JOINED      |
 | complete, a learner; or a worker without Node                                              | HALF_JOINED      |
 | complete, unhealthy, founded the ring, no Node known, kubelet.conf as init first writes it | HALF_INITIALIZED |
@@ -31,7 +32,7 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import WIPED, Kind
+from quorate.core.in_place.cluster import INCOMPLETE, WIPED, Kind
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
@@ -83,7 +84,7 @@ def authorities(facts: HostFacts) -> Mapping[str, frozenset[str]]:
 def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: datetime) -> Condition:
     """What the host is. `control_plane` is what the manifest wants it to be; `now` tells which certificates have expired. Total."""
     host = _Host(facts, listing, control_plane)
-    for rule in (_another_cluster, _not_known, _untouched, _incomplete):
+    for rule in (_another_cluster, _not_known, _untouched, _being_initialized, _incomplete):
         if (found := rule(host)) is not None:
             return Condition(found.kind, (*found.findings, *kubeadm_runs(facts), *_listed(host)))
     return _complete(host, now)
@@ -160,7 +161,10 @@ def _not_known(host: _Host) -> Condition | None:
     }
     needed |= {f"program {name}": facts.programs[name] for name in _NEEDED}
     needed |= {"pki/ca.crt": facts.certificates["ca"], "manifests": facts.manifests, "etcd data": facts.etcd_data}
-    needed |= {"the kubelet's config.yaml": facts.digests["kubelet_configuration"]}
+    needed |= {
+        "the kubelet's config.yaml": facts.digests["kubelet_configuration"],
+        "quorate's mark of an initialization": facts.initialization,
+    }
     if isinstance(facts.manifests, Mapping):
         needed |= {f"the manifest {name}": pod for name, pod in facts.manifests.items()}
     unknown = [Finding(Health.UNKNOWN, "NotKnown", f"{name}: {fact.reason}") for name, fact in needed.items() if isinstance(fact, Unknown)]
@@ -186,13 +190,22 @@ def _untouched(host: _Host) -> Condition | None:
     return Condition(Kind.PACKAGES_ONLY, (Finding(Health.GOOD, "Installed", f"{', '.join(_NEEDED)} installed, no trace of a cluster"),))
 
 
+def _being_initialized(host: _Host) -> Condition | None:
+    """Whatever the host looks like: `kubeadm init` gives rights, uploads its configuration and installs add-ons when all components run and are well."""
+    if isinstance(host.facts.initialization, Absent) or not host.founded_the_ring:
+        return None
+    finding = Finding(Health.BAD, "Initializing", "an initialization that quorate began on it has not ended")
+    return Condition(Kind.HALF_INITIALIZED, (finding,))
+
+
 def _incomplete(host: _Host) -> Condition | None:
     if not host.missing:
         return None
-    finding = Finding(Health.BAD, "Incomplete", f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
+    finding = Finding(Health.BAD, INCOMPLETE, f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
     if host.control_plane and host.listing.etcd is EtcdRole.VOTER:
         return Condition(Kind.BROKEN, (finding,))
-    if host.founded_the_ring or not isinstance(host.facts.kubeconfigs["super-admin"], Absent):
+    marks = (host.facts.kubeconfigs["super-admin"], host.facts.initialization)
+    if host.founded_the_ring or not all(isinstance(mark, Absent) for mark in marks):
         return Condition(Kind.HALF_INITIALIZED, (finding,))
     return Condition(Kind.HALF_JOINED, (finding,))
 

@@ -49,6 +49,9 @@ CERTIFICATES = (
 KEYS = ("ca", "front-proxy-ca", "etcd/ca", "sa")
 DIGESTS = ("sa.pub", "kubelet_configuration", "containerd_configuration")
 
+INITIALIZING = "/etc/kubernetes/quorate/initializing"
+"""The mark of an initialization that has not ended. kubeadm leaves no other proof: a control plane that serves may lack roles, tokens and add-ons."""
+
 
 class Family(Enum):
     """Which ways of packages and services a system has."""
@@ -65,6 +68,7 @@ class EtcdData(Enum):
     EMPTY = "empty"
     MEMBER = "a member's database and log"
     INCOMPLETE = "files, but no member's database and log"
+    BEGUN_ANEW = "files that etcd began anew, and that lack what its member had acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ class HostFacts:
     kubelet_flags: Fact[str]  # KUBELET_KUBEADM_ARGS as kubeadm-flags.env has it
     manifests: Fact[Mapping[str, Fact[StaticPod]]]
     etcd_data: Fact[EtcdData]
+    initialization: Fact[None]  # None: one that quorate began on it has not ended, see INITIALIZING
     kubeadm_leftovers: Fact[tuple[str, ...]]  # folders of an upgrade that runs, or did not end well
     kubelet_healthz: Fact[Answer]
     api_server_livez: Fact[Answer]

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import KUBEADM_RUNS
-from quorate.hosts.probe.facts import Answer, Fact, HostFacts, Unit
+from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Unit
 
 _DOORS_CLOSED = (401, 403)
 """It answers, but does not say how it does: anonymous requests are off, and the certificate that the probe used is not accepted either."""
@@ -24,6 +24,9 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
         yield endpoint("APIServerReadyz", facts.api_server_readyz)
         if local_etcd:
             yield endpoint("EtcdHealth", facts.etcd_health)
+            if facts.etcd_data is EtcdData.BEGUN_ANEW:
+                message = "etcd finds no log, or one that lacks what its member had acknowledged, and ends: the data was lost"
+                yield Finding(Health.BAD, "EtcdDataBegunAnew", message)
     yield _certificates(facts, now)
 
 

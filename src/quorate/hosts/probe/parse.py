@@ -47,7 +47,12 @@ _FAMILIES = {
     **dict.fromkeys(("rhel", "centos", "rocky", "almalinux", "ol", "fedora", "amzn"), Family.RHEL),
     "flatcar": Family.FLATCAR,
 }
-_ETCD_DATA = {"empty": EtcdData.EMPTY, "member": EtcdData.MEMBER, "incomplete": EtcdData.INCOMPLETE}
+_ETCD_DATA = {
+    "empty": EtcdData.EMPTY,
+    "member": EtcdData.MEMBER,
+    "incomplete": EtcdData.INCOMPLETE,
+    "begun-anew": EtcdData.BEGUN_ANEW,
+}
 
 
 def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
@@ -80,6 +85,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         kubelet_flags=record.read("kubelet_flags", lambda fields: fields[0].strip("\"'") if fields else ""),
         manifests=_manifests(record),
         etcd_data=record.read("etcd_data", _one_of(_ETCD_DATA)),
+        initialization=record.read("initialization", _one_of({"begun": None})),
         kubeadm_leftovers=record.read("kubeadm_leftovers", _words),
         kubelet_healthz=record.read("kubelet_healthz", _answer),
         api_server_livez=record.read("api_server_livez", _answer),

@@ -259,6 +259,19 @@ tell_manifests() { # every file that the kubelet reads: those without a dot in f
     done
     known manifests "$count"
 }
+etcd_says_lost() { # emptied under a member, the folder is begun anew by the next start. That finds no log and ends, since the members are others by now than
+    # when the host joined (etcd 3.6, bootstrap.go), or with the leader's first heartbeat (raft 3.6, log.go). It is so until an etcd serves (embed/serve.go).
+    set -f
+    IFS=$newline
+    # shellcheck disable=SC2046  # a field a file
+    set -- $(set +f && ls -tr "$root"/var/log/pods/kube-system_etcd-*/etcd/*.log 2>/dev/null)
+    unset IFS
+    set +f
+    [ $# -gt 0 ] || return 1
+    serves='ready to serve client requests'
+    last=$(grep -h -o -e "$serves" -e 'error validating peerURLs' -e 'Was the raft log corrupted, truncated, or lost' "$@" | tail -n 1) || last=
+    [ -n "$last" ] && [ "$last" != "$serves" ]
+}
 tell_etcd_data() {
     data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
     data=${data:-/var/lib/etcd}
@@ -268,6 +281,8 @@ tell_etcd_data() {
         unknown etcd_data "$data cannot be read"
     elif [ -z "$found" ]; then
         known etcd_data empty
+    elif etcd_says_lost; then
+        known etcd_data begun-anew
     elif [ -s "$root$data/member/snap/db" ] && [ -n "$(ls -A "$root$data/member/wal" 2>/dev/null)" ]; then
         known etcd_data member
     else
@@ -280,6 +295,9 @@ tell_kubeadm_leftovers() { # folders in which `kubeadm upgrade` prepares manifes
         if [ -d "$folder" ]; then found="$found${folder##*/} "; fi
     done
     known kubeadm_leftovers "$found"
+}
+tell_initialization() { # the mark that quorate sets before `kubeadm init` and takes away when that has ended well
+    if [ -e "$kubernetes/quorate/initializing" ]; then known initialization begun; else absent initialization; fi
 }
 tell_kubelet_flags() {
     file=$root/var/lib/kubelet/kubeadm-flags.env
@@ -402,6 +420,7 @@ tell_digest containerd_configuration "$root/etc/containerd/config.toml"
 tell_kubelet_flags || unknown kubelet_flags 'kubeadm-flags.env cannot be read'
 tell_manifests || unknown manifests 'the folder cannot be read'
 tell_etcd_data || unknown etcd_data 'the folder cannot be read'
+tell_initialization
 tell_kubeadm_leftovers || unknown kubeadm_leftovers 'the folder cannot be read'
 
 # At once, as each may take its time; their lines are short enough (PIPE_BUF) not to run into each other, which is why they come last.

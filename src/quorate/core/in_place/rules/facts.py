@@ -49,6 +49,12 @@ def votes_well(member: Member | None) -> bool:
     return member is not None and not member.learner and bool(member.name) and member.health is Health.GOOD
 
 
+def successor(ring: Ring) -> Member | None:
+    """Whom the leader hands leadership to: of the others that vote and are well the first by name, so that a plan can say it beforehand."""
+    others = (member for member in ring.members if member.id != ring.leader and votes_well(member))
+    return min(others, key=lambda member: (member.name, member.id), default=None)
+
+
 def takes_part(member: Member) -> bool:
     """Whether a voter may take part in a change of membership: it is not known to be silent. See `Ring.commits`."""
     return bool(member.name) and (member.health is not Health.BAD or member.only_alarmed)

@@ -56,7 +56,9 @@ def continue_the_initialization(cluster: Cluster, _now: datetime) -> Opinion[Ste
         return NOTHING
     founders = [host for host in cluster.control_planes if host.kind is Kind.HALF_INITIALIZED]
     if len(founders) > 1:
-        remedy = "Find the one whose etcd holds what you need, save the data of the others, and reset them: `quorate reset HOST`."
+        remedy = (
+            "Find the one whose etcd holds what you need, save the data of the others, and reset them: `quorate reset -m MANIFEST HOST`."
+        )
         return _nothing_else(failed(FOUNDED_ONCE, names(founders), remedy))
     return _or_nothing_else(
         Initialize(founders[0].name, resume=True),
@@ -97,7 +99,7 @@ def _no_traces(cluster: Cluster) -> Check:
     if not traces:
         return passed(NO_TRACES, "on none that answered")
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
-    command = f"quorate reset {' '.join(host.name for host in traces)}"
+    command = f"quorate reset -m MANIFEST {' '.join(host.name for host in traces)}"
     remedy = f"If that cluster is gone for good, free the hosts: `{command}`. If not, bring its control plane back."
     return failed(NO_TRACES, evidence, remedy)
 

@@ -53,7 +53,7 @@ def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     checks = [failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems]
     if foreign:
         evidence = "; ".join(f"{host.name}: {_why(host)}" for host in foreign)
-        remedy = f"Take it out of the manifest, or free it: `quorate reset {foreign[0].name}`."
+        remedy = f"Take it out of the manifest, or free it: `quorate reset -m MANIFEST {foreign[0].name}`."
         checks.append(failed(OURS, evidence, remedy))
     return barring(EVERYTHING, *checks)
 
@@ -68,17 +68,20 @@ def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Opinion[Step]:
 
 
 def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """Without its quorum etcd takes no change, and whatever is done to a host then can only make the loss final."""
+    """Without its quorum etcd takes no change, and whatever is done to a host then can only make the loss final.
+
+    Services that should run are started before it is asked. Nothing after it is, since what else does not hold follows from it.
+    """
     if not cluster.stands:
         return NOTHING
     match readable(cluster.ring):
         case Unknown(reason, remedy):
-            return barring(BUT_START, _unread(cluster, reason, remedy))
+            return barring(EVERYTHING, _unread(cluster, reason, remedy))
         case Ring() as ring if not ring.commits:
             verdict = ring.commits
             silent = ", ".join(member.label for member in ring.members if not (member.learner or takes_part(member)))
             evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
-            return barring(BUT_START, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
+            return barring(EVERYTHING, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
         case Ring() as ring:
             return Opinion(checks=(passed(QUORUM, str(ring.now)),))
 

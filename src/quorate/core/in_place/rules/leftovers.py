@@ -84,13 +84,13 @@ def _runs_no_etcd(host: Host) -> Check:
     finding = host.member_health
     if finding is None or finding.health is not Health.GOOD:
         return passed(RUNS_NO_ETCD, f"nothing well answers on {host.name}")
-    remedy = f"Find out which ring the etcd on {host.name} belongs to, and save its data: `quorate etcd members`."
+    remedy = f"Find out which ring the etcd on {host.name} belongs to, and save its data: `quorate etcd members -m MANIFEST`."
     return failed(RUNS_NO_ETCD, f"{host.name} runs an etcd that is well, and that the ring does not know", remedy)
 
 
 def _runs_nothing(host: Host) -> Check:
     if isinstance(host.node, Node) and host.node.ready.health is Health.GOOD:
-        remedy = f"Drain Node {host.node.name} first: `kubectl drain {host.node.name}`; then `quorate reset {host.name}`."
+        remedy = f"Drain Node {host.node.name} first: `kubectl drain {host.node.name}`; then `quorate reset -m MANIFEST {host.name}`."
         return failed(RUNS_NOTHING, f"files are missing on {host.name}, but its Node is ready and may run Pods", remedy)
     return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
 

@@ -29,6 +29,7 @@ AGREEMENT = "the etcd members agree about who they are"
 SILENT = "the member is dead: three probes found it silent"
 LOST = "the member's data is lost"
 NEVER_VOTED = "the member never became a voter"
+NEVER_A_NODE = "the member's host never became a Node"
 NOT_IN_MANIFEST = "no host of the manifest is the member's"
 REPLACED_FIRST = "every control plane host of the manifest has joined"
 
@@ -60,7 +61,7 @@ def remove_the_lost(cluster: Cluster, now: datetime) -> Opinion[Step]:
         return NOTHING
     leavers = [*_lost_strays(cluster, now), *_lost_of_hosts(cluster, now)]
     return _first_permitted(
-        cluster, sorted(leavers, key=lambda leaver: (bool(leaver.member.name) and not leaver.member.learner, leaver.member.id))
+        cluster, sorted(leavers, key=lambda leaver: (bool(leaver.member.name) and not leaver.member.learner, _order(cluster, leaver)))
     )
 
 
@@ -74,12 +75,18 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         for stray in cluster.strays
         if _is_well(stray.member, stray.silence)
     ]
-    return _first_permitted(cluster, sorted(leavers, key=lambda leaver: leaver.member.id))
+    return _first_permitted(cluster, sorted(leavers, key=lambda leaver: _order(cluster, leaver)))
 
 
 def blocks_the_name(cluster: Cluster, host: Host) -> bool:
     """Whether another machine still has the name that this host is to get, in the ring or the API: kubeadm refuses to join beside its Node."""
     return host.name in cluster.lost_nodes or any(stray.member.name == host.name for stray in cluster.strays)
+
+
+def _order(cluster: Cluster, leaver: _Leaver) -> tuple[bool, str, int]:
+    """By name, so that the same hosts leave in the same order whatever ids etcd gave them; who leads comes last, so that leadership moves once."""
+    leads = isinstance(cluster.ring, Ring) and cluster.ring.leader == leaver.member.id
+    return leads, leaver.member.name, leaver.member.id
 
 
 def _first_permitted(cluster: Cluster, leavers: list[_Leaver]) -> Opinion[Step]:
@@ -117,6 +124,10 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
             answers = member.health is Health.GOOD  # it runs on what it still has in memory, and cannot start again
             dead = () if answers else (_dead(member, silence),)
             yield _Leaver(member, host.name, (passed(LOST, _lost(host)), *dead), None if answers else _next_probe(silence, now))
+        elif host.has_joined_half:
+            yield _Leaver(
+                member, host.name, (passed(NEVER_A_NODE, f"the join of {host.name} was cut short when {member.label} had become a voter"),)
+            )
         elif unsettled and host.kind is Kind.HALF_JOINED:
             yield _Leaver(member, host.name, (passed(NEVER_VOTED, f"{member.label}: the join of {host.name} was cut short"),))
         elif unsettled and host.kind is Kind.UNREACHABLE:
@@ -124,7 +135,9 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
 
 
 def _lost(host: Host) -> str:
-    return f"nothing of the cluster is left on {host.name}" if host.is_wiped else f"the data folder of {host.name} is empty"
+    if host.is_wiped:
+        return f"nothing of the cluster is left on {host.name}"
+    return f"the data folder of {host.name} is empty, or was begun anew"
 
 
 def _is_well(member: Member, silence: Silence | None) -> bool:

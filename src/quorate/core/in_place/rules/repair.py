@@ -61,17 +61,19 @@ def _told(host: Host) -> str:
 
 
 def _remedy(cluster: Cluster, host: Host) -> str:
+    look = f"`quorate explain -m MANIFEST {host.name}`"
+    free = f"`quorate reset -m MANIFEST {host.name}`"
     match host.kind:
         case Kind.UNREACHABLE:
             return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
         case Kind.FOREIGN:
-            return f"Take {host.name} out of the manifest, or free it: `quorate reset {host.name}`."
+            return f"Take {host.name} out of the manifest, or free it: {free}."
         case Kind.MEMBER:
-            return f"See what is wrong with `quorate explain {host.name}`."
+            return f"See what is wrong with {look}."
         case Kind.BROKEN if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
-            return f"See what fails on {host.name} with `quorate explain {host.name}`. Do not reset it: no other host of the manifest holds the data."
+            return f"See what fails on {host.name} with {look}. Do not reset it: no other host of the manifest holds the data."
         case Kind.BROKEN:
-            return f"See what fails on {host.name} with `quorate explain {host.name}`; if it cannot be mended: `quorate reset {host.name}`, then apply again."
+            return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     return ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed
-from quorate.core.health import Health
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
 from quorate.core.in_place.gates import restart
 from quorate.core.in_place.rules.facts import leader_last, names
@@ -24,6 +24,7 @@ from quorate.core.opinion import NOTHING, Opinion, wanting
 
 UPGRADE_WANTED = "another version is wanted"
 NODES_READY = "the Nodes of the control plane are ready"
+NOTHING_SHORT = "no Node of the control plane is short of disk, memory or process ids"
 MEMBER_KNOWN = "it is known which member is the host's"
 
 AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset({UpgradeKubelet, UpdateConfiguration, Reconfigure, EnsureMachineDeployments})
@@ -39,7 +40,9 @@ def upgrade_the_control_plane(cluster: Cluster, _now: datetime) -> Opinion[Step]
     if not cluster.stands or not pending:
         return NOTHING
     host = pending[0]
-    opinion = to_upgrade(cluster, host, passed(UPGRADE_WANTED, f"{cluster.version} on {names(pending)}"), nodes_ready(cluster))
+    opinion = to_upgrade(
+        cluster, host, passed(UPGRADE_WANTED, f"{cluster.version} on {names(pending)}"), nodes_ready(cluster), _nothing_short(cluster)
+    )
     return replace(opinion, bars=AT_THE_NEW_VERSION)
 
 
@@ -87,7 +90,7 @@ def bears_restart(cluster: Cluster, host: Host) -> Check:
 def nodes_ready(cluster: Cluster, *, apart_from: Host | None = None) -> Check:
     """Is every Node of the control plane ready, apart from that of a host whose upgrade goes on?"""
     unready = [
-        f"{host.name} {host.node.ready.message or host.node.ready.reason}" if isinstance(host.node, Node) else f"{host.name} has no Node"
+        f"{host.name} {_unready(host.node)}"
         for host in cluster.control_planes
         if host is not apart_from and not (isinstance(host.node, Node) and host.node.ready.health is Health.GOOD)
     ]
@@ -123,3 +126,24 @@ def _kubelet_pending(cluster: Cluster, host: Host) -> bool:
 
 def _was_interrupted(host: Host) -> bool:
     return isinstance(host.node, Node) and host.node.cordoned_by_us
+
+
+def _nothing_short(cluster: Cluster) -> Check:
+    """A Node that is short of something evicts the Pod with which `kubeadm upgrade` begins, and kubeadm does not say why."""
+    short = [
+        f"{host.name} has {', '.join(host.node.pressures)}"
+        for host in cluster.control_planes
+        if isinstance(host.node, Node) and host.node.pressures
+    ]
+    if short:
+        return failed(NOTHING_SHORT, "; ".join(short), "Free what it is short of: `kubectl describe node` shows since when.")
+    return passed(NOTHING_SHORT, "none of them")
+
+
+def _unready(node: Node | Absent | Unknown) -> str:
+    match node:
+        case Node():
+            return node.ready.message or node.ready.reason
+        case Unknown(reason):
+            return f"may have a Node or not: {reason}"
+    return "has no Node"

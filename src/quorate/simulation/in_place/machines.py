@@ -1,0 +1,120 @@
+"""The machines behind the hosts of a manifest: what is on their disks, what runs on them, and who can reach them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from quorate.core.versions import Version
+
+
+class KubeletConf(StrEnum):
+    """kubelet.conf: not there, as `kubeadm init` first writes it, or pointing to a certificate beside it."""
+
+    NONE = ""
+    INLINE = "inline"
+    FILE = "file"
+
+
+class EtcdManifest(StrEnum):
+    """etcd's manifest: not there, founding a ring, or joining one."""
+
+    NONE = ""
+    NEW = "new"
+    EXISTING = "existing"
+
+
+@dataclass(slots=True)
+class Disk:
+    """What is on a machine's disk. Everything but packages and settings of the system is a trace of a cluster."""
+
+    prepared: bool = False  # settings of the system, and containerd
+    kubelet: Version | None = None
+    kubeadm: Version | None = None
+    authority: int = 0  # of which cluster it trusts the authority; 0: of none
+    initializing: bool = False  # our mark of an initialization that has not ended
+    admin_conf: bool = False
+    super_admin_conf: bool = False
+    bootstrap_conf: bool = False
+    kubelet_conf: KubeletConf = KubeletConf.NONE
+    kubelet_configuration: bool = False
+    components: Version | None = None  # of the manifests of API server, controller manager and scheduler; None: they are not there
+    settings: int = 0  # the revision of the manifest's settings that its files were made from
+    etcd: EtcdManifest = EtcdManifest.NONE
+    data: int | None = None  # the member whose data is in etcd's folder
+    certificates_expire: datetime | None = None
+
+    def forget(self) -> None:
+        """Take every trace of a cluster away, as a reset does."""
+        empty = Disk(prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
+        for name in Disk.__slots__:
+            setattr(self, name, getattr(empty, name))
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One machine at one address. A name may get another machine, and then has another address."""
+
+    name: str
+    address: str
+    disk: Disk = field(default_factory=Disk)
+    on: bool = True
+    gone: bool = False  # for good, with everything on its disk
+    reachable: bool = True  # over SSH
+    isolated: bool = False  # no other machine reaches it, and it reaches none
+    clock_apart: bool = False
+    unreadable: bool = False  # some of its files cannot be read
+    etcd_fails: bool = False  # its etcd cannot start, for as long as this lasts
+    containerd_runs: bool = False
+    kubelet_runs: bool = False
+    kubelet_version: Version | None = None  # of the kubelet that runs
+    member: int | None = None  # the member that its etcd process is; None: none runs
+    api_version: Version | None = None  # of the API server that runs; None: none does
+    api_settings: int = 0  # which it was started with
+    kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
+    restarting: bool = False  # its control plane is down for a restart
+
+    @property
+    def kubeadm_runs(self) -> bool:
+        """Whether a script of kubeadm is under way."""
+        return self.kubeadm_since is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether an operator can work on it."""
+        return self.on and self.reachable and not self.gone
+
+    @property
+    def talks(self) -> bool:
+        """Whether other machines reach it."""
+        return self.on and not self.isolated and not self.gone
+
+    @property
+    def peer_url(self) -> str:
+        """Where its etcd listens to the others."""
+        return f"https://{self.address}:2380"
+
+    @property
+    def traces(self) -> bool:
+        """Whether anything of a cluster is on its disk."""
+        disk = self.disk
+        return bool(
+            disk.authority
+            or disk.admin_conf
+            or disk.bootstrap_conf
+            or disk.kubelet_conf
+            or disk.components
+            or disk.etcd
+            or disk.data is not None
+        )
+
+    def stop(self) -> None:
+        """Nothing runs on it any more."""
+        self.containerd_runs = self.kubelet_runs = False
+        self.kubelet_version = self.member = self.api_version = None
+
+    def lose_disk(self) -> None:
+        """It is installed anew."""
+        self.stop()
+        self.disk = Disk()
