@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -53,3 +54,16 @@ def test_every_row_of_the_decision_table_has_its_tests() -> None:
     rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs" / "testing.md").read_text(), re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 44))
     assert [number for number, shown in rows if not MENTION.search(shown)] == []
+
+
+def test_every_hazard_has_its_tests() -> None:
+    rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs" / "hazards.md").read_text(), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert [number for number, shown in rows if not re.search(r"`test_\w+`", shown)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sh_can_read_every_command_that_a_page_shows(page: Path) -> None:
+    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        read = subprocess.run(["sh", "-n", "-c", block], capture_output=True, text=True, timeout=10, check=False)
+        assert read.returncode == 0, f"{read.stderr}\n{block}"

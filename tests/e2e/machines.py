@@ -9,9 +9,11 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +30,7 @@ BOOT_TIMEOUT = 60.0
 _SERVICES = "services"
 _BALANCER = "balancer"
 _PORT = 6443
+_FIRST_HOST = 100  # of a subnet's addresses; those before it are left to the services
 _LIKE_A_MACHINE = ("--privileged", "--cgroupns=private", "--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined")
 
 # Without strict limits: haproxy would refuse to start where the hard limit of open files is lower than what it computes. A check may take longer than the
@@ -70,6 +73,7 @@ class Machines:
         self.run_name = run_name or f"quorate-{secrets.token_hex(3)}"
         self.balancer = ""
         self._cut: dict[str, str] = {}
+        self._addresses: Iterator[IPv4Address | IPv6Address] = iter(())
 
     def __enter__(self) -> Self:
         try:
@@ -85,7 +89,7 @@ class Machines:
         """Make the network, the services and the load balancer, which has nobody to balance yet. Raises MissingTool, StartFailed."""
         with self.engine.exclusively():
             self.engine.start()
-            self.engine.docker("network", "create", f"--label={LABEL}={self.run_name}", self.run_name)
+            self._make_network()
         aliases = [f"--network-alias={name}" for name in SERVED_NAMES]
         folders = [f"--volume={REPOSITORIES / name}:/srv/{name}:ro" for name in SERVED]
         folders.append(f"--volume={REGISTRY / 'registry.k8s.io'}:/srv/registry.k8s.io:ro")
@@ -117,7 +121,7 @@ class Machines:
     def add(self, *names: str) -> list[Machine]:
         """Start bare hosts, all at once, and wait until they take SSH connections. Raises StartFailed."""
         with ThreadPoolExecutor(max_workers=max(len(names), 1)) as pool:
-            return list(pool.map(self._add, names))
+            return list(pool.map(self._add, names, [str(next(self._addresses)) for _ in names]))
 
     def balance(self, machines: Iterable[Machine]) -> None:
         """Make the load balancer send to these hosts, as their health allows. Connections that are open stay."""
@@ -147,10 +151,8 @@ class Machines:
         self.engine.docker("kill", machine.container)
 
     def power_on(self, machine: Machine) -> None:
-        """Start a host that was powered off, and wait until it takes connections; it keeps its address. Raises StartFailed where another took that."""
+        """Start a host that was powered off, and wait until it takes connections; it keeps its address. Raises StartFailed."""
         self.engine.docker("start", machine.container)
-        if self._address(machine.name) != machine.address:
-            raise StartFailed(f"{machine.name} came back with another address than {machine.address}: start no host while one is off")
         self._wait_for_boot(machine.name)
 
     def wipe_etcd(self, machine: Machine) -> None:
@@ -170,8 +172,18 @@ class Machines:
         if link := self._cut.pop(machine.name, ""):
             run(["ip", "link", "set", link, "up"], making=f"mend {machine.name}")
 
-    def _add(self, name: str) -> Machine:
-        self._start(name, host_image(), ["--tty", f"--hostname={name}", *_LIKE_A_MACHINE, "--tmpfs=/run", "--tmpfs=/tmp", "--volume=/var"])
+    def _make_network(self) -> None:
+        """A network in which a host keeps its address when it is off: Docker lets it only where the subnet was named, so the one that Docker chose is."""
+        create = ("network", "create", f"--label={LABEL}={self.run_name}")
+        self.engine.docker(*create, self.run_name)
+        subnet = json.loads(self.engine.docker("network", "inspect", self.run_name))[0]["IPAM"]["Config"][0]["Subnet"]
+        self.engine.docker("network", "rm", self.run_name)
+        self.engine.docker(*create, f"--subnet={subnet}", self.run_name)
+        self._addresses = islice(ip_network(subnet).hosts(), _FIRST_HOST, None)
+
+    def _add(self, name: str, address: str) -> Machine:
+        folders = ("--tmpfs=/run", "--tmpfs=/tmp", "--volume=/var")
+        self._start(name, host_image(), ["--tty", f"--hostname={name}", f"--ip={address}", *_LIKE_A_MACHINE, *folders])
         self._wait_for_boot(name)
         container = self._container(name)
         key = self.engine.docker("exec", container, "cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from tests.e2e.machines import Machine, Machines
 from tests.e2e.nodes.programs import VERSIONS
 
 PLANS = Path(__file__).with_name("plans")
-"""The plan of every scenario as a person reads it: its steps, and what stands in the way. Numbers of members are left out."""
+"""The plan of every scenario as a person reads it: its steps, and what stands in the way. Numbers of members, and the width they take, are left out."""
 NOTHING = "Nothing to do: everything is as the manifest says."
 _PLAN_BEGINS = ("Steps, and etcd's", "Nothing can be done now", NOTHING)
+_PLAN_ENDS = ("Then everything is", "Then it waits", *_PLAN_BEGINS[1:])
 _MEMBER = re.compile(r"\betcd member [0-9a-f]+\b")
+_PADDING = re.compile(r"(?<=\S) {2,}")
 _STEP = re.compile(r" +\d+  (.+?)(?:  .*)?")
 
 
@@ -81,7 +84,9 @@ def plan_in(text: str) -> str:
     """The part of what `apply` shows that says what it will do, or why it does nothing."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith(_PLAN_BEGINS)), len(lines))
-    return _MEMBER.sub("etcd member ID", "\n".join(lines[first:]).rstrip() + "\n")
+    last = next((number for number, line in enumerate(lines) if line.startswith(_PLAN_ENDS)), len(lines))
+    reasons = takewhile(lambda line: line.startswith("  "), lines[last + 1 :])  # what follows them is said of the run
+    return _PADDING.sub("  ", _MEMBER.sub("etcd member ID", "\n".join((*lines[first : last + 1], *reasons)) + "\n"))
 
 
 def planned(text: str) -> list[str]:

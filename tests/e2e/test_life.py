@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import etcd
 from tests.e2e.conftest import Measured
 from tests.e2e.machines import Machine
 from tests.e2e.nodes.programs import VERSIONS
@@ -80,11 +81,17 @@ def test_certificates_are_renewed_host_by_host(site: Site) -> None:
     site.assert_nothing_to_do()
 
 
-def test_a_static_worker_leaves(site: Site) -> None:
-    site.run("reset", "worker", "-y", "-o", "json").succeeded()
+def test_a_static_worker_leaves(site: Site, hosts: dict[str, Machine]) -> None:
+    site.machines.remove(hosts["worker"])
     site.edit(lambda document: document.pop("staticWorkers"))
     site.apply(plan="a-worker-has-left").succeeded()
     site.assert_nothing_to_do()
+
+
+def test_one_host_is_freed_and_its_member_leaves_before(site: Site, hosts: dict[str, Machine]) -> None:
+    site.run("reset", "cp3", "-y", "-o", "json").succeeded()
+    assert {member["name"] for member in etcd.members(site.machines, hosts["cp1"])} == {"cp1", "cp2"}
+    assert [host["state"] for host in site.status()["hosts"]] == ["well", "well", "packages only"]
 
 
 def test_every_host_is_freed_in_the_end(site: Site) -> None:

@@ -109,6 +109,18 @@ async def test_three_machines_become_a_control_plane(fleet: Fleet, measured: Mea
     await stage.until_condition("EtcdClusterHealthy", "True")
 
 
+async def test_a_machine_whose_kubelet_is_stopped_is_replaced(fleet: Fleet, measured: Measured) -> None:
+    name = min(await fleet.stage.names("Machine"))
+    fleet.run(name, "systemctl stop kubelet")
+    await replaced(fleet, name, "kubelet stopped", measured)
+
+
+async def test_a_machine_that_is_gone_is_replaced(fleet: Fleet, measured: Measured) -> None:
+    name = min(await fleet.stage.names("Machine"))
+    fleet.machines.engine.docker("kill", name)
+    await replaced(fleet, name, "killed", measured)
+
+
 async def test_scale_to_one_and_back_through_a_join_that_breaks_half_way(fleet: Fleet, measured: Measured) -> None:
     stage, began = fleet.stage, time.monotonic()
     await stage.scale(1)
@@ -140,18 +152,6 @@ async def test_the_next_minor_version_while_a_client_writes(fleet: Fleet, measur
     assert voters(await fleet.ring()) == await stage.names("Machine")
     assert await fleet.images(_DAEMON_SETS, "kube-proxy") == [f"registry.k8s.io/kube-proxy:{VERSIONS[1]}"]
     assert await fleet.images(_DEPLOYMENTS, "coredns") == [f"registry.k8s.io/coredns/coredns:{COREDNS[VERSIONS[1]]}"]
-
-
-async def test_a_machine_whose_kubelet_is_stopped_is_replaced(fleet: Fleet, measured: Measured) -> None:
-    name = min(await fleet.stage.names("Machine"))
-    fleet.run(name, "systemctl stop kubelet")
-    await replaced(fleet, name, "kubelet stopped", measured)
-
-
-async def test_a_machine_that_is_gone_is_replaced(fleet: Fleet, measured: Measured) -> None:
-    name = min(await fleet.stage.names("Machine"))
-    fleet.machines.engine.docker("kill", name)
-    await replaced(fleet, name, "killed", measured)
 
 
 async def test_an_alarm_of_etcd_is_told_and_nothing_is_added_beside_it(fleet: Fleet) -> None:

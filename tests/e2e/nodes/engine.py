@@ -36,6 +36,8 @@ _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 _NEEDED_INSTANCES = 8192  # a node with systemd, containerd and a kubelet holds 25 to 35; with the usual 128 the sixth one fails to boot
 _SYS_RESOURCE = 1 << 24
 
+# It outlives the process that starts it, so that it must not be a child of it.
+_IN_BACKGROUND = ("setsid", "--fork", "unshare", "--mount", "--propagation", "private")
 # The daemon writes to /run/docker, /opt/containerd and /etc/docker whatever its options say, and makes /lib/modules where a container wants to see it.
 _IN_OWN_FOLDERS = """\
 mount --bind "$0/run" /run
@@ -146,13 +148,13 @@ class Engine:
         daemon = [str(self.root / "programs/dockerd"), "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec")]
         daemon += ["--pidfile", str(self.folder / "docker.pid"), "--host", f"unix://{self._socket}", *_runtime()]
         with (self.folder / "dockerd.log").open("w") as log:
-            subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", "sh", "-eu", "-c", _IN_OWN_FOLDERS, str(self.folder), *daemon],
+            subprocess.run(
+                [*_IN_BACKGROUND, "sh", "-eu", "-c", _IN_OWN_FOLDERS, str(self.folder), *daemon],
                 env={**os.environ, **self._libraries()},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                check=True,
             )
         host = {"DOCKER_HOST": f"unix://{self._socket}"}
         _until(lambda: self._answers(host), _READY_TIMEOUT, f"the Docker daemon does not answer; see {self.folder / 'dockerd.log'}")
