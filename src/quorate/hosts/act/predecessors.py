@@ -2,10 +2,8 @@
 
 etcd: before the kubelet starts the new one it deletes the mirror Pod of the old one, through the API server of its own host. That API server has no etcd but
 the one that is about to be started, so the request hangs until the API server gives it up after 34 s, and by then the API server asks for etcd so rarely that
-the next attempt takes 25 s more. Ended together with the old etcd it refuses the kubelet at once, and finds the new etcd when it is started again.
-
-It is ended once before, as soon as the old etcd does not listen any more: that takes no new requests, but waits up to 7 s for the watches of its API server,
-on which every request hangs meanwhile, and that is longer than a client can bear that gives up after 5 s.
+the next attempt takes 25 s more. Ended together with the old etcd it refuses the kubelet at once, and finds the new etcd when it is started again. Requests
+hang on it only as long as the old etcd takes to end: up to 8 s, since that waits for the watches of its API server.
 
 API server: told to end, it takes no new connections, but whoever watches keeps it until the kubelet ends it by force 30 s later. Requests that are no watches
 are answered long before.
@@ -19,7 +17,6 @@ that no container of the new manifest can be meant. etcd is never touched. What 
 
 from __future__ import annotations
 
-from quorate.etcd.dialers import CLIENT_PORT
 from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act import containers, kubeadm
 from quorate.workload.static_pods import Component
@@ -38,7 +35,6 @@ def ending_predecessors(host: str) -> str:
         etcd=containers.listing(host, Component.ETCD),
         api_server=containers.listing(host, Component.API_SERVER),
         port=API_SERVER_PORT,
-        etcd_port=CLIENT_PORT,
         refusals=_LOOKS_A_SECOND * GRACE,
         looks=_LOOKS_A_SECOND * int(kubeadm.DEADLINE),
     )
@@ -48,8 +44,8 @@ END_WATCHING = '[ -z "${watching:-}" ] || kill "$watching" 2>/dev/null || :'
 """What ends it; without single quotes, as it is part of a trap."""
 
 # The lock of kubeadm goes with the last who has its descriptor, and the connection of SSH ends with the last who has its output: it has neither. `$$` is the
-# script, also in here: where that was killed, so that its trap did not run, there is nothing left to look after. What does not listen at this address
-# and port has not stopped to: at first it must.
+# script, also in here: where that was killed, so that its trap did not run, there is nothing left to look after. An API server that does not listen at this
+# address and port has not stopped to: at first it must.
 _WATCH = """\
 (
     exec 9>&- </dev/null >/dev/null 2>&1
@@ -76,7 +72,7 @@ _WATCH = """\
     }}
     is_another() {{ now=$(sha256sum <"$1") && [ "$now" != "$2" ]; }}
     refuses() {{
-        curl -s -k --noproxy '*' --max-time 1 https://127.0.0.1:"$1"/livez
+        curl -s -k --noproxy '*' --max-time 1 https://127.0.0.1:{port}/livez
         [ $? = 7 ]
     }}
     cd /etc/kubernetes/manifests || exit
@@ -85,26 +81,19 @@ _WATCH = """\
     etcd=$(pods_of $(etcd_now))
     api_server=$(pods_of $(api_server_now))
     case "$etcd $api_server" in *[!0-9a-f\\ -]* | ' '* | *' ') exit ;; esac
-    ! refuses {port} || exit
-    etcd_listens=
-    refuses {etcd_port} || etcd_listens=yes
+    ! refuses || exit
     etcd_runs=yes
     refused=0
     looks=0
     while [ "$looks" -lt {looks} ] && kill -0 $$; do
         looks=$((looks + 1))
         sleep 0.5
-        if [ "$etcd_runs" ] && is_another etcd.yaml "$etcd_manifest"; then
-            if left=$(running etcd "$etcd") && [ -z "$left" ]; then
-                end_api_server
-                etcd_runs=
-            elif [ "$etcd_listens" ] && refuses {etcd_port}; then
-                end_api_server
-                etcd_listens=
-            fi
+        if [ "$etcd_runs" ] && is_another etcd.yaml "$etcd_manifest" && left=$(running etcd "$etcd") && [ -z "$left" ]; then
+            end_api_server
+            etcd_runs=
         fi
         if is_another kube-apiserver.yaml "$api_server_manifest"; then
-            if refuses {port}; then refused=$((refused + 1)); else refused=0; fi
+            if refuses; then refused=$((refused + 1)); else refused=0; fi
             [ "$refused" -lt {refusals} ] || end_api_server
         fi
     done
