@@ -2,6 +2,8 @@
 PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
+# Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
+SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
 .PHONY: help run test programs manifests rules guards bench bench-fleet simulate fleet nodes hosts hosts-end e2e lint format clean
 .DEFAULT_GOAL := help
@@ -14,7 +16,7 @@ run: programs ## A real control plane on this machine: three nodes, shown live u
 
 test: lint programs ## Everything that CI runs
 	$(RUN) pytest -n 2 -m "not integration and not fleet and not e2e" tests
-	$(RUN) pytest -m integration tests
+	$(RUN) pytest $(SIDE_BY_SIDE) -m integration tests
 
 programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
 	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"

@@ -70,6 +70,12 @@ def test_a_holder_of_another_user_is_not_guessed_at(free: int, monkeypatch: pyte
         ports.require_free(free, wanted_by="CAPD")
 
 
+def test_a_port_whose_holder_ends_while_it_is_looked_for_is_fine(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    server = socket.create_server(("127.0.0.1", free))
+    monkeypatch.setattr(ports, "find_holder", lambda _port: server.close())
+    ports.require_free(free, wanted_by="CAPD")
+
+
 def test_a_free_port_is_fine(free: int) -> None:
     ports.require_free(free, wanted_by="CAPD")
 

@@ -69,6 +69,8 @@ def require_free(port: int, *, wanted_by: str) -> None:
     if is_free(port):
         return
     holder = find_holder(port)
+    if holder is None and is_free(port):  # whoever held it was ending
+        return
     if holder is None:
         raise PortTaken(
             f"port {port}, which {wanted_by} fixes, is held by a process that only root can see: find it with `sudo ss -ltnp`, stop it, try again"

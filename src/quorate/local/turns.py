@@ -1,4 +1,4 @@
-"""Local clusters take turns: CAPD fixes port 19000 and counts up from 20000, so that only one can run on a machine.
+"""Local clusters take turns: CAPD fixes port 19000 and counts up from 20000, so that only one can run on a machine, or in one of its network namespaces.
 
 The turn is an flock on a file in the temporary folder. CAPD inherits the open file: the turn lasts exactly as long as CAPD (or its starter) lives, also when
 either is killed, and is never stale.
@@ -15,12 +15,21 @@ from pathlib import Path
 
 from quorate.local.errors import TurnTimeout
 
+_NETWORK = Path("/proc/thread-self/ns/net")
 _LOOK_AGAIN = 0.2  # seconds; flock has no wait that can be cancelled
 
 
 def turn_file() -> Path:
-    """The machine's one lock file; shared by its users, so that their clusters take turns too."""
-    return Path(tempfile.gettempdir()) / "quorate-local.lock"
+    """The lock file of this network namespace, in which ports are taken; shared by the machine's users, so that their clusters take turns too."""
+    return Path(tempfile.gettempdir()) / f"quorate-local{_network()}.lock"
+
+
+def _network() -> str:
+    """Which network namespace the calling thread is in; nothing where the system has none."""
+    try:
+        return f"-{_NETWORK.stat().st_ino}"
+    except OSError:
+        return ""
 
 
 class Turn:
