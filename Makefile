@@ -16,7 +16,7 @@ run: programs ## A real control plane on this machine: three nodes, shown live u
 
 test: lint programs ## Everything that CI runs
 	$(RUN) pytest -n 2 -m "not integration and not fleet and not e2e" tests
-	$(RUN) pytest $(SIDE_BY_SIDE) -m integration tests
+	$(RUN) python -m pytest $(SIDE_BY_SIDE) -m integration tests
 
 programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
 	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"
