@@ -303,11 +303,14 @@ class Nursery:
         for number in range(1, wanted + 1):
             made = await Stage(self.stack, f"three-{number}", self.logs).open()
             manager = made.start_manager()
-            demo = made.cluster(3)
-            for item in (*demo.objects(), demo.health_check()):
-                await made.until(f"{item['kind']} is created", partial(_created, made, item))
-            await made.until_ready(3, timeout=240)
-            manager.stop()
+            try:
+                demo = made.cluster(3)
+                for item in (*demo.objects(), demo.health_check()):
+                    await made.until(f"{item['kind']} is created", partial(_created, made, item))
+                await made.until_ready(3, timeout=240)
+                manager.stop()
+            finally:
+                manager.kill()
             await self.ready.put(made)
 
 
@@ -320,7 +323,7 @@ async def _created(stage: Stage, item: Object) -> bool:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def nursery(stack: LocalCluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursery]:
-    """As many control planes as the tests of this run take."""
+    """As many control planes as the tests of this run take; where two processes share the tests, each stands by for all of them."""
     made = Nursery(stack, tmp_path_factory.mktemp("nursery"))
     wanted = sum("three" in getattr(item, "fixturenames", ()) for item in request.session.items)
     task = asyncio.get_running_loop().create_task(
