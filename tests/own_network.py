@@ -1,6 +1,7 @@
 """A pytest plugin that gives every worker of pytest-xdist a network namespace of its own, so that local stacks run side by side: CAPD fixes ports.
 
-For `python -m pytest -n 2 -p tests.own_network`, as `pytest` alone does not find it; it needs root. Whatever a worker starts is in its namespace too, which ends with the last of them.
+For `python -m pytest -n 2 -p tests.own_network` (`pytest` alone does not find it); it needs root. Whatever a worker starts is in its namespace too, which
+ends with the last of them.
 """
 
 from __future__ import annotations

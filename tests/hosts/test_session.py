@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quorate.core.checks import failed, passed
+from quorate.core.checks import failed, passed, unknown
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.steps import Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
@@ -136,6 +136,11 @@ async def test_what_time_alone_may_resolve_is_waited_for_and_said_with_its_reaso
     assert ended.outcome is Outcome.CONVERGED
     waits = [event for event in world.events if isinstance(event, Waiting)]
     assert [wait.because[0].name for wait in waits] == ["quorum", "quorum"]
+
+
+async def test_what_is_not_known_is_asked_again_before_a_run_ends() -> None:
+    silent = Decision("nothing to do", None, (unknown("quorum", "no member answers", "Look at its logs."),), None)
+    assert (await World([silent, silent, NOTHING]).run()).outcome is Outcome.CONVERGED
 
 
 async def test_patience_ends() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
+from quorate.core import checks
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision, decide
 from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
@@ -22,7 +23,10 @@ from quorate.hosts.overview import hosts_in_words, involved, ring_in_words
 from quorate.hosts.ssh.errors import SshError
 
 PATIENCE = timedelta(seconds=60)
-"""How long something may be in the way that time alone may take away. Counted, as the next and the last of these, from the first look after a step."""
+"""How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
+
+Counted, as the next and the last of these, from the beginning or from the first look after a step.
+"""
 SETTLING = timedelta(seconds=20)
 """How long, after a step, something may be in the way that, by its remedy, somebody would have to take away: what was just restarted answers late."""
 NEAR = timedelta(minutes=10)
@@ -171,7 +175,7 @@ class Session(Generic[Seen]):
         return True
 
     def _patience(self, decision: Decision) -> timedelta:
-        if any(not check.remedy for check in decision.refusals):
+        if any(not check.remedy or check.outcome is checks.Outcome.UNKNOWN for check in decision.refusals):
             return PATIENCE
         return SETTLING if self._steps else timedelta(0)
 

@@ -75,7 +75,7 @@ def etcd_data_lost(operations: Operations, random: Random) -> Mend | None:
     machine = _victim(operations, random)
     if machine is None or machine.disk.data is None or not _may_lose(operations, machine, random):
         return None
-    machine.disk.data = None
+    machine.disk.data, machine.emptied_at = None, operations.site.world.time()
     if random.random() < 0.7:
         machine.member = None
     operations.site.settle()

@@ -110,9 +110,11 @@ def s4_hosts_that_may_come_back_stay(site: Site, act: Act) -> str | None:
 
 
 def s4_nothing_starts_on_an_empty_folder(site: Site, act: Act) -> str | None:
-    """No member that lost its data is started: it has forgotten what it voted for."""
+    """No member that could be seen to have lost its data is started: it has forgotten what it voted for."""
     machine = act.machine
     if act.deed is not Deed.START or machine is None or machine.disk.etcd is EtcdManifest.NONE or machine.disk.data is not None:
+        return None
+    if machine.emptied_at is not None and machine.emptied_at >= act.actor.observed:
         return None
     member = site.member_at(machine.address)
     return f"{machine.name} is started, whose member {member:x} has lost its data" if member is not None else None

@@ -72,6 +72,7 @@ class Machine:
     member: int | None = None  # the member that its etcd process is; None: none runs
     api_version: Version | None = None  # of the API server that runs; None: none does
     api_settings: int = 0  # which it was started with
+    emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
     restarting: bool = False  # its control plane is down for a restart
 

@@ -75,8 +75,8 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if not cluster.stands:
         return NOTHING
     match readable(cluster.ring):
-        case Unknown(reason, remedy):
-            return barring(EVERYTHING, _unread(cluster, reason, remedy))
+        case Unknown(reason):
+            return barring(EVERYTHING, _unread(cluster, reason))
         case Ring() as ring if not ring.commits:
             verdict = ring.commits
             silent = ", ".join(member.label for member in ring.members if not (member.learner or takes_part(member)))
@@ -107,7 +107,7 @@ def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     return Opinion(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), bars=EVERYTHING - {Prepare})
 
 
-def _unread(cluster: Cluster, reason: str, remedy: str) -> Check:
+def _unread(cluster: Cluster, reason: str) -> Check:
     """The ring cannot be read, so hosts tell what is left: those that can be reached and have their data."""
     concerned = [host for host in cluster.control_planes if host.kind in BELONGING or host.kind in (Kind.UNREACHABLE, Kind.UNKNOWN)]
     left = [host for host in concerned if host.kind in BELONGING and not data_lost(host)]
@@ -119,9 +119,7 @@ def _unread(cluster: Cluster, reason: str, remedy: str) -> Check:
     )
     if len(left) < quorum:
         return failed(QUORUM, evidence, f"Bring back {quorum - len(left)} of {names(gone)} with its data, or {RUNBOOK}.")
-    return unknown(
-        QUORUM, evidence, remedy or f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it."
-    )
+    return unknown(QUORUM, evidence, f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it.")
 
 
 def _state(host: Host) -> str:
