@@ -48,7 +48,7 @@ MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine a
 INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK's next join waits for our word about it
 RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
 RING_ILL = 5.0  # a member does not answer, though its Pod may look well; or one is nobody's, or tells of another ring; or an external etcd is not reached
-RING_AT_REST = 60.0  # nothing is expected: a rare look, spread by a fifth
+RING_AT_REST = 120.0  # nothing is expected, and what ails a member shows in its Pod: a rare look, spread by a fifth
 
 
 class Pace:

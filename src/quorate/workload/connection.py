@@ -1,4 +1,4 @@
-"""One workload cluster, connected: watches on its control-plane Nodes and Pods, a probe when they are silent, and the way to its etcd.
+"""One workload cluster, connected: watches on its control-plane Nodes and Pods, a probe when they are silent or end badly, and the way to its etcd.
 
 Upstream's ClusterCache tries again every 30 s and probes every 10 s. Here the tries are under a second apart while a control plane is expected to come up,
 whatever the watches tell counts as a sign of life, and every change is told at once.
@@ -33,12 +33,14 @@ from quorate.workload.watches import Watches
 
 T = TypeVar("T")
 
-PROBE_AFTER = 10.0
-"""Seconds of silence after which the API server is probed, and between probes that fail."""
+PROBE_AFTER = 25.0
+"""Seconds of silence after which the API server is probed. An API server that goes away ends the watches, and is probed at once."""
+PROBE_AGAIN = 10.0
+"""Seconds between probes that fail, from the beginning of one to that of the next."""
 PROBE_TIMEOUT = 5.0
 LOST_AFTER_FAILURES = 5
 LOST_AFTER = 75.0
-"""Seconds of silence after which the connection is lost whatever the number of probes: five of 10 s and 5 s, as upstream."""
+"""Seconds of silence after which the connection is lost whatever the number of probes: upstream's five of 10 s and 5 s."""
 SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
 
@@ -283,23 +285,28 @@ class Workload(Generic[Client]):
     async def _while_it_lasts(self, client: Client, watches: Watches) -> _Ending:
         next_probe = self._heard_at + PROBE_AFTER
         while True:
-            if await _set_within(watches.unauthorized, next_probe - _loop_time()):
+            failing = self.connectivity.consecutive_failures > 0
+            troubled = await _set_within(watches.unauthorized if failing else watches.troubled, next_probe - _loop_time())
+            if watches.unauthorized.is_set():
                 return _Ending("the credentials are not accepted any more", unauthorized=True)
-            self._hear(watches)
-            if (next_probe := self._heard_at + PROBE_AFTER) > _loop_time():
+            if self._hear(watches) and not troubled:
+                next_probe = self._heard_at + PROBE_AFTER
                 continue
+            watches.troubled.clear()
             started = _loop_time()
             error = await self._probe(client)
             self._probed(error)
             if error and (isinstance(error, Unauthorized) or self._is_lost()):
                 return _ending(error)
-            next_probe = started + PROBE_AFTER
+            next_probe = started + (PROBE_AGAIN if error else PROBE_AFTER)
 
-    def _hear(self, watches: Watches) -> None:
-        """Take note of what the watches heard since."""
-        if watches.heard_at > self._heard_at:
-            self._heard_at = watches.heard_at
-            self.connectivity = replace(self.connectivity, reason="", last_success=self._setup.now(), consecutive_failures=0)
+    def _hear(self, watches: Watches) -> bool:
+        """Take note of what the watches heard since; whether that is anything."""
+        if watches.heard_at <= self._heard_at:
+            return False
+        self._heard_at = watches.heard_at
+        self.connectivity = replace(self.connectivity, reason="", last_success=self._setup.now(), consecutive_failures=0)
+        return True
 
     def _probed(self, error: Exception | None) -> None:
         if error is None:

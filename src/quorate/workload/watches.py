@@ -25,11 +25,13 @@ _TIER, _CONTROL_PLANE_TIER = "tier", "control-plane"
 class Watches:
     """Keeps the control-plane Nodes and Pods while `run` runs, and calls `on_change` for each change that comes after the first lists.
 
-    `inactivity` is how many seconds a watch may be silent. `unauthorized` is set once the server refuses the credentials.
+    `inactivity` is how many seconds a watch may be silent. `troubled` is set whenever something stands in the way of one of them, for others to clear;
+    `unauthorized` once the server refuses the credentials.
     """
 
     def __init__(self, client: ListWatch, random: Random, on_change: Callable[[], None], *, inactivity: float) -> None:
         self.unauthorized = asyncio.Event()
+        self.troubled = asyncio.Event()
         self.nodes = Reflector(
             client,
             NODES,
@@ -78,6 +80,7 @@ class Watches:
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Unauthorized):
             self.unauthorized.set()
+        self.troubled.set()
 
 
 class _Told(Generic[T]):
