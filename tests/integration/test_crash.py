@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -115,10 +116,14 @@ async def guillotine(stage: Stage, folder: Path, is_last: Last) -> AsyncIterator
         application.router.add_route("*", "/{path:.*}", proxy.handle)
         runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
+        listening = socket.create_server(("127.0.0.1", 0))
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield proxy, _kubeconfig(folder / "kubeconfig", f"http://127.0.0.1:{runner.addresses[0][1]}")
+            await web.SockSite(runner, listening).start()
+            yield proxy, _kubeconfig(folder / "kubeconfig", f"http://127.0.0.1:{listening.getsockname()[1]}")
         finally:
+            # What asyncio has just accepted would be lost unclosed if the server were closed before its next turn (CPython 109564).
+            asyncio.get_running_loop().remove_reader(listening)
+            await asyncio.sleep(0)
             await runner.cleanup()
 
 
