@@ -19,6 +19,7 @@ GO = """#!/bin/sh
 case "$1" in
 env) echo go1.26.6; exit;;
 mod) echo '{"Dir": "/modules/'"$4"'"}'; exit;;
+list) echo "$PWD $@" >> "$BUILT.fetched"; exit;;
 esac
 [ -e "$BROKEN" ] && { cat "$BROKEN" >&2; exit 1; }
 echo "$PWD $@" >> "$BUILT"
@@ -63,6 +64,14 @@ def test_everything_is_built_from_its_module_once(builder: Builder, tmp_path: Pa
     assert os.access(builder.output / "etcd", os.X_OK)
     assert build(builder, KUBECTL, ETCD) == ""
     assert len(built(tmp_path)) == 2
+
+
+def test_the_modules_of_all_programs_are_fetched_while_the_first_is_compiled(builder: Builder, tmp_path: Path) -> None:
+    build(builder, KUBECTL, ETCD)
+    fetched = (tmp_path / "built.fetched").read_text().splitlines()
+    assert sorted(fetched) == [f"{tmp_path}/tools/{program.module} list -deps {program.package}" for program in (ETCD, KUBECTL)]
+    build(builder, KUBECTL, ETCD)
+    assert (tmp_path / "built.fetched").read_text().splitlines() == fetched
 
 
 def test_a_manifest_is_rendered_from_the_module_with_the_built_kubectl_and_defaults_filled_in(builder: Builder) -> None:

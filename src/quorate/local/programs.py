@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 
 from quorate.local.errors import BuildFailed, LocalError, MissingTool
 from quorate.local.progress import Progress
@@ -112,9 +113,10 @@ class Builder:
         with self._alone():
             pending = self.outdated(products)
             go = self._go(progress) if pending else Path()
-            for number, product in enumerate(pending, start=1):
-                with progress.step(f"[{number}/{len(pending)}] {product.name}"):
-                    self._make(product, go)
+            with self._fetching(pending, go):
+                for number, product in enumerate(pending, start=1):
+                    with progress.step(f"[{number}/{len(pending)}] {product.name}"):
+                        self._make(product, go)
 
     def _is_fresh(self, product: Product) -> bool:
         if isinstance(product, Program) and _asset(product.name):
@@ -149,6 +151,29 @@ class Builder:
         stamp = self._stamp(product)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(self._ingredients(product))
+
+    @contextmanager
+    def _fetching(self, products: Sequence[Product], go: Path) -> Iterator[None]:
+        """Fetch the Go modules of all programs while the first are compiled. What could not be fetched is tried again, and told, by the build that needs it."""
+        packages: dict[str, list[str]] = {}
+        for product in products:
+            if isinstance(product, Program):
+                packages.setdefault(product.module, []).append(product.package)
+        fetching = [
+            subprocess.Popen(
+                [go, "list", "-deps", *wanted], cwd=self.tools / module, env=go_environment(go), stdout=DEVNULL, stderr=DEVNULL
+            )
+            for module, wanted in packages.items()
+        ]
+        try:
+            yield
+        except BaseException:
+            for fetch in fetching:
+                fetch.kill()
+            raise
+        finally:
+            for fetch in fetching:
+                fetch.wait()
 
     def _render(self, manifest: Manifest, go: Path) -> str:
         folder, environment = self.tools / manifest.module, go_environment(go)
