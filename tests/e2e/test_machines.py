@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import time
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from quorate import local
-from quorate.kubernetes import kubeconfig
-from quorate.kubernetes.client import connect
 from quorate.kubernetes.resource import Resource
 from tests.e2e import docker_backend, etcd
 from tests.e2e.client import WritingClient
 from tests.e2e.conftest import Measured
 from tests.e2e.external_etcd import ExternalEtcd
-from tests.e2e.machines import Machine, Machines
+from tests.e2e.fleet import PATIENCE, Fleet, begun, voters
 from tests.e2e.nodes.engine import Engine
 from tests.e2e.nodes.programs import COREDNS, VERSIONS
-from tests.integration.changes import fail_machine, until_replaced, until_version
-from tests.integration.conftest import KINDS, Stage
+from tests.integration.changes import fail_machine, until_replaced
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 
 NAME = "machines"
-PATIENCE = 600.0
-"""Seconds for a change of three machines: one takes about a minute to join on two cores."""
 SILENCE = 20
 """Seconds after which the MachineHealthCheck gives up a Node that is not ready; Kubernetes itself takes 40 to 50 to notice."""
 _KUBE_SYSTEM = "kube-system"
@@ -40,70 +32,19 @@ _DEPLOYMENTS: Resource[dict[str, Any]] = Resource("apps", "v1", "deployments", "
 _DAEMON_SETS: Resource[dict[str, Any]] = Resource("apps", "v1", "daemonsets", "DaemonSet", dict)
 
 
-@dataclass
-class Fleet:
-    """One cluster: its objects in the management cluster, and the containers that its machines are."""
-
-    stage: Stage
-    machines: Machines
-    folder: Path
-
-    async def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig of the workload cluster, as a file."""
-        secret = await self.stage.client.get(KINDS["Secret"], f"{self.stage.namespace}-kubeconfig", self.stage.namespace)
-        path = self.folder / f"{self.stage.namespace}.kubeconfig"
-        path.write_bytes(base64.b64decode(secret["data"]["value"]))
-        return path
-
-    async def ring(self) -> list[dict[str, Any]]:
-        """etcd's members, as one that is started and no learner lists them."""
-        for name in sorted(await self.stage.names("Machine")):
-            try:
-                return etcd.members(self.machines, self.host(name))
-            except local.LocalError:  # its container, or its member, is not there
-                continue
-        raise AssertionError("no member of etcd answers")
-
-    async def images(self, resource: Resource[dict[str, Any]], name: str) -> list[str]:
-        """The images of an add-on."""
-        client = connect(kubeconfig.load(str(await self.kubeconfig())))
-        try:
-            found = await client.get(resource, name, _KUBE_SYSTEM)
-        finally:
-            await client.close()
-        return [container["image"] for container in found["spec"]["template"]["spec"]["containers"]]
-
-    def run(self, name: str, script: str) -> str:
-        """Run a script as root in a machine."""
-        return self.machines.run(self.host(name), script)
-
-    def host(self, name: str) -> Machine:
-        """A machine as the tools of existing hosts know it."""
-        address = self.machines.engine.docker("inspect", "--format", "{{.NetworkSettings.Networks.kind.IPAddress}}", name).strip()
-        return Machine(name, address, name, "")
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
     """A local management cluster whose machines are containers, with `quorate manager` as its control-plane provider; no cluster yet."""
     folder = tmp_path_factory.mktemp(NAME)
-    with docker_backend.network(Engine()) as machines, pytest.MonkeyPatch.context() as environment:
-        for variable, value in machines.engine.environment.items():
-            environment.setenv(variable, value)
-        async with local.running(folder / "stack", "none") as stack:
-            stage = await Stage(stack, NAME, folder).open()
-            manager = stage.start_manager("--etcd-dialer=port-forward", everywhere=True)
-            try:
-                yield Fleet(stage, machines, folder)
-            finally:
-                manager.kill()
+    with docker_backend.network(Engine()) as machines:
+        async with begun(NAME, machines, folder) as made:
+            made.stage.start_manager("--etcd-dialer=port-forward", everywhere=True)
+            yield made
 
 
 async def test_three_machines_become_a_control_plane(fleet: Fleet, measured: Measured) -> None:
     stage, began = fleet.stage, time.monotonic()
-    cluster = stage.cluster(3)
-    await stage.create(*docker_backend.objects(cluster), docker_backend.machine_template(cluster, VERSIONS[1]), health_check(fleet))
-    await stage.until_ready(3, timeout=PATIENCE)
+    await fleet.create(health_check(fleet))
     measured(f"machines: create 3 in {time.monotonic() - began:.0f} s")
     assert voters(await fleet.ring()) == await stage.names("Machine")
     await stage.until_condition("EtcdClusterHealthy", "True")
@@ -140,12 +81,8 @@ async def test_scale_to_one_and_back_through_a_join_that_breaks_half_way(fleet: 
 
 async def test_the_next_minor_version_while_a_client_writes(fleet: Fleet, measured: Measured) -> None:
     stage, began = fleet.stage, time.monotonic()
-    template = {"name": docker_backend.machine_template(stage.cluster(), VERSIONS[1])["metadata"]["name"]}
     with WritingClient(await fleet.kubeconfig()) as client:
-        dns = {"clusterConfiguration": {"dns": {"imageTag": COREDNS[VERSIONS[1]]}}}
-        spec = {"version": VERSIONS[1], "machineTemplate": {"spec": {"infrastructureRef": template}}, "kubeadmConfigSpec": dns}
-        await stage.patch("KubeadmControlPlane", {"spec": spec})
-        await until_version(stage, VERSIONS[1], 3, timeout=PATIENCE)
+        await fleet.upgrade()
     measured(f"machines: upgrade of 3 in {time.monotonic() - began:.0f} s; {client.report}")
     assert client.report.lost == 0, client.report.failures
     assert client.report.vanished == 0
@@ -171,7 +108,7 @@ async def test_an_alarm_of_etcd_is_told_and_nothing_is_added_beside_it(fleet: Fl
 
 async def test_everything_goes_with_the_cluster(fleet: Fleet, measured: Measured) -> None:
     began = time.monotonic()
-    await ended(fleet)
+    await fleet.end()
     measured(f"machines: delete in {time.monotonic() - began:.0f} s")
 
 
@@ -184,7 +121,7 @@ async def test_authorities_of_elliptic_curves(fleet: Fleet, measured: Measured) 
     (name,) = await other.stage.names("Machine")
     for path in ("ca.key", "etcd/ca.key", "apiserver.key", "etcd/server.key"):
         assert other.run(name, f"head -1 /etc/kubernetes/pki/{path}") == "-----BEGIN EC PRIVATE KEY-----\n"
-    await ended(other)
+    await other.end()
 
 
 async def test_etcd_that_is_somebody_else_s(fleet: Fleet, measured: Measured) -> None:
@@ -202,23 +139,12 @@ async def test_etcd_that_is_somebody_else_s(fleet: Fleet, measured: Measured) ->
         await other.stage.create(health_check(other))
         await fail_machine(other.stage, name)
         await until_replaced(other.stage, {name}, 3, timeout=PATIENCE)
-        await ended(other)
+        await other.end()
 
 
 async def sibling(fleet: Fleet, suffix: str) -> Fleet:
     """Another cluster on the same ground."""
     return Fleet(await fleet.stage.sibling(suffix).open(), fleet.machines, fleet.folder)
-
-
-async def ended(fleet: Fleet) -> None:
-    """Delete the cluster and wait until it is gone, with all that belonged to it."""
-    await fleet.stage.delete("Cluster")
-
-    async def gone() -> bool:
-        return not await fleet.stage.names("Cluster")
-
-    await fleet.stage.until("the Cluster is gone", gone, timeout=PATIENCE)
-    assert not await fleet.stage.names("Machine")
 
 
 async def replaced(fleet: Fleet, name: str, what: str, measured: Measured) -> None:
@@ -270,10 +196,3 @@ def health_check(fleet: Fleet) -> dict[str, Any]:
     for condition in check["spec"]["checks"]["unhealthyNodeConditions"]:
         condition["timeoutSeconds"] = SILENCE
     return check
-
-
-def voters(members: Iterable[dict[str, Any]]) -> set[str]:
-    """The names of the members that vote; fails where any does not."""
-    found = list(members)
-    assert not [member for member in found if member.get("isLearner")]
-    return {member["name"] for member in found}
