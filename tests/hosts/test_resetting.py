@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.cluster import Cluster, Kind, Wishes
+from quorate.core.in_place.cluster import Cluster, Kind, Node, Wishes
 from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step
 from quorate.hosts import resetting
 from quorate.hosts.renewing import FIRST, decide_renewal, only_renewal
-from tests.core.in_place.conftest import V135, Build
+from tests.core.in_place.conftest import BAD, V135, Build
 
 BUILD = Build()
 NOON = BUILD.noon
@@ -73,8 +73,14 @@ def test_a_half_initialized_host_without_a_ring_is_freed_when_its_owner_says_so(
     assert steps(BUILD.new(BUILD.half_initialized(1)), "cp-1") == [Reset("cp-1")]
 
 
-def test_a_worker_loses_its_node_and_everything_on_it() -> None:
+def test_a_worker_is_drained_before_it_loses_its_node_and_everything_on_it() -> None:
     cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.worker(1))
+    assert steps(cluster, "worker-1") == [DeleteNode("worker-1", drain=True), Reset("worker-1")]
+    assert str(steps(cluster, "worker-1")[0]) == "drain and delete Node worker-1"
+
+
+def test_a_worker_whose_kubelet_is_silent_is_not_drained() -> None:
+    cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.worker(1, node=Node("worker-1", BAD)))
     assert steps(cluster, "worker-1") == [DeleteNode("worker-1"), Reset("worker-1")]
 
 

@@ -76,6 +76,11 @@ async def two_minors_at_once(scene: Scene) -> None:
     scene.want(*THREE, version=Version.parse("v1.36.0"))
 
 
+async def a_worker_that_runs_pods_was_taken_out(scene: Scene) -> None:
+    await scene.applied(*THREE, "worker")
+    scene.want(*THREE)
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A situation, how ours end, and what is violated as soon as these rules answer otherwise."""
@@ -136,6 +141,13 @@ SCENARIOS = (
         Outcome.STALLED,
         "version_skew_is_kept",
         {"rules.skew:skew_allows": (YES,)},
+    ),
+    Scenario(
+        "no Node is drained before it goes",
+        a_worker_that_runs_pods_was_taken_out,
+        Outcome.CONVERGED,
+        "pods_leave_first",
+        {"rules.facts:takes_evictions": False},
     ),
     Scenario(
         "an initialization that was cut short is not continued",

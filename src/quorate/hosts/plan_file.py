@@ -1,7 +1,7 @@
 """A plan that was kept: what was asked for, everything observed that decided on it, and its steps; and what has moved in the world since then.
 
-What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, and which member leads, whose part in the plan is the
-order of its steps, which are compared.
+What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, and which member leads and which Nodes others have
+joined, whose part in the plan is its steps and their order, which are compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _UNCOMPARED: dict[type, frozenset[str]] = {
-    Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by"}),
+    Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
     Member: frozenset({"evidence"}),
     Ring: frozenset({"leader"}),

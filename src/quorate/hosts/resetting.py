@@ -11,6 +11,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.gates import removal
+from quorate.core.in_place.rules.facts import takes_evictions
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, Step
 from quorate.core.plan import without
 from quorate.core.ring import Ring, Verdict
@@ -94,7 +95,10 @@ def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
 
 
 def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
-    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done."""
+    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done.
+
+    A worker's Node is drained before it goes.
+    """
     if host.control_plane and host.kind is not Kind.FOREIGN and (check := _member_unknown(cluster, host)) is not None:
         yield _refusal(cluster, host, check)
         return
@@ -106,7 +110,8 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
-        yield Freeing(host.name, DeleteNode(host.node.name), (), _verdict(cluster))
+        drain = not host.control_plane and takes_evictions(host.node)
+        yield Freeing(host.name, DeleteNode(host.node.name, drain), (), _verdict(cluster))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:

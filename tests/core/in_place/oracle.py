@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place import steps
-from quorate.core.in_place.cluster import Cluster, Host, Kind, Silence
+from quorate.core.in_place.cluster import Cluster, Host, Kind, Node, Silence
 from quorate.core.in_place.steps import Step
 from quorate.core.ring import Member, Ring
 
@@ -28,11 +28,17 @@ def objections(cluster: Cluster, step: Step) -> Iterator[str]:
             yield from _reset(cluster, host)
         case steps.UpgradeControlPlane(host) | steps.UpgradeKubelet(host) | steps.Reconfigure(host) | steps.RenewCertificates(host):
             yield from _restart(cluster, host)
-        case steps.DeleteNode(node):
+        case steps.DeleteNode(node, drain):
             yield from _delete_node(cluster, node)
+            if not drain and any(other.name == node and _runs_pods(other) for other in cluster.other_nodes):
+                yield "its Pods would run on and nobody would know of them"
         case steps.StartServices(host):
             if cluster.host(host).etcd_data_lost:
                 yield "a member would start that has forgotten its votes"
+    if isinstance(step, steps.UpgradeControlPlane):
+        others = [node.kubelet.minor for node in cluster.other_nodes if node.kubelet is not None]
+        if any(not 0 <= step.version.minor - minor <= 3 for minor in others):
+            yield "a kubelet of somebody else's Node would not fit"
     yield from _always(cluster, step)
 
 
@@ -152,6 +158,10 @@ def _delete_node(cluster: Cluster, node: str) -> Iterator[str]:
             yield "its member is in the ring"
     elif owner.kind is Kind.MEMBER or isinstance(owner.member, int):
         yield "it is the Node of a host of the cluster"
+
+
+def _runs_pods(node: Node) -> bool:
+    return node.ready.health is Health.GOOD and not node.control_plane
 
 
 def _voters(ring: Ring) -> list[Member]:

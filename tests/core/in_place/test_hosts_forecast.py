@@ -13,7 +13,7 @@ from quorate.core.in_place.rules import found, guard, join, repair
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 
-from .conftest import BAD, GOOD, V135, Build
+from .conftest import BAD, GOOD, V134, V135, Build
 
 
 def told(plan: Forecast) -> list[str]:
@@ -183,8 +183,10 @@ def test_certificates_one_host_at_a_time(build: Build) -> None:
 
 
 def test_a_worker_comes_and_another_goes(build: Build) -> None:
-    plan = played(build, build.cluster(build.host(1), build.bare(2, control_plane=False), lost_nodes=("worker-1",)))
-    assert told(plan) == ["prepare worker-2", "delete Node worker-1", "join worker-2 as workers"]
+    others = (Node("worker-1", GOOD, kubelet=V134),)
+    plan = played(build, build.cluster(build.host(1), build.bare(2, control_plane=False), lost_nodes=("worker-1",), other_nodes=others))
+    assert told(plan) == ["prepare worker-2", "drain and delete Node worker-1", "join worker-2 as workers"]
+    assert plan.end.other_nodes == ()
     assert plan.converged
 
 

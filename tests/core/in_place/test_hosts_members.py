@@ -66,6 +66,13 @@ def test_a_node_may_be_that_of_a_host_whose_own_is_not_known(build: Build) -> No
     assert leftovers.NODE_GOES in build.refused(cluster)
 
 
+def test_the_node_of_a_worker_that_left_the_manifest_is_drained_while_its_kubelet_answers(build: Build) -> None:
+    cluster = build.three(lost_nodes=("gone",))
+    assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, kubelet=V134),))) == DeleteNode("gone", drain=True)
+    assert build.step(replace(cluster, other_nodes=(Node("gone", BAD, kubelet=V134),))) == DeleteNode("gone")
+    assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, control_plane=True, kubelet=V134),))) == DeleteNode("gone")
+
+
 def test_a_host_that_cannot_be_reached_keeps_its_member_however_long_it_is_silent(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.unreachable(3), ring="ggb", member_silences=((3, build.silent(99)),))
     assert build.refused(cluster) == [repair.CONTROL_PLANE_WELL]
@@ -182,6 +189,19 @@ def test_a_node_that_is_ready_is_not_deleted_for_a_host_on_which_nothing_is_left
 )
 def test_a_host_is_not_reset_that_may_hold_something(build: Build, host: dict[str, object], name: str) -> None:
     assert name in build.refused(build.cluster(build.host(1), build.host(2), build.half_joined(3, **host)))
+
+
+def test_that_a_member_of_no_host_is_the_last_with_the_data_is_said_before_anything_else(build: Build) -> None:
+    lost = build.broken(1, etcd_data_lost=True, member_health=GOOD)
+    cluster = build.cluster(lost, build.prepared(3), strays=(build.stray(2),), version=V135)
+    first = build.decide(cluster).refusals[0]
+    assert first.name == facts.HOLDS_THE_DATA
+    assert "the last with the data is cp-2" in first.evidence
+    assert "take it back into the manifest" in first.remedy
+    silent = build.cluster(build.broken(1), build.prepared(3), strays=(build.stray(2),), ring="ug")
+    assert "the last with the data" not in build.said(silent), "it may come back with its own"
+    back = build.cluster(lost, build.host(2), build.prepared(3), version=V135)
+    assert build.step(back) == RemoveMember(1, "cp-1")
 
 
 def test_a_host_is_not_reset_while_no_other_holds_the_data(build: Build) -> None:

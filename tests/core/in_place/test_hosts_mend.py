@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Silence
+from quorate.core.in_place.rules import repair
 from quorate.core.in_place.steps import Join, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
 from .conftest import BAD, GOOD, V135, Build
@@ -51,6 +52,16 @@ def test_nobody_is_told_to_reset_the_last_host_of_the_manifest(build: Build) -> 
     broken = build.broken(1, etcd_data_lost=True)
     assert "quorate reset" not in build.said(build.cluster(broken, ring="bgg", strays=(build.stray(2), build.stray(3))))
     assert "quorate reset -m MANIFEST cp-1" in build.said(build.cluster(build.broken(1), build.host(2), build.host(3), ring="bgg"))
+
+
+def test_nobody_is_told_to_reset_a_host_whose_repair_is_under_way(build: Build) -> None:
+    others = (build.host(1), build.host(2))
+    joined_half = build.broken(3, findings=(Finding(Health.BAD, "Incomplete", "missing: kubelet.conf"),), node=Absent())
+    for under_way in (build.broken(3, etcd_data_lost=True), build.wiped(3), joined_half):
+        cluster = build.cluster(*others, under_way, ring="ggb", member_silences=((3, build.silent(1)),))
+        said = repair.repair_comes_first(cluster, build.noon).checks[0].remedy
+        assert "quorate reset" not in said
+        assert "Leave cp-3 as it is" in said
 
 
 def test_nobody_is_told_to_reset_a_host_of_which_nothing_bad_is_known(build: Build) -> None:

@@ -112,6 +112,22 @@ def test_no_host_is_upgraded_while_a_member_is_not_well(build: Build, ring: str)
     assert gates.QUORUM_SURVIVES_RESTART in build.refused(build.three(version=V135, ring=ring))
 
 
+@pytest.mark.parametrize(("kubelet", "said"), [("v1.31.9", "to v1.32 or later first"), ("v1.36.0", "none newer than v1.35.4")])
+def test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_bars_it_by_name(build: Build, kubelet: str, said: str) -> None:
+    others = (Node("machine-a", GOOD, kubelet=V134), Node("machine-b", GOOD, kubelet=Version.parse(kubelet)))
+    cluster = build.three(version=V135, other_nodes=others)
+    assert skew.OTHERS_NEAR in build.refused(cluster)
+    assert f"Node machine-b runs {kubelet}" in build.said(cluster)
+    assert "machine-a" not in build.said(cluster)
+    assert said in build.said(cluster)
+
+
+@pytest.mark.parametrize("kubelet", ["v1.32.0", "v1.34.9", "v1.35.9"])
+def test_a_node_of_no_host_whose_kubelet_is_near_enough_bars_nothing(build: Build, kubelet: str) -> None:
+    others = (Node("machine-a", GOOD, kubelet=Version.parse(kubelet)), Node("machine-b", BAD))
+    assert build.step(build.three(version=V135, other_nodes=others)) == UpgradeControlPlane("cp-2", V135, first=True)
+
+
 def test_a_single_control_plane_is_upgraded_and_its_downtime_is_a_check_of_its_own(build: Build) -> None:
     decision = build.decide(build.cluster(build.host(1), version=V135))
     assert decision.step == UpgradeControlPlane("cp-1", V135, first=True)

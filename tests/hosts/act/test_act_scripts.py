@@ -114,6 +114,20 @@ def test_what_comes_after_is_done_whatever_kubeadm_does(host: FakeHost, tools: A
     assert not (host.root / "etc/token").exists()
 
 
+# What kubeadm waits for by itself, in minutes, and how often (kubeadm 1.34 and 1.35, cmd/kubeadm/app/constants/constants.go).
+API, ETCD, HEALTH, FIND, BOOTSTRAP, MANIFEST = 1, 2, 4, 5, 5, 5
+WAITS = {
+    "init": 2 * HEALTH + 35 * API,  # the kubelet, and all components at once; roles, configurations, add-ons
+    "join": 2 * FIND + 2 * HEALTH + BOOTSTRAP + 7 * API + 7 * ETCD + 8 * ETCD + 7 * 5 / 60,  # etcd is tried 8 times, 5 s apart
+    "upgrade": 3 / 4 + 12 * MANIFEST + 32 * API + 3 * ETCD + 10 * ETCD + 9 * 15 / 60,  # three static Pods, etcd's; 10 times, 15 s apart
+}
+
+
+@pytest.mark.parametrize("command", WAITS)
+def test_kubeadm_is_never_ended_while_it_may_still_wait_for_something(command: str) -> None:
+    assert WAITS[command] * 60 < kubeadm.DEADLINE
+
+
 def test_kubeadm_reads_what_it_is_given_on_stdin(host: FakeHost, tools: Any) -> None:
     host.program("kubeadm", f'cat >"{host.root}/given"')
     script = kubeadm.script(tools, kubeadm.Command("init phase preflight --config /dev/stdin", "it"))

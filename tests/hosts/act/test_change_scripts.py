@@ -12,7 +12,7 @@ import pytest
 from quorate.core.in_place.steps import Reconfigure
 from quorate.hosts.act import containers, settled, upgrade
 from quorate.hosts.act.hands import Hands
-from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _NEW_FOLDER, _RESTART_KUBELET, CONFIGURATION, FOLDER, _take_place
+from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _NEW_FOLDER, CONFIGURATION, FOLDER, _restart_kubelet, _take_place
 from quorate.hosts.host_files import HostFile
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import running, tools
@@ -158,8 +158,22 @@ def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_o
 @pytest.mark.parametrize(("after", "restarts"), [("maxPods: 110\n", False), ("maxPods: 200\n", True)])
 def test_the_kubelet_restarts_only_with_another_configuration(host: FakeHost, after: str, restarts: bool) -> None:
     config = host.file("/var/lib/kubelet/config.yaml", "maxPods: 110\n")
-    run(host, f"{_KEEP_KUBELET_CONFIGURATION}\nprintf '%s' '{after}' >/var/lib/kubelet/config.yaml\n{_RESTART_KUBELET}")
+    run(host, f"{_KEEP_KUBELET_CONFIGURATION}\nprintf '%s' '{after}' >/var/lib/kubelet/config.yaml\n{_restart_kubelet(('max-pods',))}")
     assert (("systemctl restart kubelet" in host.calls), config.read_text()) == (restarts, after)
+    assert list((host.root / "run").iterdir()) == []
+
+
+FLAGS = 'KUBELET_KUBEADM_ARGS="{}--node-ip=10.0.0.1 --v=2"\n'
+
+
+@pytest.mark.parametrize("found", ["--max-pods=50 ", "--eviction-hard=memory.available<100Mi,nodefs.available<5% --max-pods=50 "])
+def test_flags_that_overrule_the_kubelets_configuration_go_and_others_stay(host: FakeHost, found: str) -> None:
+    host.file("/var/lib/kubelet/config.yaml", "maxPods: 110\n")
+    flags = host.file("/var/lib/kubelet/kubeadm-flags.env", FLAGS.format(found))
+    for _ in range(2):
+        run(host, f"{_KEEP_KUBELET_CONFIGURATION}\n{_restart_kubelet(('eviction-hard', 'max-pods'))}")
+    assert flags.read_text().replace('"', " ").split() == FLAGS.format("").replace('"', " ").split()
+    assert host.calls == ["systemctl restart kubelet"]
     assert list((host.root / "run").iterdir()) == []
 
 

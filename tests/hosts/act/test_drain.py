@@ -91,3 +91,10 @@ async def test_pods_that_have_ended_are_let_be() -> None:
     world.api.objects[f"{DEFAULT}/job"]["status"]["phase"] = "Succeeded"
     await drain(tools(world), "h1")
     assert left(world) == ["job"]
+
+
+async def test_pods_of_a_node_that_somebody_has_deleted_are_not_waited_for_where_nobody_would_end_them() -> None:
+    world = cluster()
+    api_of(world).pod("default", "web", "gone")
+    await drain(tools(world), "gone", while_ready=True)
+    assert left(world) == ["web"]

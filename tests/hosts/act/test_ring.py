@@ -8,7 +8,7 @@ from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
-from tests.hosts.act.running import cluster, tools
+from tests.hosts.act.running import api_of, cluster, tools
 from tests.hosts.act.world import FakeEtcd, World
 
 
@@ -93,6 +93,40 @@ async def test_a_node_goes_when_its_member_has_left() -> None:
     await done(world, DeleteNode("h3"))
     await done(world, DeleteNode("h3"))
     assert "h3" not in world.api.below("/api/v1/nodes")
+
+
+def running_on(world: World, node: str) -> list[str]:
+    api_of(world).pod("default", "web", node)
+    api_of(world).put(f"/api/v1/nodes/{node}", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    world.api.log.clear()
+    return world.api.log
+
+
+async def test_the_pods_of_a_node_that_is_to_be_drained_are_evicted_before_it_goes() -> None:
+    world = cluster()
+    log = running_on(world, "gone")
+    await done(world, DeleteNode("gone", drain=True))
+    await done(world, DeleteNode("gone", drain=True))
+    assert log == ["PATCH /api/v1/nodes/gone", "POST /api/v1/namespaces/default/pods/web/eviction", "DELETE /api/v1/nodes/gone"]
+
+
+async def test_a_pod_that_may_not_leave_keeps_the_node_and_is_named() -> None:
+    world = cluster()
+    running_on(world, "gone")
+    api_of(world).budgets["web"] = "The disruption budget web needs 1 healthy pods and has 1 currently"
+    with pytest.raises(StepFailed, match="disruption budget web needs 1"):
+        await done(world, DeleteNode("gone", drain=True))
+    assert "gone" in world.api.below("/api/v1/nodes")
+
+
+async def test_pods_of_a_machine_that_is_gone_meanwhile_are_not_waited_for() -> None:
+    world = cluster()
+    running_on(world, "gone")
+    api_of(world).lingering.add("web")
+    api_of(world).objects["/api/v1/nodes/gone"]["status"]["conditions"][0]["status"] = "Unknown"
+    await done(world, DeleteNode("gone", drain=True))
+    assert "gone" not in world.api.below("/api/v1/nodes")
+    assert any("not waited for" in what for _, what in world.reports)
 
 
 async def test_a_node_of_no_host_goes_unless_a_member_has_its_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,10 +19,12 @@ from quorate.core.in_place.steps import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from quorate.core.versions import Version
 from quorate.hosts.act.configuration import merged_cluster_configuration, merged_kubelet_configuration
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.machine_deployments import machine_deployments
+from quorate.hosts.act.reconfigure import CONFIGURATION
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.kubeadm_configuration import cluster_configuration
@@ -33,7 +36,7 @@ from quorate.kubernetes.errors import NotFound
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.workload.static_pods import Component
-from tests.hosts.act.running import OLD, cluster, manifest, running, tools
+from tests.hosts.act.running import NEW, OLD, cluster, manifest, running, tools
 from tests.hosts.act.world import NOW, World, pairs
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
@@ -178,6 +181,16 @@ async def test_only_what_differs_is_changed_one_component_after_the_other() -> N
     await done(world, Reconfigure("h1"))
     assert running(world, "h1").ran == ["new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
     assert running(world, "h2").ran == []
+
+
+async def test_a_host_keeps_the_version_that_it_has_where_the_cluster_is_not_told_of_it_yet() -> None:
+    world = configured()
+    observed = world.observed()
+    hosts = tuple(replace(host, components=Version.parse(NEW)) if host.name == "h1" else host for host in observed.cluster.hosts)
+    await Hands(tools(world)).carry_out(Reconfigure("h1"), replace(observed, cluster=replace(observed.cluster, hosts=hosts)))
+    documents = yaml.safe_load_all(running(world, "h1").files[CONFIGURATION])
+    assert [document["kubernetesVersion"] for document in documents if "kubernetesVersion" in document] == [NEW]
+    assert stored(world, "kubeadm-config", "ClusterConfiguration")["kubernetesVersion"] == OLD
 
 
 async def test_a_certificate_without_a_name_of_the_manifest_is_made_anew_and_no_other() -> None:

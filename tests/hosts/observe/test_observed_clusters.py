@@ -141,6 +141,20 @@ async def test_a_wiped_data_folder_is_proven_data_loss_unless_kubeadm_runs(tmp_p
     assert not (await world.cluster()).host("cp-3").etcd_data_lost
 
 
+async def test_a_data_folder_without_its_log_is_proven_data_loss_and_one_without_its_database_is_none(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.members[2].answers = False
+    files = {name: world.machines["cp-3"].folder.root / "var/lib/etcd/member" / name for name in ("snap/db", "wal/0.wal")}
+    database = files["snap/db"].read_bytes()
+    files["snap/db"].unlink()
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, False)
+    files["snap/db"].write_bytes(database)
+    files["wal/0.wal"].unlink()
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, True)
+
+
 async def test_a_data_folder_that_etcd_began_anew_is_proven_data_loss(tmp_path: Path) -> None:
     world = stand(tmp_path)
     words = "tocommit(34) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?\n"

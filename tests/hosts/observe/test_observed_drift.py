@@ -16,7 +16,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.hosts.component_configurations import kubelet_configuration
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
-from quorate.hosts.observe.kubelet import kubelet_differences
+from quorate.hosts.observe.kubelet import kubelet_differences, overruling_flags
 from quorate.hosts.observe.nodes import new_node_drift
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
@@ -227,6 +227,11 @@ def test_a_kubelets_configuration_is_compared_field_by_field(
     assert list(kubelet_differences(wanted, found, flags)) == said
 
 
+def test_only_flags_of_what_the_manifest_says_overrule_it() -> None:
+    assert overruling_flags({"maxPods": 110, "kubeReserved": {"cpu": "1"}, "readOnlyPort": 0}) == ("kube-reserved", "max-pods")
+    assert overruling_flags(WANTED) == ()
+
+
 def test_what_kubeadm_adds_to_a_kubelets_configuration_is_no_difference() -> None:
     assert list(kubelet_differences(WANTED, {**WANTED, "clusterDNS": ["10.96.0.10"], "staticPodPath": "/etc/kubernetes/manifests"})) == []
 
@@ -248,6 +253,7 @@ async def test_metadata_of_nodes_is_what_the_manifest_says(tmp_path: Path) -> No
     assert not isinstance(node, Absent | Unknown)
     assert (node.unschedulable, node.cordoned_by_us) == (True, True)
     assert cluster.lost_nodes == ("old-worker",)
+    assert [node.name for node in cluster.other_nodes] == ["not-ours", "old-worker"]
 
 
 async def test_a_node_says_what_it_is_short_of(tmp_path: Path) -> None:

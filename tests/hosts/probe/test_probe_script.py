@@ -196,12 +196,30 @@ def test_a_program_that_fails_is_unknown_not_absent(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("files", "expected"),
-    [((), Absent()), (("lost+found",), EtcdData.INCOMPLETE), (("member/snap/db",), EtcdData.INCOMPLETE)],
+    [
+        ((), Absent()),
+        (("lost+found",), EtcdData.WITHOUT_LOG),
+        (("member/snap/db",), EtcdData.WITHOUT_LOG),
+        (("member/snap/db", "member/wal/0.tmp"), EtcdData.WITHOUT_LOG),
+        (("member/wal/0-0.wal",), EtcdData.INCOMPLETE),
+        (("member/snap/db", "member/wal/0-0.wal"), EtcdData.MEMBER),
+    ],
 )
-def test_etcd_data_without_database_and_log_is_not_a_member(folder: Folder, files: tuple[str, ...], expected: object) -> None:
+def test_etcd_data_without_its_log_is_lost_and_without_its_database_is_not(
+    folder: Folder, files: tuple[str, ...], expected: object
+) -> None:
     for file in files:
         folder.file(f"var/lib/etcd/{file}", "x")
     assert parse(folder.probe()).etcd_data == expected
+
+
+@pytest.mark.parametrize(("there", "expected"), [(True, EtcdData.MEMBER), (False, EtcdData.INCOMPLETE)])
+def test_a_log_that_is_kept_elsewhere_is_looked_for_there_and_not_called_lost(folder: Folder, there: bool, expected: EtcdData) -> None:
+    folder.file("etc/kubernetes/manifests/etcd.yaml", manifest("etcd:3.6.5-0", "--data-dir=/var/lib/etcd", "--wal-dir=/fast/wal"))
+    folder.file("var/lib/etcd/member/snap/db", "x")
+    if there:
+        folder.file("fast/wal/0-0.wal", "x")
+    assert parse(folder.probe()).etcd_data is expected
 
 
 READY = '{"level":"info","msg":"ready to serve client requests"}\n'

@@ -62,6 +62,7 @@ class Node:
     unschedulable: bool = False
     cordoned_by_us: bool = False  # an upgrade of ours was interrupted
     pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
+    control_plane: bool = False  # by its label
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Host:
     api_server: Finding | None = None  # asked itself; None: it has none
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
-    etcd_data_lost: bool = False  # proven: its member's data folder is empty, or begun anew, while the ring has the member
+    etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
     node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
     new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
@@ -153,6 +154,7 @@ class Cluster:
     running: Version | None = None  # what kubeadm's configuration in the cluster says; None: not known, or there is no cluster
     strays: tuple[StrayMember, ...] = ()
     lost_nodes: tuple[str, ...] = ()  # Nodes of control planes, and of workers that we joined, that no host of the manifest is
+    other_nodes: tuple[Node, ...] = ()  # every Node that no host of the manifest is: these, and those of workers that somebody else joined
     member_silences: tuple[tuple[int, Silence], ...] = ()  # of hosts' members that do not answer
     membership_problem: str = ""  # in what the members disagree about who they are
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest

@@ -20,6 +20,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("stop before kubeadm", guard.stop_before_kubeadm),
     ("start services", services.start_services),
     ("keep the quorum", guard.keep_the_quorum),
+    ("keep the data", guard.keep_the_data),
     ("members agree", members.members_agree),
     ("need the API", guard.need_the_api),
     ("repair at the running version", join.repair_at_the_running_version),

@@ -201,7 +201,11 @@ class _Model:
 
     def _without_node(self, node: str) -> Cluster:
         """A host on which nothing is left is then one that nobody lists: it may lack anything."""
-        cluster = replace(self.cluster, lost_nodes=tuple(name for name in self.cluster.lost_nodes if name != node))
+        cluster = replace(
+            self.cluster,
+            lost_nodes=tuple(name for name in self.cluster.lost_nodes if name != node),
+            other_nodes=tuple(other for other in self.cluster.other_nodes if other.name != node),
+        )
         for host in cluster.hosts:
             if isinstance(host.node, Node) and host.node.name == node:
                 found = {"kind": Kind.BARE, "findings": ()} if host.is_wiped else {}

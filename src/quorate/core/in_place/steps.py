@@ -90,12 +90,13 @@ class RemoveMember:
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Delete a Node whose host is gone."""
+    """Delete a Node whose host is gone or goes; `drain`: its Pods are evicted before, so that they end in their own time and run elsewhere."""
 
     node: str
+    drain: bool = False
 
     def __str__(self) -> str:
-        return f"delete Node {self.node}"
+        return f"drain and delete Node {self.node}" if self.drain else f"delete Node {self.node}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,18 @@ that nobody makes anew are named before they go.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from random import Random
 from typing import Any
 
+from quorate.core.health import Health
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
+from quorate.hosts.observe.nodes import seen
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ApiError, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.reflector import Reflector
-from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.resource import NODES, Resource
 from quorate.kubernetes.store import Store
 
 DEADLINE = 300.0
@@ -28,8 +31,10 @@ _ASK_AGAIN = 5.0  # seconds, as kubectl: what a budget allows changes with Pods 
 _ENDED = ("Succeeded", "Failed")
 
 
-async def drain(tools: Tools, node: str, *, deadline: float = DEADLINE) -> None:
+async def drain(tools: Tools, node: str, *, deadline: float = DEADLINE, while_ready: bool = False) -> None:
     """Evict every Pod that can run elsewhere, and wait until they are gone, each within its own grace period. The Node is cordoned already. Idempotent.
+
+    `while_ready`: the wait is over, too, when the Node is not ready any more: its machine is gone, and nobody would end its Pods.
 
     Raises StepFailed after `deadline` seconds, naming the Pods that are left and what keeps each, its PodDisruptionBudget too.
     """
@@ -37,7 +42,7 @@ async def drain(tools: Tools, node: str, *, deadline: float = DEADLINE) -> None:
     store: Store[dict[str, Any]] = Store()
     random = Random(int.from_bytes(tools.random_bytes(8), "big"))  # noqa: S311 (it spreads watches)
     reflector = Reflector(api, PODS, store, random=random, field_selector=f"spec.nodeName={node}")
-    evictions = _Evictions(tools, node, api, reflector)
+    evictions = _Evictions(tools, node, api, reflector, while_ready=while_ready)
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(reflector.run())
         failure = await _failure(tools, node, evictions, deadline)
@@ -58,11 +63,12 @@ async def _failure(tools: Tools, node: str, evictions: _Evictions, deadline: flo
 class _Evictions:
     """The Pods of one Node, evicted as far as their budgets allow."""
 
-    def __init__(self, tools: Tools, node: str, api: Client, reflector: Reflector[dict[str, Any]]) -> None:
+    def __init__(self, tools: Tools, node: str, api: Client, reflector: Reflector[dict[str, Any]], *, while_ready: bool) -> None:
         self._tools = tools
         self._node = node
         self._api = api
         self._reflector = reflector
+        self._while_ready = while_ready
         self._changed = asyncio.Event()
         self._accepted: set[str] = set()  # uids of those that are on their way
         self._blocked: dict[str, str] = {}  # by uid: what keeps them
@@ -73,7 +79,7 @@ class _Evictions:
         await self._reflector.synced.wait()
         self._changed.clear()
         pods = [pod for pod in self._reflector.store.items() if leaves(pod)]
-        if not pods:
+        if not pods or (self._while_ready and not await self._is_ready()):
             return ""
         async with asyncio.TaskGroup() as group:
             for pod in pods:
@@ -81,6 +87,13 @@ class _Evictions:
                     group.create_task(self._evict(pod))
         await self._change_or_pause()
         return "; ".join(sorted(self._told(pod) for pod in self._reflector.store.items() if leaves(pod)))
+
+    async def _is_ready(self) -> bool:
+        with suppress(NotFound):
+            if seen(await self._api.get(NODES, self._node)).ready.health is Health.GOOD:
+                return True
+        self._tools.report(self._node, "its Node is not ready any more: its Pods are not waited for")
+        return False
 
     async def _change_or_pause(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -19,8 +19,14 @@ from quorate.hosts.ssh.scripts import Outcome
 
 LOG = "/var/log/quorate/kubeadm.log"
 LOCK = "/run/quorate-kubeadm.lock"
-DEADLINE = 900.0
-"""Seconds for one kubeadm with all its own deadlines: 5 min to find the cluster, 4 for the kubelet, 5 for its certificate, and so on."""
+DEADLINE = 7500.0
+"""Seconds for one kubeadm, 125 minutes: more than all that it may wait for itself. Ended earlier it would leave a host half-way that it is about to put back.
+
+The longest is `upgrade apply`, 121 minutes: 1 for its test Job; 15 for the hashes of three static Pods; 5 to find etcd and ask a silent member; 15 for etcd's
+hash before, its new one, and Running; 3 to find etcd again; 22 for its members to answer (10 tries of 2 minutes, 15 s apart); 30 for the new hash and Running
+of three components; 30 for as many writes of configuration and add-ons. A join may take 61 minutes, an init 43.
+Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/constants/constants.go, phases/upgrade/staticpods.go, phases/etcd/local.go, util/apiclient.
+"""
 PATIENCE = 600
 """Seconds to wait for a kubeadm that an earlier, interrupted attempt has left running."""
 BUSY = 75

@@ -14,6 +14,7 @@ from cryptography import x509
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.steps import Reconfigure
+from quorate.core.versions import Version
 from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.certificates import serves
 from quorate.hosts.act.configuration import merged_cluster_configuration
@@ -23,11 +24,12 @@ from quorate.hosts.act.placing import placing
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import kubelet_patch
+from quorate.hosts.component_configurations import kubelet_configuration, kubelet_patch, kubelet_settings
 from quorate.hosts.feature_files import Contents, feature_files
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, Machine, certificate_names, init_configuration, upgrade_file
 from quorate.hosts.manifest import Secret
+from quorate.hosts.observe.kubelet import overruling_flags
 from quorate.hosts.ssh.errors import NoSuchFile
 from quorate.kubeadm.cluster_configuration import decode
 from quorate.kubernetes.resource import CONFIG_MAPS
@@ -55,7 +57,7 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     if control_plane:
         contents = await _contents(tools, step.host, observation)
         await make_ready(tools, step.host, observation)
-        configuration = await _configuration(tools, machine)
+        configuration = await _configuration(tools, machine, observation.cluster.host(step.host).components)
         await _renew_names(tools, machine, configuration)
         for component in _PHASES:
             files = feature_files(tools.manifest, contents) if component is Component.API_SERVER else ()
@@ -69,8 +71,12 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
 # Components.
 
 
-async def _configuration(tools: Tools, machine: Machine) -> HostFile:
-    """What kubeadm generates manifests from: this host's part by the manifest, and the cluster's as kubeadm keeps it, with fields that only others know."""
+async def _configuration(tools: Tools, machine: Machine, version: Version | None) -> HostFile:
+    """What kubeadm generates manifests from: this host's part by the manifest, and the cluster's as kubeadm keeps it, with fields that only others know.
+
+    `version` is the one that the host's components have, None where it is not known. The cluster's may be older: of the first host of an upgrade that was
+    interrupted before kubeadm had written it, components would go back to it.
+    """
     stored = await (await tools.access.api()).get(CONFIG_MAPS, NAME, NAMESPACE)
     try:
         document = decode(stored.data.get(KEY, ""))
@@ -80,7 +86,10 @@ async def _configuration(tools: Tools, machine: Machine) -> HostFile:
         ) from None
     own = init_configuration(tools.manifest, machine, Secret(""))
     del own["bootstrapTokens"]  # nobody joins with it
-    return HostFile(CONFIGURATION, yaml_documents(own, merged_cluster_configuration(tools.manifest, document)))
+    cluster = merged_cluster_configuration(tools.manifest, document)
+    if version is not None:
+        cluster["kubernetesVersion"] = str(version)
+    return HostFile(CONFIGURATION, yaml_documents(own, cluster))
 
 
 async def _replace(tools: Tools, host: str, component: Component, configuration: HostFile, files: tuple[HostFile, ...]) -> None:
@@ -215,17 +224,25 @@ def _comparable(name: str) -> str:
 
 
 async def _configure_kubelet(tools: Tools, machine: Machine) -> None:
-    """Write the kubelet's configuration as the cluster has it, with the host's own settings, and restart it if it is another, all in one go on the host."""
+    """Write the kubelet's configuration as the cluster has it, with the host's own settings, and restart it if it is another, all in one go on the host.
+
+    Flags that would overrule it go, as KubeOne sets them for single hosts when they join; those of which the manifest says nothing stay.
+    """
     patch = kubelet_patch(machine.host)
     files = [*((patch,) if patch else ()), upgrade_file(tools.manifest, machine)]
     command = kubeadm.Command(
         f"upgrade node phase kubelet-config --config {UPGRADE_PATH}",
         "writing the kubelet's configuration",
         before=f"{placing(files)}\n{_KEEP_KUBELET_CONFIGURATION}",
-        then=_RESTART_KUBELET,
+        then=_restart_kubelet(overruling_flags({**kubelet_configuration(tools.manifest), **kubelet_settings(machine.host.kubelet)})),
     )
     tools.report(machine.name, "comparing the kubelet's configuration with the manifest")
     await kubeadm.run(tools, machine.name, command)
+
+
+def _restart_kubelet(flags: tuple[str, ...]) -> str:
+    """After kubeadm has written the configuration: take these flags out of the kubelet's, and restart it where either is another than before."""
+    return f"{_DROP_FLAGS.format(flags='|'.join(flags)) if flags else ''}{_RESTART_KUBELET}"
 
 
 _NEW_FOLDER = f"""\
@@ -275,6 +292,13 @@ mkdir -p -m 0700 /etc/kubernetes/tmp/quorate
 for file in apiserver.crt apiserver.key; do [ ! -e $file ] || mv -f -- $file /etc/kubernetes/tmp/quorate/; done
 """
 _KEEP_KUBELET_CONFIGURATION = "cp -p -- /var/lib/kubelet/config.yaml /run/quorate-kubelet-config.yaml"
+_DROP_FLAGS = """\
+flag='(["[:space:]])--({flags})=[^"[:space:]]*'
+if grep -s -q -E -e "$flag" /var/lib/kubelet/kubeadm-flags.env; then
+    sed -i -E -e "s/$flag/\\1/g" /var/lib/kubelet/kubeadm-flags.env
+    rm -f -- /run/quorate-kubelet-config.yaml
+fi
+"""
 _RESTART_KUBELET = """\
 if ! cmp -s -- /var/lib/kubelet/config.yaml /run/quorate-kubelet-config.yaml; then systemctl restart kubelet; fi
 rm -f -- /run/quorate-kubelet-config.yaml

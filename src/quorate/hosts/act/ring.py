@@ -8,7 +8,9 @@ from quorate.core.in_place.gates import removal
 from quorate.core.in_place.steps import DeleteNode, RemoveMember
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import MemberNotFound, Refused
+from quorate.hosts.act.drain import drain
 from quorate.hosts.act.failures import EXPECTED, StepFailed
+from quorate.hosts.act.nodes import cordon
 from quorate.hosts.act.restarts import hand_over
 from quorate.hosts.act.rings import fresh_ring, member_of, require
 from quorate.hosts.act.tools import Observation, Tools
@@ -50,7 +52,10 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
 
 
 async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:
-    """Delete the Node. Idempotent. Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet."""
+    """Delete the Node, drained before where the step says so. Idempotent.
+
+    Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet; and where Pods do not leave.
+    """
     reading = await fresh_ring(tools, observation)
     machine = observation.machines.get(step.node)
     member = member_of(machine, reading.ring) if machine else next((each for each in reading.ring.members if each.name == step.node), None)
@@ -58,8 +63,13 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
         raise StepFailed(
             step.node, f"its Node is not deleted, since etcd has its member {member.label}", "The member has to leave the ring first"
         )
-    tools.report(step.node, "deleting the Node")
     with suppress(NotFound):
+        if step.drain:
+            await (await tools.access.api()).get(NODES, step.node)
+            await cordon(tools, step.node)
+            tools.report(step.node, "draining the Node")
+            await drain(tools, step.node, while_ready=True)
+        tools.report(step.node, "deleting the Node")
         await (await tools.access.api()).delete(NODES, step.node)
 
 

@@ -32,6 +32,7 @@ _RENEWED = (
     "etcd/peer",
     "etcd/healthcheck-client",
 )
+_LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)
 _RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
 """What `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
 
@@ -62,7 +63,7 @@ def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: dat
         silence=learned.silence,
         member=member.id if isinstance(member, Member) else member,
         member_health=health(member),
-        node=seen(node),
+        node=node if isinstance(node, Absent | Unknown) else seen(node),
         node_drift=_node_drift(learned, node),
         new_node_drift=new_node_drift(learned.machine.host, control_plane=learned.control_plane),
     )
@@ -143,14 +144,14 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
 
 def _data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
     """Whether the host had a member, by the ring or, where that cannot be read, by its etcd manifest, and has none of its data any more. A folder
-    that etcd has begun anew since holds none of it.
+    that etcd has begun anew since holds none of it; without its log etcd begins it anew, whatever else is there. With its log no vote is lost.
 
     While kubeadm runs, an empty folder may be one that a join is about to fill.
     """
     if not isinstance(facts.processes, frozenset) or "kubeadm" in facts.processes:
         return False
     had = isinstance(member, Member) or (isinstance(member, Unknown) and isinstance(facts.manifest("etcd"), StaticPod))
-    return had and (facts.etcd_data in (EtcdData.EMPTY, EtcdData.BEGUN_ANEW) or isinstance(facts.etcd_data, Absent))
+    return had and (facts.etcd_data in _LOST or isinstance(facts.etcd_data, Absent))
 
 
 def _expiry(facts: HostFacts) -> datetime | None:

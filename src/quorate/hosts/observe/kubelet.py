@@ -49,6 +49,11 @@ def kubelet_differences(wanted: Mapping[str, Any], found: Mapping[str, Any], fla
             yield f"kubelet: {path} {difference(is_, should_be)}"
 
 
+def overruling_flags(wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """The kubelet's flags that stand above fields of this configuration: while one is set, what the configuration says counts for nothing."""
+    return tuple(name for name, (field, _) in _FLAGS.items() if field in wanted)
+
+
 def _compared(path: str, found: Any, wanted: Any) -> Iterator[tuple[str, Any, Any]]:
     """Fields of an object that is nobody's as a whole are compared one by one, and those that are not wanted are let be; the manifest's maps are its own."""
     if isinstance(wanted, dict) and path.partition(".")[0] not in FIELDS:

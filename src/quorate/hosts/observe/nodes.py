@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.health import Finding, Health
 from quorate.core.in_place.cluster import Node
 from quorate.core.versions import parse_or_none
 from quorate.hosts.manifest import Host
@@ -17,10 +17,8 @@ _PRESSURES = ("DiskPressure", "MemoryPressure", "PIDPressure")
 _OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-balancers")
 
 
-def seen(node: objects.Node | Absent | Unknown) -> Node | Absent | Unknown:
+def seen(node: objects.Node) -> Node:
     """The Node as the judgement sees it."""
-    if isinstance(node, Absent | Unknown):
-        return node
     return Node(
         name=node.metadata.name,
         ready=_ready(node),
@@ -28,6 +26,7 @@ def seen(node: objects.Node | Absent | Unknown) -> Node | Absent | Unknown:
         unschedulable=node.spec.unschedulable,
         cordoned_by_us=CORDONED in node.metadata.annotations,
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
+        control_plane=is_control_plane(node),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Wishes
+from quorate.core.in_place.cluster import Cluster, Node, Wishes
 from quorate.core.ring import Ring
 from quorate.hosts.access import Access
 from quorate.hosts.feature_files import Contents
@@ -27,7 +27,7 @@ from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.machine_deployments import machine_deployments
 from quorate.hosts.observe.membership import Membership, membership, stray_members
 from quorate.hosts.observe.memory import Memory
-from quorate.hosts.observe.nodes import lost_nodes
+from quorate.hosts.observe.nodes import lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
 from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import read_members, silent_members
@@ -172,6 +172,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         running=running_version(answers.api),
         strays=stray_members(members.strays, memory.members),
         lost_nodes=_lost_nodes(answers.api, learned),
+        other_nodes=_other_nodes(answers.api, learned),
         member_silences=tuple(
             (member.id, silence)
             for member in (ring.members if isinstance(ring, Ring) else ())
@@ -221,5 +222,17 @@ def _lost_nodes(api: ApiReading | Unknown | Absent, learned: Mapping[str, Learne
     """Nodes of no host, and those of hosts that were replaced by others of the same name."""
     if not isinstance(api, ApiReading) or isinstance(api.nodes, Unknown):
         return ()
-    replaced = (name for name, each in learned.items() if isinstance(each.node, objects.Node) and isinstance(own_node(each), Absent))
-    return (*lost_nodes(api.nodes, learned), *replaced)
+    return (*lost_nodes(api.nodes, learned), *_replaced(learned))
+
+
+def _other_nodes(api: ApiReading | Unknown | Absent, learned: Mapping[str, Learned]) -> tuple[Node, ...]:
+    """Every Node that no host is, by its name."""
+    if not isinstance(api, ApiReading) or isinstance(api.nodes, Unknown):
+        return ()
+    hosts = learned.keys() - _replaced(learned)
+    others = (seen(node) for node in api.nodes if node.metadata.name not in hosts)
+    return tuple(sorted(others, key=lambda node: node.name))
+
+
+def _replaced(learned: Mapping[str, Learned]) -> list[str]:
+    return [name for name, each in learned.items() if isinstance(each.node, objects.Node) and isinstance(own_node(each), Absent)]

@@ -39,6 +39,7 @@ from quorate.pki.certificates import Certificate
 
 _NEEDED = ("containerd", "kubelet", "kubeadm")
 _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_NO_DATA = (EtcdData.EMPTY, EtcdData.INCOMPLETE, EtcdData.WITHOUT_LOG)
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -135,7 +136,7 @@ class _Host:
             files |= {f"the manifest of {name}": facts.manifest(name) for name in _COMPONENTS}
             if self.has_local_etcd:
                 files |= {"the manifest of etcd": facts.manifest("etcd"), "etcd's data": facts.etcd_data}
-        return tuple(name for name, fact in files.items() if isinstance(fact, Absent) or fact in (EtcdData.EMPTY, EtcdData.INCOMPLETE))
+        return tuple(name for name, fact in files.items() if isinstance(fact, Absent) or fact in _NO_DATA)
 
 
 def _another_cluster(host: _Host) -> Condition | None:

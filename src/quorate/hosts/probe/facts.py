@@ -67,7 +67,8 @@ class EtcdData(Enum):
 
     EMPTY = "empty"
     MEMBER = "a member's database and log"
-    INCOMPLETE = "files, but no member's database and log"
+    INCOMPLETE = "a member's log, and no database beside it"
+    WITHOUT_LOG = "files, and no member's log: what its member voted for is lost"
     BEGUN_ANEW = "files that etcd began anew, and that lack what its member had acknowledged"
 
 

@@ -51,6 +51,7 @@ _ETCD_DATA = {
     "empty": EtcdData.EMPTY,
     "member": EtcdData.MEMBER,
     "incomplete": EtcdData.INCOMPLETE,
+    "without-log": EtcdData.WITHOUT_LOG,
     "begun-anew": EtcdData.BEGUN_ANEW,
 }
 

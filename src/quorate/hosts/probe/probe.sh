@@ -272,7 +272,14 @@ etcd_says_lost() { # emptied under a member, the folder is begun anew by the nex
     last=$(grep -h -o -e "$serves" -e 'error validating peerURLs' -e 'Was the raft log corrupted, truncated, or lost' "$@" | tail -n 1) || last=
     [ -n "$last" ] && [ "$last" != "$serves" ]
 }
-tell_etcd_data() {
+etcd_log_is_there() { # DATA-FOLDER: whether there are files of its log, where its manifest says, or else in the folder itself
+    wal=$(flag "$kubernetes/manifests/etcd.yaml" wal-dir) || wal=
+    for file in "$root${wal:-$1/member/wal}"/*.wal; do
+        [ -e "$file" ] && return 0
+    done
+    return 1
+}
+tell_etcd_data() { # without its log a member starts as one that has never voted; with it no vote is lost, whatever else is (etcd 3.6, bootstrap.go)
     data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
     data=${data:-/var/lib/etcd}
     if [ ! -d "$root$data" ]; then
@@ -283,10 +290,12 @@ tell_etcd_data() {
         known etcd_data empty
     elif etcd_says_lost; then
         known etcd_data begun-anew
-    elif [ -s "$root$data/member/snap/db" ] && [ -n "$(ls -A "$root$data/member/wal" 2>/dev/null)" ]; then
-        known etcd_data member
-    else
+    elif etcd_log_is_there "$data"; then
+        if [ -s "$root$data/member/snap/db" ]; then known etcd_data member; else known etcd_data incomplete; fi
+    elif [ -n "$wal" ]; then # which the container may have mounted from elsewhere
         known etcd_data incomplete
+    else
+        known etcd_data without-log
     fi
 }
 tell_kubeadm_leftovers() { # folders in which `kubeadm upgrade` prepares manifests, and which it removes when it has ended well

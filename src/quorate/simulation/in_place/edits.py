@@ -100,4 +100,4 @@ def obey(operations: Operations, ended: Ended) -> str | None:
         return f"version {operations.manifest.version}"
     if (found := _RESET.search(text)) is not None:
         return operations.reset_host(found[1].split()[0])
-    return operations.take_back() if "bring a host back" in text else None
+    return operations.take_back() if "bring a host back" in text or "take it back into the manifest" in text else None

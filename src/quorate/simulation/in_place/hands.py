@@ -90,8 +90,8 @@ class Hands:
                 self.actor.snapshot_taken = True
             case RemoveMember(member):
                 await self._remove(member)
-            case DeleteNode(node):
-                await self._delete_node(node)
+            case DeleteNode(node, drain):
+                await self._delete_node(node, drain=drain)
             case _:
                 await self._change(step)
 
@@ -204,7 +204,7 @@ class Hands:
             return
         await self._takes(0.05, 0.2)
 
-    async def _delete_node(self, node: str) -> None:
+    async def _delete_node(self, node: str, *, drain: bool) -> None:
         ring = self._fresh_ring()
         if self.actor.manifest.entry(node) is not None:
             member = self._member_of(node, ring)
@@ -212,6 +212,9 @@ class Hands:
             member = next((each.id for each in ring.members if each.name == node), None)
         if member is not None:
             raise StepFailed(node, "its Node is not deleted, since etcd has its member")
+        if drain:
+            await self._written(lambda: self._cordon(node))
+            await self._takes(1.0, 20.0)
         self._tell(Deed.DELETE_NODE, node=node)
         await self._written(lambda: self._forget(node))
 

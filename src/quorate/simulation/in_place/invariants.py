@@ -236,6 +236,16 @@ def nodes_of_members_stay(site: Site, act: Act) -> str | None:
     return f"Node {node.name} is deleted, whose host is well"
 
 
+def pods_leave_first(site: Site, act: Act) -> str | None:
+    """No worker's Node is deleted while its kubelet reports, unless nothing new came to it before: its Pods would run on and nobody would know of them."""
+    node = site.objects.nodes.get(act.node)
+    if act.deed is not Deed.DELETE_NODE or node is None or node.control_plane or node.unschedulable:
+        return None
+    if node.silent_since is not None or node.heard_since >= act.actor.observed:
+        return None
+    return f"Node {node.name} is deleted, which is ready and was not drained"
+
+
 def nobody_works_beside_another(site: Site, act: Act) -> str | None:
     """Nobody works on hosts that somebody else has locked."""
     lock = site.lock
@@ -303,6 +313,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     nothing_happens_without_quorum,
     version_skew_is_kept,
     nodes_of_members_stay,
+    pods_leave_first,
     nobody_works_beside_another,
     hosts_in_use_are_not_prepared,
 )

@@ -187,6 +187,7 @@ class Observer:
             running=known.running,
             strays=stray_members(members.strays, silences),
             lost_nodes=tuple(node.name for node in known.nodes.values() if self._is_lost(node, facts)),
+            other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_lost(node, facts)),
             member_silences=tuple(
                 (member.id, silence)
                 for member in (ring.members if isinstance(ring, Ring) else ())
@@ -267,7 +268,7 @@ class Observer:
     def _seen(self, node: Node) -> SeenNode:
         ready = self.site.is_ready(node)
         finding = Finding(Health.GOOD, "NodeReady") if ready else Finding(Health.UNKNOWN, "NodeReady", "Ready is Unknown")
-        return SeenNode(node.name, finding, node.kubelet, node.unschedulable, node.cordoned_by_us)
+        return SeenNode(node.name, finding, node.kubelet, node.unschedulable, node.cordoned_by_us, control_plane=node.control_plane)
 
     def _locked_by(self) -> str:
         lock = self.site.lock

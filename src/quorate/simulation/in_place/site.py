@@ -63,6 +63,7 @@ class Node:
     labels: int = 0
     static_worker: bool = False  # it carries our annotation
     silent_since: float | None = None  # its kubelet does not report
+    heard_since: float = 0.0  # while it does
 
 
 @dataclass(slots=True)
@@ -134,8 +135,10 @@ class Site:
 
     @property
     def quorum_is_gone(self) -> bool:
-        """Whether so many data are destroyed that no majority of the voters can ever come back."""
+        """Whether so many data are destroyed that no majority of the voters can ever come back, nor runs on with what it has in memory beside data."""
         holders = {machine.disk.data for machine in self.machines.values() if not machine.gone}
+        if self.ring.has_quorum and self.ring.well & holders:
+            return False
         return bool(self.ring.voters) and len(self.ring.voters & holders) <= len(self.ring.voters) // 2
 
     # What works.
@@ -185,8 +188,14 @@ class Site:
         for machine in self.machines.values():
             self._register(machine)
         for node in self.objects.nodes.values():
-            fine = self._reports(node)
-            node.silent_since = None if fine else self.world.time() if node.silent_since is None else node.silent_since
+            self._note(node, reports=self._reports(node))
+
+    def _note(self, node: Node, *, reports: bool) -> None:
+        now = self.world.time()
+        if reports and node.silent_since is not None:
+            node.silent_since, node.heard_since = None, now
+        elif not reports and node.silent_since is None:
+            node.silent_since = now
 
     def _start(self, machine: Machine) -> None:
         disk = machine.disk

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Silence
+from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node, Silence
 from quorate.core.ring import Member, Ring
 
 SOMEBODY_SERVES = "another control plane serves"
@@ -79,6 +79,13 @@ def data_lost(host: Host) -> bool:
 def has_yet_to_join(host: Host) -> bool:
     """Whether it belongs to no cluster yet, or what it has of one is only fit to be taken away."""
     return host.kind in UNTOUCHED or host.kind is Kind.HALF_JOINED or host.is_wiped
+
+
+def takes_evictions(node: Node) -> bool:
+    """Whether it is a worker's Node whose kubelet answers, so that its Pods end when they are evicted. The kubelet of a control plane may have lost its API
+    server by the time that its Node goes.
+    """
+    return not node.control_plane and node.ready.health is Health.GOOD
 
 
 def somebody_serves(cluster: Cluster) -> Check:

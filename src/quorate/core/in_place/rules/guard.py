@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed, unknown
-from quorate.core.health import Health, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import BELONGING, Cluster, Host, Kind
 from quorate.core.in_place.gates import readable
-from quorate.core.in_place.rules.facts import data_lost, names, takes_part, told
+from quorate.core.in_place.rules.facts import HOLDS_THE_DATA, data_lost, names, takes_part, told, votes_well
 from quorate.core.in_place.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Ring
@@ -43,7 +43,11 @@ def let_kubeadm_end(cluster: Cluster, now: datetime) -> Opinion[Step]:
     busy = [host for host in cluster.hosts if host.kubeadm_runs]
     if not busy:
         return NOTHING
-    check = failed(KUBEADM_ENDED, f"kubeadm runs on {names(busy)}", "It ends by itself, kubeadm's own time limits are 4 to 5 minutes.")
+    check = failed(
+        KUBEADM_ENDED,
+        f"kubeadm runs on {names(busy)}",
+        "It ends by itself: kubeadm limits each of its waits, most of them to 4 or 5 minutes.",
+    )
     return Opinion(checks=(check,), bars=EVERYTHING, wake_at=now + LOOK_AGAIN)
 
 
@@ -84,6 +88,18 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             return barring(EVERYTHING, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
         case Ring() as ring:
             return Opinion(checks=(passed(QUORUM, str(ring.now)),))
+
+
+def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """That members of no host are the last with etcd's data is said before everything else: all that waits, waits for that. Only their owner can change it."""
+    last = [stray.member for stray in cluster.strays if votes_well(stray.member) and stray.silence is None]
+    may_hold = [host for host in cluster.control_planes if not isinstance(host.member, Absent) and not data_lost(host)]
+    if not cluster.stands or may_hold or not last:
+        return NOTHING
+    labels = ", ".join(member.label for member in last)
+    remedy = f"Keep the machine of {labels} running, and take it back into the manifest; or {RUNBOOK}."
+    evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, of no host of it"
+    return Opinion(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
 
 
 def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
-from quorate.core.in_place.rules.facts import holds_the_data, names
+from quorate.core.in_place.rules.facts import holds_the_data, names, takes_evictions
 from quorate.core.in_place.steps import DeleteNode, Reset, Step
 from quorate.core.opinion import NOTHING, Opinion
 
@@ -17,6 +17,7 @@ OUT_OF_THE_RING = "the host has no member in the ring"
 RUNS_NO_ETCD = "the host's own etcd does not run apart from the ring"
 RUNS_NOTHING = "no Pods run on the host"
 NODE_GOES = "nothing is behind the Node"
+PODS_FIRST = "Pods leave a Node that is ready before it goes"
 
 LOOK_AGAIN = timedelta(seconds=5)
 """Until a Node is looked at again whose host is gone: it is called not ready after 50 s (kube-controller-manager, node-monitor-grace-period)."""
@@ -32,7 +33,7 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
         if name not in members:  # its member leaves first: until then there is a control plane behind the Node
             check = _of_no_host(cluster, name)
             if check.passed:
-                return Opinion(DeleteNode(name), (check,))
+                return _deleting(cluster, name, check)
             refused += (check,)
     for host in cluster.hosts:
         if isinstance(host.node, Node) and is_to_be_reset(host) and all(check.passed for check in may_be_reset(cluster, host)):
@@ -90,7 +91,7 @@ def _runs_no_etcd(host: Host) -> Check:
 
 def _runs_nothing(host: Host) -> Check:
     if isinstance(host.node, Node) and host.node.ready.health is Health.GOOD:
-        remedy = f"Drain Node {host.node.name} first: `kubectl drain {host.node.name}`; then `quorate reset -m MANIFEST {host.name}`."
+        remedy = f"Free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
         return failed(RUNS_NOTHING, f"files are missing on {host.name}, but its Node is ready and may run Pods", remedy)
     return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
 
@@ -102,6 +103,13 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
         evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
         return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
     return passed(NODE_GOES, f"no host of the manifest is Node {name}")
+
+
+def _deleting(cluster: Cluster, name: str, check: Check) -> Opinion[Step]:
+    """With a drain where the machine goes on to run Pods: nobody would know of them any more."""
+    if any(node.name == name and takes_evictions(node) for node in cluster.other_nodes):
+        return Opinion(DeleteNode(name, drain=True), (check, passed(PODS_FIRST, f"Node {name} is a worker's, and is ready")))
+    return Opinion(DeleteNode(name), (check,))
 
 
 def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:

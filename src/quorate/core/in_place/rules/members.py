@@ -137,7 +137,7 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
 def _lost(host: Host) -> str:
     if host.is_wiped:
         return f"nothing of the cluster is left on {host.name}"
-    return f"the data folder of {host.name} is empty, or was begun anew"
+    return f"the data folder of {host.name} is empty, was begun anew, or is without its log"
 
 
 def _is_well(member: Member, silence: Silence | None) -> bool:

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind
-from quorate.core.in_place.rules.facts import has_yet_to_join, holds_the_data, ills, names
+from quorate.core.in_place.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
+from quorate.core.in_place.rules.leftovers import is_to_be_reset
 from quorate.core.in_place.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
 from quorate.core.opinion import NOTHING, Opinion, barring
 
@@ -72,6 +73,8 @@ def _remedy(cluster: Cluster, host: Host) -> str:
             return f"See what is wrong with {look}."
         case Kind.BROKEN if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             return f"See what fails on {host.name} with {look}. Do not reset it: no other host of the manifest holds the data."
+        case Kind.BROKEN if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
+            return f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
         case Kind.BROKEN:
             return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
         case Kind.UNKNOWN:

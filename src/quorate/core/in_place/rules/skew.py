@@ -15,6 +15,8 @@ NO_STEP_BACK = "the version is not below any that runs"
 ONE_MINOR = "the version is at most one minor above every API server"
 KUBELETS_NEAR = "no kubelet would be more than three minors behind"
 
+OTHERS_NEAR = "no kubelet of another Node would be newer, or more than three minors behind"
+
 KUBELET_MINORS = 3
 """How far a kubelet may be behind an API server, since Kubernetes 1.28."""
 
@@ -29,6 +31,19 @@ def skew_allows(cluster: Cluster) -> tuple[Check, ...]:
     servers = components + ([cluster.running] if cluster.running is not None else [])
     kubelets = [version for host in cluster.hosts for version in host.kubelets]
     return _no_step_back(target, [*servers, *kubelets]), _one_minor(target, servers), _kubelets_near(target, kubelets)
+
+
+def others_allow(cluster: Cluster) -> Check:
+    """Would the kubelets of Nodes that no host of the manifest is still fit to API servers of the desired version? Only their minor version is asked."""
+    target = cluster.version
+    near = range(target.minor - KUBELET_MINORS, target.minor + 1)
+    left = [node for node in cluster.other_nodes if node.kubelet is not None and node.kubelet.minor not in near]
+    if not left:
+        return passed(OTHERS_NEAR, f"{len(cluster.other_nodes)} Nodes" if cluster.other_nodes else "there is none")
+    told = ", ".join(f"Node {node.name} runs {node.kubelet}" for node in left)
+    oldest = f"v{target.major}.{near.start}"
+    remedy = f"Bring their kubelets to {oldest} or later first, and to none newer than {target}; delete a Node whose machine is gone."
+    return failed(OTHERS_NEAR, told, remedy)
 
 
 def _no_step_back(target: Version, running: list[Version]) -> Check:
