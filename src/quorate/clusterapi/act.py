@@ -129,10 +129,12 @@ class Actor:
     async def _delete(self, observation: Observation, replica: str) -> None:
         """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
 
-        Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read.
+        Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
+        may have changed: a remediation learns that from the record that it writes before.
         """
         await etcd_membership.still_uninitialized(self.clients, observation)
         view = await etcd_membership.pass_the_gate(self.clients, observation, lambda fresh: etcd_membership.may_be_deleted(fresh, replica))
+        await control_plane_writes.still_asked_for(self.clients, observation.kcp)
         await etcd_membership.pass_leadership_on(self.clients, observation, view, replica)
         await delete_as_judged(self.clients, observation, replica)
 

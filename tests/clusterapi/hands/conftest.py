@@ -28,6 +28,7 @@ from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.core.steps import EnsureCertificates, WriteKubeconfig
+from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.objects import Node, Pod
@@ -96,6 +97,7 @@ class FakeWorkload:
     connectivity: Connectivity = field(default_factory=lambda: Connectivity(Phase.CONNECTED, NOON, last_success=NOON))
     ring_problem: str = ""
     disagreement: str = ""
+    alarms: tuple[Alarm, ...] = ()
     before_read: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     eager: bool = False
@@ -125,7 +127,7 @@ class FakeWorkload:
             return Unknown(self.ring_problem)
         through = next(iter(nodes), "")
         ring = Ring(tuple(self.members.values()), self.leader)
-        return RingReading(ring, 1, (), dict(self.answers), through, NOON, self.disagreement)
+        return RingReading(ring, 1, self.alarms, dict(self.answers), through, NOON, self.disagreement)
 
     @asynccontextmanager
     async def etcd(self, node: str) -> AsyncIterator[FakeEtcd]:

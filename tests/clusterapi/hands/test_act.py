@@ -250,6 +250,31 @@ async def test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_
     assert three.log == ["delete machines cp-2"]
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"generation": 7}, "default/demo was changed after this was decided"),
+        ({"annotations": {"cluster.x-k8s.io/paused": ""}}, "default/demo was paused after this was decided"),
+    ],
+)
+async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more(
+    three: World, change: dict[str, Any], why: str
+) -> None:
+    observation = await three.look()
+    three.api.change("kubeadmcontrolplanes", "demo", {"metadata": change})  # which the cache has yet to see
+    with pytest.raises(Refused, match=why):
+        await three.actor.perform(DeleteReplica("cp-1"), observation)
+    assert three.log == []
+
+
+async def test_a_replica_of_a_control_plane_that_is_gone_is_not_deleted(three: World) -> None:
+    observation = await three.look()
+    del three.api.objects["kubeadmcontrolplanes", "default", "demo"]
+    with pytest.raises(Refused, match="default/demo is gone"):
+        await three.actor.perform(DeleteReplica("cp-1"), observation)
+    assert three.log == []
+
+
 async def test_a_leader_without_a_node_is_not_dialled(three: World) -> None:
     observation = await three.look()
     homeless = replace(observation, machines=tuple(replace(machine, node=None) for machine in observation.machines))
