@@ -220,6 +220,47 @@ def test_an_edited_file_is_planned_and_settings_go_on_top_of_it(plan: Callable[.
     assert {key: json.loads(result.stdout)[key] for key in ("version", "replicas")} == {"version": "v1.35.1", "replicas": 1}
 
 
+PAUSED, SKIP_COREDNS = "cluster.x-k8s.io/paused", "controlplane.cluster.x-k8s.io/skip-coredns"
+BEGUN = {"quorate.dev/remediating": "{}"}  # a record of the provider's
+APPLIED = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"metadata": {"annotations": {PAUSED: ""}}})}
+OTHER = {"other": "1"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "left"),
+    [
+        pytest.param({}, BEGUN | APPLIED | OTHER, id="a manifest takes away what an earlier one had added"),
+        pytest.param({"annotations": {PAUSED: ""}}, {PAUSED: ""} | BEGUN | APPLIED | OTHER, id="a manifest leaves what others added"),
+        pytest.param({"annotations": {SKIP_COREDNS: ""}}, {SKIP_COREDNS: ""} | BEGUN | APPLIED | OTHER, id="a manifest adds"),
+        pytest.param({"uid": "1", "resourceVersion": "6"}, BEGUN, id="a copy says all, but for the provider's records"),
+        pytest.param({"uid": "1", "annotations": {**dict.fromkeys(BEGUN, "old"), SKIP_COREDNS: ""}}, {SKIP_COREDNS: ""} | BEGUN, id="copy"),
+        pytest.param({"uid": "1", "resourceVersion": "7", "annotations": OTHER}, OTHER, id="a copy of this very version says all"),
+    ],
+)
+def test_an_edited_file_is_judged_with_its_annotations(
+    plan: Callable[..., Result],
+    api: FakeApi,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    metadata: dict[str, Any],
+    left: dict[str, str],
+) -> None:
+    api.items["kubeadmcontrolplanes"][0]["metadata"]["annotations"] = {PAUSED: ""} | BEGUN | APPLIED | OTHER
+    found: list[Look] = []
+    make = plan_of
+    monkeypatch.setattr("quorate.cli.plan.plan_of", lambda look: found.append(look) or make(look))  # type: ignore[func-returns-value]
+    plan("-f", edited(tmp_path, metadata={"name": "demo", **metadata}))
+    observation = found[0].observation
+    assert observation.kcp.metadata.annotations == left
+    assert observation.view is not None
+    assert bool(observation.view.paused) == (PAUSED in left)
+
+
+def test_what_kubectl_applied_last_may_be_unreadable(plan: Callable[..., Result], api: FakeApi, tmp_path: Path) -> None:
+    api.items["kubeadmcontrolplanes"][0]["metadata"]["annotations"] = {PAUSED: "", **dict.fromkeys(APPLIED, "{")}
+    assert "Remove the pause to go on" in plan("-f", edited(tmp_path, metadata={"name": "demo"})).stdout
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -266,6 +307,8 @@ def test_a_missing_name_ends_with_64(cli: Cli) -> None:
         ({"spec": None}, "does not hold one KubeadmControlPlane with a spec"),
         ({"metadata": {"name": "other"}}, "holds other, not demo"),
         ({"metadata": None}, "holds one without a name, not demo"),
+        ({"metadata": {"name": "demo", "annotations": ["one"]}}, "metadata.annotations must hold keys and values"),
+        ({"metadata": {"name": "demo", "annotations": {"skip": True}}}, "the edited control plane would be refused"),
         ({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1"}, "write it as controlplane.cluster.x-k8s.io/v1beta2"),
     ],
 )

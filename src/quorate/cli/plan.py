@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from quorate.core.ring import Verdict
 
 
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """A machine that differs from what is desired, and each difference."""
@@ -190,7 +193,7 @@ def _step(number: int, foreseen: Foreseen, ring: Verdict | None) -> PlannedStep:
 
 
 def _edit(name: str, file: TextIO | None, settings: tuple[str, ...]) -> Edit | None:
-    """The edit that the command line asks for; None where it asks for none. Only the specification of a file counts."""
+    """The edit that the command line asks for; None where it asks for none. Of a file its specification and its annotations count."""
     if file is None and not settings:
         return None
     document = _document(file, name) if file else None
@@ -200,12 +203,48 @@ def _edit(name: str, file: TextIO | None, settings: tuple[str, ...]) -> Edit | N
         import msgspec
 
         stored: dict[str, Any] = msgspec.to_builtins(kcp)
-        edited = {**stored, "spec": document["spec"]} if document else msgspec.to_builtins(kcp)
+        edited = _as_in(document, stored) if document else msgspec.to_builtins(kcp)
         for path, value in assignments:
             _assign(edited["spec"], path, value)
         return _accepted(stored, edited, type(kcp))
 
     return edit
+
+
+def _as_in(document: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored object as it would be with this document in its place."""
+    metadata = {**stored["metadata"], "annotations": _annotations(document["metadata"], stored["metadata"])}
+    return {**stored, "metadata": metadata, "spec": document["spec"]}
+
+
+def _annotations(said: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations that an edited file leaves an object with.
+
+    A copy of the object, which has its uid, says all of them (`kubectl replace`): but for the provider's own records, where it is the copy of an earlier
+    version. A manifest adds its own, and takes away those that an earlier one had added (`kubectl apply`).
+    """
+    from quorate.clusterapi import intent, remediation_record
+    from quorate.clusterapi.types.names import Annotation
+
+    wanted, found = said.get("annotations") or {}, stored.get("annotations") or {}
+    if said.get("resourceVersion") and said["resourceVersion"] == stored.get("resourceVersion"):
+        return dict(wanted)
+    if said.get("uid"):
+        records = {intent.ANNOTATION, remediation_record.INTENT, Annotation.REMEDIATION_IN_PROGRESS}
+        kept = {key: value for key, value in found.items() if key in records}
+        return {key: value for key, value in wanted.items() if key not in records} | kept
+    withdrawn = _applied(found) - wanted.keys()
+    return {key: value for key, value in found.items() if key not in withdrawn} | wanted
+
+
+def _applied(annotations: Mapping[str, str]) -> set[str]:
+    """The annotations of the manifest that `kubectl apply` applied last, as it records it; none where it has not."""
+    import json
+
+    try:
+        return set(json.loads(annotations[_LAST_APPLIED])["metadata"]["annotations"])
+    except (KeyError, TypeError, ValueError):
+        return set()
 
 
 def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[KubeadmControlPlane]) -> KubeadmControlPlane:
@@ -247,6 +286,8 @@ def _document(file: TextIO, name: str) -> dict[str, Any]:
     named = document.get("metadata", {}).get("name") if isinstance(document.get("metadata"), dict) else None
     if named != name:
         raise _wrong(f"{file.name} holds {named or 'one without a name'}, not {name}")
+    if not isinstance(document["metadata"].get("annotations") or {}, dict):
+        raise _wrong(f"{file.name}: metadata.annotations must hold keys and values")
     return document
 
 
