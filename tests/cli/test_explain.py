@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import click
@@ -47,6 +48,14 @@ def test_the_ring_is_shown_with_its_numbers_and_members(look: MakeLook) -> None:
 
 def test_a_ring_that_nobody_read_says_why(look: MakeLook) -> None:
     assert "etcd      unknown: no node to ask" in text_of(look(ring=Unknown("no node to ask")))
+
+
+def test_what_is_nobodys_is_shown_with_the_ring(look: MakeLook) -> None:
+    finding = look()
+    finding = replace(
+        finding, observation=replace(finding.observation, strays=("etcd member old has no Machine",), alarms=("NOSPACE of 9",))
+    )
+    assert "  stray: etcd member old has no Machine\n  alarm: NOSPACE of 9\n" in text_of(finding)
 
 
 def test_a_machine_shows_what_is_wrong_with_it_and_nothing_that_is_right(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:

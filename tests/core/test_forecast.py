@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from quorate.core.control_plane import Certificates, Deletion, Kubeconfig, Upkeep
+from quorate.core.control_plane import Certificates, Deletion, Kubeconfig, Stray, Upkeep
 from quorate.core.forecast import Forecast, forecast
 from quorate.core.health import Health, Unknown
-from quorate.core.steps import CreateReplica, DeleteReplica, RemoveMember, Step
+from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from quorate.core.versions import Version
 
 from .conftest import Build
@@ -108,6 +108,26 @@ def test_without_surge_one_goes_before_one_comes(build: Build) -> None:
     old = tuple(build.replica(number, outdated=("KubeadmConfig is not up-to-date",)) for number in (1, 2, 3))
     plan = forecast(build.control_plane(*old, desired=replace(build.desired(3), max_surge=0)), build.noon)
     assert [type(step) for step in of_kind(plan, CreateReplica, DeleteReplica)] == [DeleteReplica, CreateReplica] * 3
+    assert plan.converged
+
+
+def test_a_member_that_a_failed_machine_never_started_leaves_before_its_machine_does(build: Build) -> None:
+    failed = build.joining(3, member=Unknown("member 3 may be its own"), unhealthy=True)
+    ring = build.ring("ggG")
+    strays = (Stray(ring.members[2], build.noon),)
+    plan = forecast(build.control_plane(build.replica(1), build.replica(2), failed, ring=ring, strays=strays), build.noon)
+    assert [type(foreseen.step) for foreseen in plan.steps] == [Remediate, RemoveStray, ReleaseHook, CreateReplica]
+    assert plan.converged
+
+
+def test_members_that_a_failed_machine_cannot_be_told_from_leave_one_by_one(build: Build) -> None:
+    ring = build.ring("ggggbb")
+    strays = tuple(Stray(member, build.noon, may_be_of="cp-5") for member in ring.members[4:])
+    failed = build.replica(5, member=Unknown("members 5 and 6 both have its name"), unhealthy=True)
+    five = build.control_plane(*map(build.replica, (1, 2, 3, 4)), failed, desired=5, ring=ring, strays=strays)
+    plan = forecast(five, build.noon)
+    assert [foreseen.step for foreseen in plan.steps][:3] == [Remediate("cp-5", 0), RemoveStray(5), RemoveMember("cp-5", 6)]
+    assert isinstance(plan.steps[3].step, CreateReplica)
     assert plan.converged
 
 

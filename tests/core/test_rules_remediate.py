@@ -476,6 +476,20 @@ def test_a_failed_replica_whose_member_somebody_must_tell_apart_says_how(build: 
     assert (check.name, check.remedy) == (checks.QUORUM_SURVIVES_REMOVAL, "Remove the dead one.")
 
 
+def contested(build: Build, ring: str) -> ControlPlane:
+    """Four replicas, of which the last has a Node and failed; every member after the third has its address or name."""
+    fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name", "Remove the dead one."), **MARKED)
+    members = build.ring(ring)
+    strays = tuple(Stray(member, build.noon - HOUR, may_be_of="cp-4") for member in members.members[3:])
+    return build.control_plane(*map(build.replica, (1, 2, 3)), fourth, ring=members, strays=strays)
+
+
+def test_a_failed_replica_whose_member_cannot_be_told_from_others_goes_where_the_ring_can_do_without_each_of_them(build: Build) -> None:
+    assert remediate(contested(build, "gggbb"), build.noon).step == Remediate("cp-4", 0)
+    reason, check = refusal(build, contested(build, "ggbbb"), 4)
+    assert (reason, check.name) == (Reason.CANNOT, checks.QUORUM_SURVIVES_REMOVAL)
+
+
 def test_b3_one_that_never_joined_goes_without_a_question_to_the_others(build: Build) -> None:
     control_plane = build.control_plane(build.replica(1), build.replica(2), build.joining(3, **MARKED))
     assert remediate(control_plane, build.noon).step == Remediate("cp-3", 0)

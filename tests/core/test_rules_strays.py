@@ -187,6 +187,28 @@ def test_an_alarm_of_another_member_counts_against_the_removal(build: Build) -> 
     assert refused(remove_strays(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
 
 
+def contested(build: Build, ring: str = "gggbb", **changes: Any) -> ControlPlane:
+    """Three good replicas and a fourth with a Node, whose address or name two members have."""
+    fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name"), **changes)
+    control_plane = with_strays(build, ring, *map(build.replica, (1, 2, 3)), fourth)
+    return replace(control_plane, strays=tuple(replace(stray, may_be_of="cp-4") for stray in control_plane.strays))
+
+
+def test_members_that_one_replica_cannot_be_told_from_stay_as_long_as_it_stays(build: Build) -> None:
+    opinion = remove_strays(contested(build), build.noon)
+    assert set(refused(opinion)) == {NOBODY_ELSES}
+    assert opinion.checks[1].evidence == "cp-4 (4) may be the member of cp-4"
+
+
+def test_members_that_one_replica_cannot_be_told_from_leave_with_it_one_by_one(build: Build) -> None:
+    on_its_way = contested(build, deleting_since=build.noon)
+    assert set(refused(remove_strays(on_its_way, build.noon))) == {NOBODY_ELSES}
+    at_the_hook: dict[str, Any] = {"deleting_since": build.noon, "waits_at_hook": True}
+    assert decide(contested(build, **at_the_hook), build.noon).step == RemoveStray(4)
+    alone = build.control_plane(*map(build.replica, (1, 2, 3)), build.replica(4, member=5, **at_the_hook), ring="gggbb")
+    assert decide(alone, build.noon).step == RemoveMember("cp-4", 5)
+
+
 def test_a_member_of_a_vanishing_replica_counts_as_lost(build: Build) -> None:
     control_plane = with_strays(build, "gggg", build.replica(1), build.replica(2), build.vanishing(3))
     assert remove_strays(control_plane, build.noon).step == RemoveStray(4)

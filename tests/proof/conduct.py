@@ -73,7 +73,7 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
     if now - stray.since < STRAY_AGE:
         yield "it was seen just now"
     for owner in held(plane):
-        could_be = owner.node is None or (not stray.member.name and now - owner.created < JOINING)
+        could_be = owner.node is None or owner.name == stray.may_be_of or (not stray.member.name and now - owner.created < JOINING)
         if isinstance(owner.member, int) or not could_be:
             continue
         if not (owner.deleting_since and owner.waits_at_hook and not owner.other_hooks):

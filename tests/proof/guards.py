@@ -70,6 +70,11 @@ def asks_nothing_of_the_ring(gate: Function) -> Function:
     return lambda clients, observation, _ask: gate(clients, observation, lambda _view: ())
 
 
+def forgets_whom_it_fits(may_own: Function) -> Function:
+    """The question of a possible owner, asked about a stray that fits nobody."""
+    return lambda replica, stray, now: may_own(replica, replace(stray, may_be_of=""), now)
+
+
 def lets_pass(_gate: Function) -> Function:
     """A gate that is always open."""
 
@@ -164,6 +169,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard("a stray is no newcomer", {"core.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
     Guard("a stray is not of one on its way", {"core.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray that fits a replica stays with it", {"core.rules.strays:_may_own": forgets_whom_it_fits}, "a_stray_is_nobodys"),
     Guard("its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
     Guard("nobody else is coming up", {"core.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
     Guard("records can be read", {"core.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
@@ -224,6 +230,11 @@ GUARDS: tuple[Guard, ...] = (
         "a Machine is deleted beside nobody who began to leave by then",
         {"clusterapi.machine_writes:_leaves": returns(False)},
         f"{ACT}::test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged",
+    ),
+    Guard(
+        "what is asked for is asked for still",
+        {"clusterapi.control_plane_writes:still_asked_for": lets_pass},
+        f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",
     ),
     Guard(
         "the first Machine is deleted only if kubeadm has not finished by then",

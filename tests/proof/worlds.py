@@ -87,6 +87,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "just made, with a Node": {**_JUST_MADE, "node": "new", **_ILL},
         "unmatched": _UNMATCHED,
         "unmatched, at the hook": {**_AT_HOOK, **_UNMATCHED},
+        "unmatched, marked": {**_MARKED, **_UNMATCHED},
         "unmatched, vanishing": {**_LEAVES, "holds_hook": False, **_UNMATCHED},
         "delete first": {"delete_first": True},
         "old": _OLD,
@@ -100,6 +101,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 STRAY, YOUNG_STRAY = "nobody's", "nobody's, just seen"
 NOBODYS = (STRAY, YOUNG_STRAY)
+UNMATCHED = tuple(role for role in ROLES if role.startswith("unmatched"))
 IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", STRAY, "marked", "old", "without Node")
 """The roles of which two may be there at once; the others are tried one at a time."""
 
@@ -128,16 +130,16 @@ class World:
         rows = [(number, *seat) for number, seat in enumerate(self.seats, start=1)]
         members = tuple(_member(number, state) for number, state, _ in rows if STATES[state].listed)
         leader = None if self.leader is None or self.leader >= len(rows) else self.leader + 1
-        strays = tuple(_stray(number, state, role) for number, state, role in rows if role in NOBODYS)
+        nobodys = any(role in NOBODYS for *_, role in rows)
         value = ControlPlane(
             name="kcp",
             desired=_desired(self.desired, self.max_surge),
-            replicas=tuple(_replica(number, state, role, bool(strays)) for number, state, role in rows if role not in NOBODYS),
+            replicas=tuple(_replica(number, state, role, nobodys) for number, state, role in rows if role not in NOBODYS),
             ring=Ring(members, leader),
             initialized=True,
             workload=Finding(Health.GOOD, "Connected", "answers"),
             endpoint="10.0.0.1:6443",
-            strays=strays,
+            strays=tuple(_stray(number, state, role) for number, state, role in rows if role in NOBODYS or role in UNMATCHED),
         )
         if self.wanted:
             value = replace(value, desired=replace(value.desired, **self.wanted))
@@ -169,7 +171,9 @@ def _member(number: int, state: str) -> Member:
 
 @cache
 def _stray(number: int, state: str, role: str) -> Stray:
-    return Stray(_member(number, state), NOW - timedelta(minutes=30 if role == STRAY else 0))
+    """A member of nobody, or one of those that an unmatched replica cannot be told from."""
+    age = timedelta(minutes=0 if role == YOUNG_STRAY else 30)
+    return Stray(_member(number, state), NOW - age, may_be_of=f"cp-{number}" if role in UNMATCHED else "")
 
 
 @cache
@@ -194,7 +198,7 @@ def _replica(number: int, state: str, role: str, strays: bool) -> Replica:
 def fits(seat: Seat) -> bool:
     """Whether there is such a seat: a member that is nobody's is a member, and who has none cannot be unmatched."""
     state, role = seat
-    return state != "none" or (role not in NOBODYS and not role.startswith("unmatched"))
+    return state != "none" or (role not in NOBODYS and role not in UNMATCHED)
 
 
 def targets(seats: int) -> Iterator[tuple[int, int]]:

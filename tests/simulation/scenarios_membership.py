@@ -201,13 +201,18 @@ def an_alarmed_member_takes_no_part(_predicate: Function) -> Function:
 
 
 async def an_alarm_on_one_of_three(stage: Stage) -> None:
-    """The disk of one member is full; the health check sees it, and its Machine is replaced."""
+    """The disk of one member is full; the health check sees it, and its Machine is replaced. etcd keeps the alarm, until somebody disarms it."""
     await stage.up()
     full = stage.names[1]
     stage.ring.alarms.add((stage.member(full), "NOSPACE"))
     stage.let_health_check_judge()
     await stage.until(lambda: stage.machine(full) is None, "the Machine with the full disk is replaced", within=600)
     await stage.settled(within=900)
+    await stage.until(
+        lambda: "which is gone" in stage.condition("EtcdClusterHealthy")["message"], "the alarm that stays is told", within=300
+    )
+    stage.ring.alarms.clear()
+    await stage.until(lambda: stage.condition("EtcdClusterHealthy")["status"] == "True", "the alarm is told no more", within=300)
 
 
 async def from_one_to_three_and_through_a_surge(stage: Stage) -> None:
@@ -226,15 +231,20 @@ def members_are_odd_in_number(check: Function) -> Function:
     return lambda ring: failed("odd", "it would be even") if len(getattr(ring, "members", ())) % 2 else check(ring)
 
 
+def reborn_empty(stage: Stage, name: str, address: str) -> None:
+    """A host comes back under its name with an empty disk, and kubeadm joins again."""
+    old = stage.host(name)
+    stage.destroy(name)
+    stage.town.cluster.hosts[name] = Host(name, old.provider_id, address, old.version, registered=True)
+    stage.town.kubelets.poke(stage.host(name))
+    stage.town.infrastructure.boot(stage.host(name), init=False)
+
+
 async def a_host_reborn_empty_under_its_old_name(stage: Stage) -> None:
     """A host comes back under its name and address with an empty disk, while a user deletes another Machine."""
     await stage.up()
     reborn, deleted = stage.followers(2)
-    old = stage.host(reborn)
-    stage.destroy(reborn)
-    stage.town.cluster.hosts[reborn] = Host(reborn, old.provider_id, old.address, old.version, registered=True)
-    stage.town.kubelets.poke(stage.host(reborn))
-    stage.town.infrastructure.boot(stage.host(reborn), init=False)
+    reborn_empty(stage, reborn, stage.host(reborn).address)
     begun = stage.world.time()
     await stage.passes(60.0)
     stage.town.delete_machine(deleted)
@@ -243,6 +253,33 @@ async def a_host_reborn_empty_under_its_old_name(stage: Stage) -> None:
     await stage.settled()
     stage.quorum_since(begun)
     stage.expect(len(stage.town.cluster.founded_by) == 1, "the cluster was founded a second time")
+
+
+async def a_host_reborn_empty_elsewhere_and_lost_again(stage: Stage) -> None:
+    """A host comes back empty under its name at another address, votes, and is lost for good: two members have its name, and neither answers."""
+    await stage.up()
+    lost = stage.followers(1)[0]
+    reborn_empty(stage, lost, stage.town.cluster.new_address())
+    await stage.until(lambda: len(stage.ring.voters) == 6, "it votes once more", within=60)
+    await stage.until(lambda: stage.host(lost).joined, "it has joined once more", within=60)
+    begun = stage.world.time()
+    stage.destroy(lost)
+    await stage.stays(lambda: len(stage.ring.voters) == 6, "a member was removed though its Machine stays", seconds=300)
+    stage.mark(lost)
+    await stage.settled(within=900)
+    stage.quorum_since(begun)
+
+
+def whoever_has_a_node_has_its_own_member(match: Function) -> Function:
+    """What fits a Machine with a Node is that Machine's, and nobody else's to remove, however many members that are."""
+
+    def matched(reading: Any, machines: Any) -> Any:
+        found = match(reading, machines)
+        contested = {member: name for member, name in found.contested.items() if machines[name] is None}
+        strays = tuple(member for member in found.strays if member.id not in found.contested or member.id in contested)
+        return type(found)(found.of, strays, contested)
+
+    return matched
 
 
 def who_is_listed_is_well(reading: Function) -> Function:
@@ -333,6 +370,14 @@ SCENARIOS = (
         "a member is healthy as long as the others list it",
         {"workload.membership:_asked_once": who_is_listed_is_well},
         "s1_removal_keeps_quorum",
+    ),
+    Scenario(
+        "a host reborn empty elsewhere and lost again is replaced, with both members of its name",
+        a_host_reborn_empty_elsewhere_and_lost_again,
+        "members that fit a Machine with a Node are its own to remove, one that is known",
+        {"clusterapi.ring:match": whoever_has_a_node_has_its_own_member},
+        "liveness",
+        FIVE,
     ),
     Scenario(
         "B20 kubeadm#3317: a newcomer that votes though its promotion was reported failed",

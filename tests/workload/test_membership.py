@@ -224,6 +224,15 @@ async def test_an_alarm_makes_its_member_bad_and_only_that() -> None:
     assert reading.ring.commits.good == 3
 
 
+async def test_an_alarm_of_a_member_that_is_gone_is_nobodys_illness() -> None:
+    ring = healthy()
+    for member in ring.members.values():
+        member.alarm_list = (Alarm(0xD, "NOSPACE"), Alarm(0, "CORRUPT"))
+    reading = await ring.reading()
+    assert set(health_of(reading).values()) == {Health.GOOD}
+    assert not any(member.only_alarmed for member in reading.ring.members)
+
+
 async def test_a_member_with_an_alarm_that_does_not_answer_takes_no_part_in_anything() -> None:
     ring = healthy()
     for member in ring.members.values():

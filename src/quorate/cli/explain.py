@@ -89,6 +89,7 @@ class Explanation:
     members: tuple[MemberLine, ...]
     machines: tuple[MachineLine, ...]
     strays: tuple[str, ...]
+    alarms: tuple[str, ...]  # of etcd, and of none of its members
 
 
 @click.command(name="explain", context_settings={"help_option_names": ["-h", "--help"]})
@@ -173,6 +174,7 @@ def explanation(finding: Finding) -> Explanation:
         members=member_lines(observation.ring),
         machines=tuple(_machine(observation, machine) for machine in observation.machines),
         strays=observation.strays,
+        alarms=observation.alarms,
     )
 
 
@@ -266,7 +268,7 @@ def checks_text(checks: tuple[CheckLine, ...]) -> list[str]:
 
 def _ring(said: Explanation) -> list[str]:
     lines = [f"Workload  {said.connection}", f"etcd      {said.etcd}", *members_text(said.members)]
-    return [*lines, *(f"  stray: {stray}" for stray in said.strays)]
+    return [*lines, *(f"  stray: {stray}" for stray in said.strays), *(f"  alarm: {alarm}" for alarm in said.alarms)]
 
 
 def members_text(members: tuple[MemberLine, ...]) -> list[str]:

@@ -67,7 +67,11 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
         view,
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
-        strays=tuple(replace(stray, member=still[stray.member.id]) for stray in view.strays if stray.member.id in still),
+        strays=tuple(
+            replace(stray, member=still[stray.member.id], may_be_of=members.contested.get(stray.member.id, ""))
+            for stray in view.strays
+            if stray.member.id in still
+        ),
     )
 
 

@@ -81,6 +81,7 @@ class Observation:
     ring: Ring | Unknown  # of managed etcd
     nodes: tuple[Node, ...] = ()  # control-plane Nodes of the workload cluster
     strays: tuple[str, ...] = ()  # members without a Machine and Nodes without a Machine, as sentences for a condition
+    alarms: tuple[str, ...] = ()  # of etcd, and of none of its members, as sentences for a condition
     unmatched: tuple[str, ...] = ()  # Machines that have had a Node for over two minutes and no member, by name
     initialized: bool = False  # status says so already, or kubeadm-config was seen in this pass
     template_missing: bool = False

@@ -17,7 +17,7 @@ from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.remediation_record import MalformedRecord
 from quorate.clusterapi.replicas import replica
-from quorate.clusterapi.ring import Membership, finding, match, ring_of
+from quorate.clusterapi.ring import Membership, alarms_of_nobody, finding, match, ring_of
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.specification import Specifications
 from quorate.clusterapi.strays import Sightings
@@ -119,6 +119,7 @@ class _Pass:
             ring=ring_of(reading),
             nodes=self._control_plane_nodes(),
             strays=self._strays(members, observed),
+            alarms=alarms_of_nobody(reading),
             unmatched=self._unmatched(members, observed),
             initialized=initialized,
             template_missing=bool(template_problem),
@@ -241,7 +242,7 @@ class _Pass:
             return ()
         ours = {machine.node.metadata.name for machine in observed if machine.node}
         nodes = [node.metadata.name for node in self._control_plane_nodes() if node.metadata.name not in ours]
-        found = [f"etcd member {member.label} has no Machine" for member in members.strays]
+        found = [f"etcd member {member.label} has no Machine" for member in members.strays if member.id not in members.contested]
         return tuple(sorted(found) + [f"control plane Node {name} has no Machine" for name in nodes])
 
     def _unmatched(self, members: Membership, observed: tuple[ObservedMachine, ...]) -> tuple[str, ...]:
@@ -256,7 +257,10 @@ class _Pass:
 
     def _stray_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Stray, ...]:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
-        return () if isinstance(reading, Unknown) else self.observer.sightings.of(self.request, members.strays, self.now)
+        if isinstance(reading, Unknown):
+            return ()
+        seen = self.observer.sightings.of(self.request, members.strays, self.now)
+        return tuple(replace(stray, may_be_of=members.contested.get(stray.member.id, "")) for stray in seen)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None

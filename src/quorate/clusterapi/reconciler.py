@@ -47,7 +47,7 @@ MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine a
 # Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
 INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK's next join waits for our word about it
 RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
-RING_ILL = 5.0  # a member does not answer, though its Pod may look well; or one is nobody's, or tells of another ring; or an external etcd is not reached
+RING_ILL = 5.0  # a member is silent, though its Pod may look well; is nobody's, or of another ring; an alarm is nobody's; or an external etcd is not reached
 RING_AT_REST = 120.0  # nothing is expected, and what ails a member shows in its Pod: a rare look, spread by a fifth
 
 
@@ -224,7 +224,8 @@ class Reconciler:
             return [RING_ILL if view.external_etcd.health is Health.BAD else self._at_rest()]
         if isinstance(view.ring, Unknown) or view.ring.unsettled or any(not isinstance(r.member, int) and r.node for r in view.replicas):
             return [RING_IN_MOTION]
-        if view.strays or view.membership_problem or any(member.health is not Health.GOOD for member in view.ring.members):
+        odd = view.strays or view.membership_problem or observation.alarms
+        if odd or any(member.health is not Health.GOOD for member in view.ring.members):
             return [RING_IN_MOTION if self._somebody_comes_up(view) else RING_ILL]
         return [self._at_rest()]
 

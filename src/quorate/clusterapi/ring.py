@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from quorate.clusterapi.types.names import EtcdMemberReason
@@ -15,18 +15,20 @@ from quorate.workload.membership import RingReading
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members by the name of their Machine, and those of nobody."""
+    """The members by the name of their Machine, and those of nobody, among them the contested: several that fit one Machine, of which one may be its own."""
 
     of: Mapping[str, int | Absent | Unknown]
     strays: tuple[Member, ...]
+    contested: Mapping[int, str] = field(default_factory=dict)  # by id: the Machine
 
 
 def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -> Membership:
     """Match members with Machines; each Machine comes with its Node, or None where it has none (yet).
 
     A member goes to the Machine on whose Node it answered, or whose address its peer URL has, or whose Node has its name. A Machine without a Node may
-    still have started a member: it is proven absent only when every member is somebody else's. Where several bear the name of one without a Node, all but one
-    are left over from hosts that it had before, and nobody can say which: they are strays too, for whoever judges whether each of them can be done without.
+    still have started a member: it is proven absent only when every member is somebody else's. Where several fit one Machine, and none of them answers on its
+    Node, all but one are left over from hosts that it had before, and nobody can say which: they are strays too, for whoever judges whether each of them can be
+    done without.
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())
@@ -35,8 +37,8 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     for member in reading.ring.members:
         claims.get(_owner(member, reading, machines) or "", strays).append(member)
     of = {name: _its_own(name, node, claims[name]) or _missing(node, strays) for name, node in machines.items()}
-    undecided = [member for name, claimed in claims.items() if machines[name] is None and len(claimed) > 1 for member in claimed]
-    return Membership(of, (*strays, *undecided))
+    undecided = [(member, name) for name, claimed in claims.items() if len(claimed) > 1 for member in claimed]
+    return Membership(of, (*strays, *(member for member, _ in undecided)), {member.id: name for member, name in undecided})
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
@@ -64,7 +66,8 @@ def _its_own(machine: str, node: Node | None, claims: Sequence[Member]) -> int |
         remedy = (
             "All but one are left over from machines that had the same address or name. "
             f"Run `etcdctl endpoint status -w table` on the host of {machine}: the ID that it prints is the live one. "
-            "Remove each other one with `etcdctl member remove ID`."
+            "Remove each other one with `etcdctl member remove ID`. "
+            "If the host is gone for good, delete the Machine: its members leave with it."
         )
         return Unknown(f"members {ids} {both} have its address or name", remedy)
     return claims[0].id if claims else None
@@ -99,6 +102,29 @@ def _judged(member: Member) -> Finding:
         case Health.BAD:
             return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, f"the member {member.evidence}")
     return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, f"the member could not be asked: {member.evidence}")
+
+
+_MAKE_ROOM = "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`)"
+_COMPARE = "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`)"
+
+
+def alarms_of_nobody(reading: RingReading | Unknown) -> tuple[str, ...]:
+    """What a reader has to know of alarms that are of no member of the ring: one sentence each, with the way out.
+
+    etcd keeps the alarm of a member that was removed, and goes on refusing writes for it; CORRUPT is of no member where no majority holds the same data.
+    Source: etcd 3.6, server/etcdserver: api/v3alarm/alarms.go, restoreAlarms in apply/uber_applier.go, corrupt.go.
+    """
+    if isinstance(reading, Unknown):
+        return ()
+    nobodys = {(alarm.kind, alarm.member_id) for alarm in reading.alarms if reading.ring.member(alarm.member_id) is None}
+    return tuple(_alarm(kind, member) for kind, member in sorted(nobodys))
+
+
+def _alarm(kind: str, member: int) -> str:
+    whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
+    return (
+        f"etcd refuses writes for the alarm {kind}{whose}: {_MAKE_ROOM if kind == 'NOSPACE' else _COMPARE}, then run `etcdctl alarm disarm`"
+    )
 
 
 def ring_of(reading: RingReading | Unknown) -> Ring | Unknown:

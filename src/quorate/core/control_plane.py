@@ -34,10 +34,11 @@ class Remediation:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """An etcd member that belongs to no replica."""
+    """An etcd member that belongs to no replica, or that nobody can tell from others that may belong to the same one."""
 
     member: Member
     since: datetime  # when it was first seen as nobody's
+    may_be_of: str = ""  # the replica whose address or name it shares with other members; empty: it fits no replica
 
 
 @dataclass(frozen=True, slots=True)

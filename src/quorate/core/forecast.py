@@ -6,6 +6,7 @@ arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -114,7 +115,8 @@ class _Model:
             case ReleaseHook(name):
                 return self._change(self.view, name, holds_hook=False, waits_at_hook=False)
             case RemoveStray(member):
-                return replace(self._without_member(member), strays=tuple(s for s in self.view.strays if s.member.id != member))
+                strays = tuple(stray for stray in self.view.strays if stray.member.id != member)
+                return _matched_anew(replace(self._without_member(member), strays=strays))
             case DeleteAll(names):
                 return replace(self.view, replicas=tuple(self._released(r) if r.name in names else r for r in self.view.replicas))
         return self._kept_up(step)
@@ -207,6 +209,20 @@ class _Model:
         others = tuple(member for member in ring.members if member.id != new_id)
         self.view = replace(self.view, ring=Ring((*others, Member(new_id, name, Health.GOOD)), ring.leader or new_id))
         return new_id
+
+
+def _matched_anew(view: ControlPlane) -> ControlPlane:
+    """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
+    fitting = Counter(stray.may_be_of for stray in view.strays if stray.may_be_of)
+    own = {stray.may_be_of: stray.member.id for stray in view.strays if fitting[stray.may_be_of] == 1}
+    left = tuple(stray for stray in view.strays if stray.may_be_of not in own)
+    missing = Absent() if not left else None
+
+    def matched(replica: Replica) -> Replica:
+        member = own.get(replica.name, missing) if isinstance(replica.member, Unknown) else None
+        return replica if member is None else replace(replica, member=member)
+
+    return replace(view, strays=left, replicas=tuple(map(matched, view.replicas)))
 
 
 def _kinds(view: ControlPlane) -> tuple[str, ...]:

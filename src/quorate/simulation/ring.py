@@ -113,11 +113,10 @@ class EtcdRing:
         self.refresh()
 
     def remove(self, member: int) -> None:
-        """Commit the removal of a member, whose process then stops. Without etcd's own strict check: nothing but a majority is asked for."""
+        """Commit the removal of a member, whose process then stops and whose alarms stay. Without etcd's own strict check: a majority alone is asked for."""
         self._commit()
         del self.members[member]
         self.removed.add(member)
-        self.alarms = {alarm for alarm in self.alarms if alarm[0] != member}
         self.refresh()
 
     def move_leader(self, successor: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from quorate.clusterapi import credentials
-from quorate.clusterapi.ring import finding, match
+from quorate.clusterapi.ring import alarms_of_nobody, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
@@ -18,6 +19,7 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.core.steps import CreateReplica
 from quorate.core.versions import Version
+from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError
 from quorate.kubernetes.objects import Node, NodeStatus
@@ -454,6 +456,7 @@ def test_an_address_used_again_belongs_to_the_member_that_answers() -> None:
     found = match(reading(member(5, "old", "10.0.0.1"), member(6, "node-a", "10.0.0.1"), answers={"node-a": 6}), MACHINES)
     assert found.of["a"] == 6
     assert [stray.id for stray in found.strays] == [5]
+    assert found.contested == {}
 
 
 def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
@@ -463,6 +466,8 @@ def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
     assert missing.reason == "members 5 and 6 both have its address or name"
     assert "on the host of a: the ID that it prints is the live one" in missing.remedy
     assert finding(missing, Unknown("")).message == f"{missing.reason}. {missing.remedy}"
+    assert [stray.id for stray in found.strays] == [5, 6]
+    assert found.contested == {5: "a", 6: "a"}
 
 
 def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_as_nobodys() -> None:
@@ -474,6 +479,30 @@ def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_a
     assert found.of["d"] == 7
     assert found.of["a"] == Absent()
     assert [stray.id for stray in found.strays] == [5, 6]
+    assert found.contested == {5: "c", 6: "c"}
+
+
+def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
+    alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
+    corrupt, full = alarms_of_nobody(replace(reading(member(5, "a")), alarms=alarms))
+    assert corrupt == (
+        "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
+        "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
+    )
+    assert full == (
+        "etcd refuses writes for the alarm NOSPACE of member bad, which is gone: "
+        "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`), then run `etcdctl alarm disarm`"
+    )
+    assert alarms_of_nobody(reading(member(5, "a"))) == ()
+    assert alarms_of_nobody(Unknown("no leader")) == ()
+
+
+async def test_an_alarm_of_a_member_that_is_gone_changes_nothing_that_is_judged(three: World) -> None:
+    before = await seen(three)
+    three.workload.alarms = (Alarm(9, "NOSPACE"),)
+    observation = await three.look()
+    assert "of member 9, which is gone" in observation.alarms[0]
+    assert observation.view == before
 
 
 def test_nothing_is_proven_absent_while_a_member_may_be_its_own() -> None:

@@ -25,6 +25,7 @@ from quorate.clusterapi.reconciler import (
     Reconciler,
 )
 from quorate.core.health import Health, Unknown
+from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid, ServerError
 
@@ -318,6 +319,9 @@ async def test_it_looks_again_at_members_that_are_nobodys_or_disagree_as_at_ill_
     three.workload.disagreement = "cp-1 lists others"
     assert looks(await three.look()) == [RING_ILL]
     three.workload.disagreement = ""
+    three.workload.alarms = (Alarm(8, "NOSPACE"),)  # of one that was removed
+    assert looks(await three.look()) == [RING_ILL]
+    three.workload.alarms = ()
     three.workload.members[9] = replace(three.workload.members[1], id=9, name="gone", peer_urls=("https://gone.test:2380",))
     assert looks(await three.look()) == [RING_ILL]
     observation = await three.look()

@@ -315,6 +315,13 @@ def test_a_member_without_a_machine_is_an_issue_of_etcd_alone(observe: Build, id
     assert on_kcp(answer, "ControlPlaneComponentsHealthy")["status"] == "True"
 
 
+def test_an_alarm_that_is_no_members_is_an_issue_of_etcd_and_of_no_machine(observe: Build, idle: Decision, noon: datetime) -> None:
+    alarm = "etcd refuses writes for the alarm NOSPACE of member 9, which is gone"
+    answer = report(observe(alarms=(alarm,)), idle, now=noon)
+    assert (on_kcp(answer, "EtcdClusterHealthy")["status"], on_kcp(answer, "EtcdClusterHealthy")["message"]) == ("False", f"* {alarm}")
+    assert {legacy(answer, name)["EtcdMemberHealthy"]["status"] for name in ("cp-0", "cp-1", "cp-2")} == {"True"}
+
+
 def test_members_that_disagree_are_an_issue_of_etcd(observe: Build, idle: Decision, noon: datetime) -> None:
     problem = "cp-1 is in cluster 7, cp-2 in cluster 8"
     answer = report(observe(view={"membership_problem": problem}), idle, now=noon)

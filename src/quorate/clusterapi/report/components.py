@@ -39,10 +39,10 @@ def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Con
 
 
 def ring_problems(facts: Facts) -> list[str]:
-    """Sentences about the ring as a whole: members without a Machine and why they may not go yet, and members that do not agree who they are."""
+    """Sentences about the ring as a whole: members without a Machine and why they may not go yet, alarms that are no member's, and members that disagree."""
     strays = [f"etcd member {member.label} has no Machine" for member in stray_members(facts)]
     uncertain = [check.evidence for check in facts.decision.refusals if check.name == NOBODY_ELSES] if strays else []
-    return strays + uncertain + ([facts.view.membership_problem] if facts.view.membership_problem else [])
+    return [*strays, *uncertain, *facts.observation.alarms, *filter(None, [facts.view.membership_problem])]
 
 
 def _external_etcd(found: Finding) -> tuple[str, ClusterHealthReason, str]:

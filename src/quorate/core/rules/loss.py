@@ -65,7 +65,8 @@ def _alone(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
 def _quorum(control_plane: ControlPlane, replica: Replica) -> Check:
     """The gate of every removal. A member that cannot be told from others that are nobody's may go if each one of them may, whichever it is.
 
-    So it is with a replica that added its member and never started it: it has no Node by which the two could be matched.
+    So it is with a replica that added its member and never started it: it has no Node by which the two could be matched. And with one whose host came back
+    empty under its name and is silent now: two members have that name, and neither answers. They leave at its hook, one after the other: see strays.py.
     """
     ring = dependable_ring(control_plane)
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown) or not isinstance(replica.member, Unknown):

@@ -68,9 +68,18 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
 
 
 def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -> list[Replica]:
-    """Replicas whose own member this may be: of those without a known one, whoever has no Node yet; with a Node only a young one, of one not started yet."""
+    """Replicas whose own member this may be: of those without a known one, whoever has no Node yet, and whoever it fits as others do.
+
+    Any other with a Node only as long as it is young, and only where the member has not started yet.
+    """
     unmatched = [replica for replica in control_plane.holding if not isinstance(replica.member, int)]
-    return [replica for replica in unmatched if replica.node is None or (not stray.member.name and now < replica.created + JOINING)]
+    return [replica for replica in unmatched if _may_own(replica, stray, now)]
+
+
+def _may_own(replica: Replica, stray: Stray, now: datetime) -> bool:
+    if replica.node is None or replica.name == stray.may_be_of:
+        return True
+    return not stray.member.name and now < replica.created + JOINING
 
 
 def _can_do_without(control_plane: ControlPlane, owner: Replica) -> tuple[Check, ...]:
@@ -86,8 +95,9 @@ def _aged(stray: Stray, now: datetime) -> Check:
 
 def _nobody_elses(member: Member, coming: list[str]) -> Check:
     if not coming:
-        return passed(NOBODY_ELSES, f"{member.label} fits no Machine")
-    return failed(NOBODY_ELSES, f"{member.label} may be the member of {', '.join(sorted(coming))}")
+        return passed(NOBODY_ELSES, f"{member.label} is that of no Machine that stays, or has yet to reach our hook")
+    which = f"{member.name} ({member.id:x})" if member.name else member.label
+    return failed(NOBODY_ELSES, f"{which} may be the member of {', '.join(sorted(coming))}")
 
 
 def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
