@@ -110,6 +110,7 @@ class RunningHost(FakeHost):
     containers: dict[str, int] = field(default_factory=lambda: {str(component): 1 for component in Component})
     drifting: set[str] = field(default_factory=set)  # components whose manifest differs from what kubeadm would write
     broken: set[str] = field(default_factory=set)  # components that do not start with a new manifest
+    silent: list[str] = field(default_factory=list)  # containers that were ended by force when they were silent
 
     def _run(self, script: str, stdin: bytes, *, halfway: bool) -> Outcome:
         if (failure := self.world.failures.get(self.name)) and failure[0] in script:
@@ -122,6 +123,7 @@ class RunningHost(FakeHost):
             ("systemctl restart kubelet", self._restart_kubelet),
             ("apt-mark hold", self._installed),
             ("/metrics", lambda _: b"50\n"),
+            ("--signal SIGKILL", self._end_the_silent),
             ("tasks kill", self._kill),
             (_CONTAINERS, self._containers),
             (".containers; echo changed", self._changed),
@@ -190,6 +192,10 @@ class RunningHost(FakeHost):
         component = _COMPONENT.findall(script)[0]
         self.containers[component] += 1
         return self._note(f"end {component}")
+
+    def _end_the_silent(self, script: str) -> bytes:
+        self.silent += re.findall(r"for id in (\S+); do\n", script)
+        return b""
 
     def _containers(self, script: str) -> bytes:
         return f"{self.containers[_COMPONENT.findall(script)[0]]}\n".encode()

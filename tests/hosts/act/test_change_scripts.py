@@ -72,6 +72,27 @@ def test_only_containers_that_run_are_ended(host: FakeHost) -> None:
     assert [call for call in host.calls if "kill" in call] == ["ctr -n k8s.io tasks kill --signal SIGTERM aaa"]
 
 
+def ends_by_force(host: FakeHost, ids: set[str], *, silent: bool) -> list[str]:
+    host.program("curl", "exit 7" if silent else "")
+    host.program("sleep")
+    run(host, containers.ending_the_silent(ids))
+    return [call.split()[-1] for call in host.calls if "SIGKILL" in call]
+
+
+def test_an_old_api_server_is_ended_by_force_once_it_is_silent(host: FakeHost) -> None:
+    assert ends_by_force(host, {"aaa"}, silent=True) == ["aaa"]
+    assert sum(call.startswith("curl") for call in host.calls) == containers.SILENCE * containers.LOOKS_A_SECOND
+
+
+def test_one_that_still_serves_is_not_ended_by_force_however_long_it_does(host: FakeHost) -> None:
+    assert ends_by_force(host, {"aaa"}, silent=False) == []
+
+
+def test_one_that_has_ended_is_not_waited_for(host: FakeHost) -> None:
+    assert ends_by_force(host, {"bbb", "ddd"}, silent=True) == []
+    assert not any(call.startswith("curl") for call in host.calls)
+
+
 # Manifests.
 
 

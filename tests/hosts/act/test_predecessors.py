@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts.act import kubeadm, predecessors
+from quorate.hosts.act import containers, kubeadm, predecessors
 from quorate.workload.static_pods import Component
 from tests.hosts.scripts import FakeHost
 
@@ -105,7 +105,7 @@ def test_an_api_server_that_still_listens_is_left_to_the_kubelet(host: FakeHost)
 
 
 def test_one_that_listens_again_before_its_requests_are_over_is_left_to_the_kubelet(host: FakeHost) -> None:
-    for_a_moment = [STOPS_TO_LISTEN, *[""] * (2 * predecessors.GRACE - 2), "rm refuses"]
+    for_a_moment = [STOPS_TO_LISTEN, *[""] * (2 * containers.SILENCE - 2), "rm refuses"]
     assert ended(upgrading(host, API_SERVER_CHANGES, *for_a_moment, *for_a_moment)) == set()
 
 

@@ -263,6 +263,7 @@ async def test_certificates_are_renewed_before_their_readers_restart_and_the_adm
     assert ran[-1] == "renew admin.conf"
     assert ran[-5:-1] == ["end etcd", "end kube-apiserver", "end kube-controller-manager", "end kube-scheduler"]
     assert len(ran) == 9 + 4 + 1
+    assert running(world, "h2").silent == ["1"], "the old API server alone"
     assert running(world, "h1").ran == running(world, "h3").ran == []
 
 

@@ -2,18 +2,34 @@
 
 A container that is ended is started again by the kubelet at once, in the same Pod. Unlike a manifest that is moved away and back, that needs no second act: a
 host that is cut off in between is whole again without us.
+
+An API server that is told to end takes no new connections, but whoever watches keeps it for 30 to 60 s more, until it is ended by force. Requests that are no
+watches are answered long before, so that it is ended when it has been silent for SILENCE.
 """
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from functools import partial
 
+from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act.tools import Tools
 from quorate.workload.static_pods import NAMESPACE, Component
 
 DEADLINE = 30.0
 STARTED_DEADLINE = 300.0
 """Seconds until another container of the component runs: its predecessor may take 60 to end its requests, and the kubelet 15 to look again."""
+SILENCE = 5
+"""Seconds for requests that an API server answers when it stops to listen; none but a watch takes so long, or the client has given it up."""
+LOOKS_A_SECOND = 2
+REFUSES = """\
+refuses() {
+    curl -s -k --noproxy '*' --max-time 1 https://127.0.0.1:"$1"/livez >/dev/null 2>&1
+    [ $? = 7 ]
+}
+"""
+"""A shell function: whether nobody listens at a port of the host."""
 
 
 async def running(tools: Tools, host: str, component: Component) -> frozenset[str]:
@@ -24,6 +40,8 @@ async def running(tools: Tools, host: str, component: Component) -> frozenset[st
 
 async def replaced(tools: Tools, host: str, component: Component, before: frozenset[str]) -> None:
     """Wait until a container of the component runs that did not before, and none that did. Raises StepFailed."""
+    if component is Component.API_SERVER and before:
+        await tools.run(host, ending_the_silent(before), doing=f"waiting for the old {component} to end", deadline=STARTED_DEADLINE)
     await tools.waits.until(
         host, f"another container of {component}", partial(_not_replaced, tools, host, component, before), deadline=STARTED_DEADLINE
     )
@@ -47,6 +65,17 @@ def ending(host: str, component: Component) -> str:
     return _each(host, component, 'ctr -n k8s.io tasks kill --signal SIGTERM "$id" 2>/dev/null || :')
 
 
+def ending_the_silent(ids: Iterable[str]) -> str:
+    """A script that ends these containers of the API server once it has been silent for SILENCE. It ends with them, or after 70 s or so without silence."""
+    return _END_THE_SILENT.format(
+        refuses=REFUSES,
+        ids=" ".join(map(shlex.quote, sorted(ids))),
+        port=API_SERVER_PORT,
+        looks=70 * LOOKS_A_SECOND,
+        refusals=SILENCE * LOOKS_A_SECOND,
+    )
+
+
 def _each(host: str, component: Component, command: str) -> str:
     labels = {"container.name": str(component), "pod.name": component.pod_name(host), "pod.namespace": NAMESPACE}
     chosen = ",".join(f'labels."io.kubernetes.{label}"=={value}' for label, value in labels.items())
@@ -64,5 +93,26 @@ _EACH = """\
 running=$(ctr -n k8s.io tasks ls | awk '$3 == "RUNNING" {{ printf " %s ", $1 }}')
 for id in $(ctr -n k8s.io containers ls -q '{filter}'); do
     case "$running" in *" $id "*) {command} ;; esac
+done
+"""
+_END_THE_SILENT = """\
+{refuses}
+any_runs() {{
+    running=$(ctr -n k8s.io tasks ls | awk '$3 == "RUNNING" {{ printf " %s ", $1 }}')
+    for id in {ids}; do
+        case "$running" in *" $id "*) return 0 ;; esac
+    done
+    return 1
+}}
+refused=0
+looks=0
+while [ "$looks" -lt {looks} ] && any_runs; do
+    if refuses {port}; then refused=$((refused + 1)); else refused=0; fi
+    if [ "$refused" -ge {refusals} ]; then
+        for id in {ids}; do ctr -n k8s.io tasks kill --signal SIGKILL "$id" 2>/dev/null || :; done
+        break
+    fi
+    looks=$((looks + 1))
+    sleep 0.5
 done
 """

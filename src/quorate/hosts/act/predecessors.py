@@ -5,8 +5,7 @@ the one that is about to be started, so the request hangs until the API server g
 the next attempt takes 25 s more. Ended together with the old etcd it refuses the kubelet at once, and finds the new etcd when it is started again. Requests
 hang on it only as long as the old etcd takes to end: up to 8 s, since that waits for the watches of its API server.
 
-API server: told to end, it takes no new connections, but whoever watches keeps it until the kubelet ends it by force 30 s later. Requests that are no watches
-are answered long before.
+API server: see containers.py.
 
 Measured with kubeadm 1.34 and 1.35: 29 s instead of 74 for etcd, 20 instead of 45 for the API server. Source: kubelet 1.34, pkg/kubelet/kubelet.go, SyncPod;
 apiserver 1.34, pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound.
@@ -21,10 +20,6 @@ from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act import containers, kubeadm
 from quorate.workload.static_pods import Component
 
-GRACE = 5
-"""Seconds for requests that an API server answers when it stops to listen; none but a watch takes so long, or the client has given it up."""
-_LOOKS_A_SECOND = 2
-
 
 def ending_predecessors(host: str) -> str:
     """A part of a script that looks after that in the background until END_WATCHING, the end of the script, or that of the longest kubeadm.
@@ -35,8 +30,9 @@ def ending_predecessors(host: str) -> str:
         etcd=containers.listing(host, Component.ETCD),
         api_server=containers.listing(host, Component.API_SERVER),
         port=API_SERVER_PORT,
-        refusals=_LOOKS_A_SECOND * GRACE,
-        looks=_LOOKS_A_SECOND * int(kubeadm.DEADLINE),
+        refuses=containers.REFUSES,
+        refusals=containers.LOOKS_A_SECOND * containers.SILENCE,
+        looks=containers.LOOKS_A_SECOND * int(kubeadm.DEADLINE),
     )
 
 
@@ -71,17 +67,14 @@ _WATCH = """\
         for id in $(running kube-apiserver "$api_server"); do container_tool tasks kill --signal SIGKILL "$id"; done
     }}
     is_another() {{ now=$(sha256sum <"$1") && [ "$now" != "$2" ]; }}
-    refuses() {{
-        curl -s -k --noproxy '*' --max-time 1 https://127.0.0.1:{port}/livez
-        [ $? = 7 ]
-    }}
+{refuses}
     cd /etc/kubernetes/manifests || exit
     etcd_manifest=$(sha256sum <etcd.yaml) || exit
     api_server_manifest=$(sha256sum <kube-apiserver.yaml) || exit
     etcd=$(pods_of $(etcd_now))
     api_server=$(pods_of $(api_server_now))
     case "$etcd $api_server" in *[!0-9a-f\\ -]* | ' '* | *' ') exit ;; esac
-    ! refuses || exit
+    ! refuses {port} || exit
     etcd_runs=yes
     refused=0
     looks=0
@@ -93,7 +86,7 @@ _WATCH = """\
             etcd_runs=
         fi
         if is_another kube-apiserver.yaml "$api_server_manifest"; then
-            if refuses; then refused=$((refused + 1)); else refused=0; fi
+            if refuses {port}; then refused=$((refused + 1)); else refused=0; fi
             [ "$refused" -lt {refusals} ] || end_api_server
         fi
     done
