@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Hashable
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
@@ -68,6 +69,15 @@ class TokenBucket:
         self._updated = now
 
 
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """When a key is due, in `loop.time()`: a handle of uvloop for less than a millisecond does not tell."""
+
+    handle: asyncio.Handle
+    when: float
+    priority: int
+
+
 class WorkQueue(Generic[K]):
     """Keys that want work. Not thread-safe: it belongs to one event loop.
 
@@ -95,7 +105,7 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []  # (-priority, arrival, key); an entry is stale unless it is the one in _ready
         self._ready: dict[K, int] = {}  # key -> arrival number of its live heap entry
         self._busy: dict[K, float] = {}  # key -> loop.time() when a worker took it
-        self._timers: dict[K, tuple[asyncio.TimerHandle, int]] = {}
+        self._timers: dict[K, _Delay] = {}
         self._failures: dict[K, int] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._arrivals = itertools.count()
@@ -135,11 +145,10 @@ class WorkQueue(Generic[K]):
         loop = asyncio.get_running_loop()
         when = loop.time() + delay
         if pending := self._timers.get(key):
-            handle, known = pending
-            priority = max(priority, known)
-            when = min(when, handle.when())
-            handle.cancel()
-        self._timers[key] = loop.call_at(when, self._due, key), priority
+            priority = max(priority, pending.priority)
+            when = min(when, pending.when)
+            pending.handle.cancel()
+        self._timers[key] = _Delay(loop.call_at(when, self._due, key), when, priority)
 
     def add_rate_limited(self, key: K, *, priority: int = 0) -> float:
         """Have `key` handled after its backoff, which doubles with each call until `forget`; returns the delay in seconds."""
@@ -175,8 +184,8 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Take no more keys, hand none out, drop all delays. Idempotent; busy keys are still to be reported by `done`."""
         self._stopped = True
-        for handle, _ in self._timers.values():
-            handle.cancel()
+        for delay in self._timers.values():
+            delay.handle.cancel()
         self._timers.clear()
         self._ready.clear()
         self._heap.clear()
@@ -189,8 +198,7 @@ class WorkQueue(Generic[K]):
         return [now - since for since in self._busy.values()]
 
     def _due(self, key: K) -> None:
-        _, priority = self._timers.pop(key)
-        self.add(key, priority=priority)
+        self.add(key, priority=self._timers.pop(key).priority)
 
     def _make_ready(self, key: K, priority: int) -> None:
         arrival = self._ready[key] = next(self._arrivals)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from quorate.cli.event_loop import run
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.queue import LOW_PRIORITY, Backoff, QueueShutDown, TokenBucket, WorkQueue
 
@@ -87,6 +88,19 @@ async def test_a_delay_of_nothing_is_an_add() -> None:
     queue = make_queue()
     queue.add_after("a", 0)
     assert len(queue) == 1
+
+
+def test_a_delay_below_a_millisecond_may_be_followed_by_another() -> None:
+    """uvloop makes no timer of it, and what it makes does not tell its time."""
+
+    async def one_after_the_other() -> str:
+        queue = make_queue()
+        queue.add_after("a", 0.0003)
+        queue.add_after("a", 0.0002)
+        async with asyncio.timeout(5):
+            return await queue.get()
+
+    assert run(one_after_the_other()) == "a"
 
 
 async def test_failures_back_off_exponentially_up_to_the_cap_and_forget_starts_over() -> None:
