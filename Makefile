@@ -49,7 +49,7 @@ nodes: .venv/ready ## What real kubeadm nodes are made of, once: programs, packa
 hosts: .venv/ready ## Three bare hosts left running, with a manifest to try `quorate plan` and `quorate apply` on
 	@$(RUN) python -m tests.e2e.nodes hosts
 
-hosts-end: .venv/ready ## The end of what `make hosts` left running
+hosts-end: .venv/ready ## The end of what `make hosts`, and tests that were killed or told to keep their hosts, left running
 	@$(RUN) python -m tests.e2e.nodes end
 
 e2e: .venv/ready ## Both doors on real kubeadm nodes, scenario by scenario (make nodes first)

@@ -28,6 +28,8 @@ LIMIT = 5.0
 """Seconds for one try."""
 RETRY_AFTER = 1.0
 _STOP_TIMEOUT = 60.0
+_LISTED_AFTER = 30.0
+"""Seconds that the last question, what is there, may be repeated: how that goes is no part of what is measured."""
 _PATH = "/api/v1/namespaces/default/configmaps"
 _CREATED, _CONFLICT = 201, 409
 _TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
@@ -37,7 +39,7 @@ _TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
 class Report:
     """What the client noticed. `longest_gap` is the longest time, in seconds, between the ends of two writes in a row that were done.
 
-    `vanished` are writes that were acknowledged and are not there at the end.
+    `vanished` are writes that were acknowledged and are not there at the end. Each failure begins with its time in UTC, as the journals of the hosts do.
     """
 
     writes: int
@@ -116,7 +118,7 @@ class _Writer:
 
     async def report(self) -> Report:
         """Look for every write that was acknowledged."""
-        there = await self._listed()
+        there = await self._patiently_listed()
         vanished = sum(name not in there for name in self._done)
         await self._disconnect()
         return Report(self._writes, self._lost, self._failed, self._gap, vanished, tuple(self._failures))
@@ -126,14 +128,14 @@ class _Writer:
             await self._try(name)
         except _TROUBLE as first:
             self._failed += 1
-            self._failures.append(f"{name}: {type(first).__name__} {first}")
+            self._note(name, first)
             await self._disconnect()
             await asyncio.sleep(RETRY_AFTER)
             try:
                 await self._try(name)
             except _TROUBLE as second:
                 await self._disconnect()
-                self._failures.append(f"{name}, again: {type(second).__name__} {second}")
+                self._note(f"{name}, again", second)
                 self._lost += 1
                 return
         now = time.monotonic()
@@ -147,6 +149,20 @@ class _Writer:
         async with asyncio.timeout(LIMIT), self._connected().post(self._url, json=body) as answer:
             if answer.status not in (_CREATED, _CONFLICT):
                 raise aiohttp.ClientError(f"status {answer.status}: {(await answer.text())[:200]}")
+
+    def _note(self, name: str, error: BaseException) -> None:
+        self._failures.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {name}: {type(error).__name__} {error}")
+
+    async def _patiently_listed(self) -> frozenset[str]:
+        deadline = time.monotonic() + _LISTED_AFTER
+        while True:
+            try:
+                return await self._listed()
+            except _TROUBLE:
+                await self._disconnect()
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(RETRY_AFTER)
 
     async def _listed(self) -> frozenset[str]:
         async with asyncio.timeout(LIMIT), self._connected().get(self._url) as answer:

@@ -18,7 +18,7 @@ _MEASURED = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--keep-hosts` leaves the hosts of each module running, to be looked at; `make hosts-end` does not end them, their label does."""
+    """`--keep-hosts` leaves the hosts of each module running, to be looked at; `make hosts-end` ends them."""
     parser.addoption("--keep-hosts", action="store_true", help="leave the hosts of end-to-end tests running")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,8 @@ from tests.e2e.nodes.registry import REGISTRY
 USER = "debian"
 """Who logs in to the hosts, with the key `nodes.images.SSH_KEY`, and may sudo."""
 BOOT_TIMEOUT = 60.0
+_PROCESS = f"{LABEL}.process"
+"""The label of a network that says which process of this machine its run is of."""
 _SERVICES = "services"
 _BALANCER = "balancer"
 _PORT = 6443
@@ -174,7 +177,7 @@ class Machines:
 
     def _make_network(self) -> None:
         """A network in which a host keeps its address when it is off: Docker lets it only where the subnet was named, so the one that Docker chose is."""
-        create = ("network", "create", f"--label={LABEL}={self.run_name}")
+        create = ("network", "create", f"--label={LABEL}={self.run_name}", f"--label={_PROCESS}={os.getpid()}")
         self.engine.docker(*create, self.run_name)
         subnet = json.loads(self.engine.docker("network", "inspect", self.run_name))[0]["IPAM"]["Config"][0]["Subnet"]
         self.engine.docker("network", "rm", self.run_name)
@@ -219,6 +222,13 @@ class Machines:
             if (path / "ifindex").read_text().strip() == index:
                 return path.name
         raise StartFailed(f"the network interface {index} of {machine.name} is not on this machine: is the Docker daemon on another?")
+
+
+def runs_left(engine: Engine) -> list[str]:
+    """The runs that outlived the process that started them: what `make hosts` and `--keep-hosts` leave, and what was killed before it could end them."""
+    told = f'{{{{.Label "{LABEL}"}}}} {{{{.Label "{_PROCESS}"}}}}'
+    networks = (line.partition(" ") for line in engine.docker("network", "ls", "--filter", f"label={LABEL}", "--format", told).splitlines())
+    return [run_name for run_name, _, process in networks if not process or not Path("/proc", process).exists()]
 
 
 def _until(done: Callable[[], bool], trouble: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e import etcd
 from tests.e2e.command import begun, broken, done, progress
 from tests.e2e.machines import Machine
 from tests.e2e.nodes.programs import VERSIONS
@@ -59,6 +60,7 @@ def test_a_host_that_is_cut_off_while_it_joins_is_joined_later(site: Site, hosts
 
 
 def test_an_upgrade_that_was_killed_between_two_hosts_and_within_one_is_continued(site: Site, hosts: list[Machine]) -> None:
+    etcd.lead(site.machines, hosts[0])  # who leads is upgraded last
     site.describe(hosts, version=VERSIONS[1])
     with site.writing() as client:
         running = site.start()

@@ -59,11 +59,18 @@ def test_a_worker_that_cannot_be_reached_keeps_nobody_from_beginning(build: Buil
     assert build.step(build.new(build.prepared(1), worker)) == Initialize("cp-1")
 
 
-@pytest.mark.parametrize("kind", [Kind.MEMBER, Kind.HALF_JOINED, Kind.UNKNOWN, Kind.BROKEN, Kind.FOREIGN])
+@pytest.mark.parametrize("kind", [Kind.MEMBER, Kind.HALF_JOINED, Kind.BROKEN, Kind.FOREIGN])
 def test_traces_on_a_worker_say_that_there_was_a_cluster(build: Build, kind: Kind) -> None:
     cluster = build.new(build.prepared(1), build.worker(1, kind=kind))
     assert build.refused(cluster) == [found.NO_TRACES]
     assert "quorate reset -m MANIFEST worker-1" in build.said(cluster)
+
+
+def test_a_worker_that_may_be_anything_bars_the_beginning_and_nobody_is_told_to_free_it(build: Build) -> None:
+    cluster = build.new(build.prepared(1), build.worker(1, kind=Kind.UNKNOWN))
+    assert build.refused(cluster) == [found.NO_TRACES]
+    assert "quorate explain -m MANIFEST worker-1" in build.said(cluster)
+    assert "reset" not in build.said(cluster)
 
 
 def test_a_half_joined_control_plane_without_a_cluster_is_a_trace(build: Build) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.nodes build|hosts|end`: what hosts need made once, three bare hosts left running with a manifest to try, and all such hosts ended."""
+"""`python -m tests.e2e.nodes build|hosts|end`: what hosts need made once, three bare hosts left running with a manifest to try, and all ended that was left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from quorate.local.errors import LocalError
 from quorate.local.programs import PROJECT
 from quorate.local.progress import Progress
-from tests.e2e import manifests
-from tests.e2e.machines import USER, Machine, Machines
+from tests.e2e import docker_backend, manifests
+from tests.e2e.machines import USER, Machine, Machines, runs_left
 from tests.e2e.nodes.build import build
 from tests.e2e.nodes.engine import Engine
 from tests.e2e.nodes.images import SSH_KEY
@@ -61,8 +61,18 @@ def _hosts(progress: Progress) -> None:
 
 
 def _end(progress: Progress) -> None:
-    with progress.step("ending the bare hosts"):
-        Machines(Engine(), RUN).end()
+    """The hosts of tests that are under way stay."""
+    engine = Engine()
+    with progress.step("ending the hosts that were left running"):
+        with engine.exclusively():
+            engine.start()
+        left = runs_left(engine)
+        for run_name in left:
+            if run_name == docker_backend.NETWORK:
+                docker_backend.clear(engine)
+            Machines(engine, run_name).end()
+        if not left:
+            engine.stop_when_idle()
 
 
 def _tell(machines: Machines, hosts: Sequence[Machine]) -> None:

@@ -223,3 +223,10 @@ def test_of_a_host_that_told_nothing_nothing_is_concluded() -> None:
     found = judged(parse(b"", Unknown("the connection ended")), NOT_LISTED)
     assert found.kind is Kind.UNKNOWN
     assert {finding.health for finding in found.findings} == {Health.UNKNOWN, Health.BAD}
+
+
+def test_what_is_not_known_for_one_reason_is_said_once() -> None:
+    found = judged(parse(b"", Unknown("the connection ended")), NOT_LISTED)
+    (only,) = [finding for finding in found.findings if finding.reason == "NotKnown"]
+    assert only.message.startswith("kubelet.conf, ")
+    assert only.message.endswith(": the connection ended")

@@ -168,7 +168,7 @@ def _not_known(host: _Host) -> Condition | None:
     }
     if isinstance(facts.manifests, Mapping):
         needed |= {f"the manifest {name}": pod for name, pod in facts.manifests.items()}
-    unknown = [Finding(Health.UNKNOWN, "NotKnown", f"{name}: {fact.reason}") for name, fact in needed.items() if isinstance(fact, Unknown)]
+    unknown = list(_by_reason(needed))
     found = authorities(facts)
     if found and not isinstance(host.listing.authority, str):
         why = f": {host.listing.authority.reason}" if isinstance(host.listing.authority, Unknown) else ""
@@ -178,6 +178,16 @@ def _not_known(host: _Host) -> Condition | None:
     if not found and not isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
         unknown.append(Finding(Health.UNKNOWN, "AuthorityNotKnown", "kubelet.conf names no authority that can be read"))
     return Condition(Kind.UNKNOWN, tuple(unknown)) if unknown else None
+
+
+def _by_reason(facts: Mapping[str, object]) -> Iterator[Finding]:
+    """A host that told nothing has one reason for everything, which is said once."""
+    names: dict[str, list[str]] = {}
+    for name, fact in facts.items():
+        if isinstance(fact, Unknown):
+            names.setdefault(fact.reason, []).append(name)
+    for reason, unknown in names.items():
+        yield Finding(Health.UNKNOWN, "NotKnown", f"{', '.join(unknown)}: {reason}")
 
 
 def _untouched(host: _Host) -> Condition | None:

@@ -94,8 +94,12 @@ def _nothing_hidden(cluster: Cluster) -> tuple[Check, ...]:
 
 def _no_traces(cluster: Cluster) -> Check:
     """Traces on a worker too say that there was a cluster: its data may be somewhere, and a new one would not know these hosts."""
-    indifferent = (*UNTOUCHED, Kind.UNREACHABLE)
-    traces = [host for host in cluster.hosts if host.kind not in indifferent and host.name not in cluster.wishes.without]
+    asked = [host for host in cluster.hosts if host.kind is not Kind.UNREACHABLE and host.name not in cluster.wishes.without]
+    traces = [host for host in asked if host.kind not in (*UNTOUCHED, Kind.UNKNOWN)]
+    puzzling = [host for host in asked if host.kind is Kind.UNKNOWN]
+    if puzzling and not traces:
+        commands = ", ".join(f"`quorate explain -m MANIFEST {host.name}`" for host in puzzling)
+        return unknown(NO_TRACES, f"{names(puzzling)} may have some", f"Find out what they are ({commands}), then run the command again.")
     if not traces:
         return passed(NO_TRACES, "on none that answered")
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
