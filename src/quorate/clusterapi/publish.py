@@ -89,13 +89,9 @@ class Publisher:
             await self._write(KUBEADM_CONTROL_PLANES, self.newest.of(cached), patch)
 
     async def _publish_machine(self, namespace: str, name: str, conditions: MachineConditions) -> None:
-        """A Machine is read anew before: the Machine controller writes to it at the same moments, and of writes from the cache two in five were in vain."""
         cached = self._caches.machines.get(namespace, name)
-        if cached is None or cached.metadata.uid != conditions.uid:
-            return
-        known = self.newest.of(cached)
-        if _machine_patch(known, conditions) and (newest := await self._read_again(MACHINES, known)) is not None:
-            await self._write(MACHINES, newest, lambda machine: _machine_patch(machine, conditions))
+        if cached is not None and cached.metadata.uid == conditions.uid:
+            await self._write(MACHINES, self.newest.of(cached), lambda machine: _machine_patch(machine, conditions))
 
     async def _write(self, resource: Resource[T], current: T, patch: Callable[[T], dict[str, Any]]) -> None:
         for attempt in range(_TRIES):

@@ -71,12 +71,6 @@ async def test_after_a_conflict_the_newest_state_is_read_and_the_conditions_of_o
     assert three.api.raw(KCPS, "demo")["status"]["conditions"] == [condition("Available"), theirs]
 
 
-async def test_a_machine_that_somebody_else_has_just_changed_is_written_at_the_first_try(three: World, publisher: Publisher) -> None:
-    three.api.change("machines", "cp-1", {"status": {"conditions": [condition("Theirs", message="new")]}})
-    await publisher.publish(three.kcp, report(machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
-    assert three.log.count("patch machines cp-1/status") == 1
-
-
 async def test_a_condition_of_ours_that_is_not_reported_any_more_goes(three: World, publisher: Publisher) -> None:
     await publisher.publish(three.kcp, report(condition("Available"), condition("Stalled"), **INITIALIZED))
     await publisher.publish(three.kcp, report(condition("Available"), **INITIALIZED))
