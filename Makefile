@@ -40,7 +40,7 @@ bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider an
 simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
-fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about half an hour)
+fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench
 
 nodes: .venv/ready ## What real kubeadm nodes are made of, once: programs, packages, images (25 minutes with nothing cached; needs root)

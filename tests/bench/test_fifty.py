@@ -1,4 +1,4 @@
-"""Fifty clusters at once come up, are upgraded and deleted, and quorate's log tells of no error. `make fleet`: about half an hour on two cores."""
+"""Fifty clusters at once come up, are upgraded and deleted, and quorate's log tells of no error. `make fleet`: about ten minutes on two cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLUSTERS = 50
 async def test_fifty_clusters_live_and_die_without_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:
         with capsys.disabled():
-            print(line)  # noqa: T201 (whoever waits half an hour sees how far it is)
+            print(line)  # noqa: T201 (whoever waits for minutes sees how far it is)
 
     done = await run(FleetPlan(Provider.QUORATE, CLUSTERS, 1, idle=60.0, phase_seconds=2.0), tmp_path / "fleet", say)
     assert done.errors == 0
