@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi.types.names import Hook
+from quorate.clusterapi.types.names import Hook, MachineDeletingReason
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.errors import ServerError
 from quorate.kubernetes.resource import Resource
-from tests.integration.changes import by_age, errors_in, fail_machine, nothing_orphaned, until_begun, until_replaced, until_version
-from tests.integration.conftest import KINDS
+from tests.integration.changes import (
+    annotate,
+    by_age,
+    errors_in,
+    fail_machine,
+    nothing_orphaned,
+    until_begun,
+    until_replaced,
+    until_version,
+)
+from tests.integration.conftest import KINDS, conditions_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Object, Stage
@@ -28,6 +37,7 @@ KILLS = 20
 SEED = 20261121  # of the moments of killing; a failure prints it with the test's source
 ETCD = "etcd.inmemory.infrastructure.cluster.x-k8s.io"
 CUT = 120.0  # seconds
+OF_ANOTHER = f"{Hook.PRE_TERMINATE_PREFIX}/of-another"  # ours is the last of the hooks
 
 
 async def test_killed_at_random_moments_of_a_rollout(three: Stage) -> None:
@@ -81,19 +91,23 @@ async def test_api_server_restarts_in_a_rollout(three: Stage) -> None:
 
 async def test_workload_api_cut_for_two_minutes_in_a_scale_down(three: Stage) -> None:
     stage, manager = three, three.start_manager()
+    machines = await stage.names("Machine")
+    for name in machines:
+        await annotate(stage, "Machine", name, **{OF_ANOTHER: ""})
     await stage.scale(1)
 
-    async def leaving() -> bool:
-        return any("deletionTimestamp" in machine["metadata"] for machine in await stage.machines())
+    async def drained() -> bool:
+        reasons = {conditions_of(machine).get("Deleting", {}).get("reason") for machine in await stage.machines()}
+        return MachineDeletingReason.WAITING_FOR_PRE_TERMINATE_HOOK in reasons
 
-    await stage.until("the first of two is leaving", leaving)
+    await stage.until("the first of two waits for what others do before it is ended", drained)
     await stage.stack.listener(stage.namespace, stage.namespace, "stop")
     try:
-        await stage.until_condition("ScalingDown", "True", "blocked")
-        held = await holding(stage)
+        for name in machines:
+            await annotate(stage, "Machine", name, **{OF_ANOTHER: None})
 
         async def still_held() -> bool:
-            return await holding(stage) == held
+            return await holding(stage) == machines
 
         await stage.stays("nobody is let go unseen", still_held, seconds=CUT)
     finally:
