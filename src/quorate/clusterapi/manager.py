@@ -17,8 +17,9 @@ from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.publish import Publisher
-from quorate.clusterapi.reconciler import Pace, Reconciler
+from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE, RECORDER_NAME
 from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup

@@ -16,6 +16,7 @@ from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Observation, is_coming_up
 from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.pace import LONGEST_AFTER_CONFLICT, Pace
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.report import Report, report
@@ -34,14 +35,6 @@ from quorate.kubernetes.tasks import sole
 
 _log = structlog.get_logger(__name__)
 
-GATHER, PACE, WORDING = 0.15, 1.0, 5.0
-"""Seconds from a change to the report of it, between two reports of one control plane, and between two that change only the wording of conditions.
-
-A machine that comes up changes a dozen facts within a second, each report is several writes, and other controllers write to the same Machines at the same time.
-"""
-
-AFTER_CONFLICT, LONGEST_AFTER_CONFLICT = 0.05, 5.0  # seconds; what conflicts for as long as that is reported
-
 MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine are three
 
 # Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
@@ -49,49 +42,6 @@ INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK
 RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
 RING_ILL = 5.0  # a member is silent, though its Pod may look well; is nobody's, or of another ring; an alarm is nobody's; or an external etcd is not reached
 RING_AT_REST = 120.0  # nothing is expected, and what ails a member shows in its Pod: a rare look, spread by a fifth
-
-
-class Pace:
-    """Gathers changes into reports and spreads these, for each control plane. `clock` is monotonic, in seconds."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._due: dict[Request, float] = {}
-        self._last: dict[Request, float] = {}
-        self._conflicts: dict[Request, int] = {}
-
-    def too_early(self, request: Request) -> float:
-        """How long the next report must wait; 0 means that it is made now."""
-        now = self._clock()
-        due = self._due.setdefault(request, max(now + GATHER, self._last.get(request, -PACE) + PACE))
-        if due > now:
-            return due - now
-        del self._due[request]
-        return 0.0
-
-    def too_early_for_wording(self, request: Request) -> float:
-        """How long a report that has no news but another wording must wait; 0 means that it is made now."""
-        return max(0.0, self._last.get(request, -WORDING) + WORDING - self._clock())
-
-    def made(self, request: Request) -> None:
-        """A report was made."""
-        self._last[request] = self._clock()
-
-    def conflicted(self, request: Request) -> float:
-        """How long to wait after one more conflict in a row: the cache is behind, for a moment as a rule, and for over a minute where a watch has died."""
-        before = self._conflicts.get(request, 0)
-        self._conflicts[request] = before + 1
-        return min(AFTER_CONFLICT * 2.0 ** min(before, 10), LONGEST_AFTER_CONFLICT)
-
-    def agreed(self, request: Request) -> None:
-        """A step met no conflict."""
-        self._conflicts.pop(request, None)
-
-    def forget(self, request: Request) -> None:
-        """The control plane is gone."""
-        self._conflicts.pop(request, None)
-        self._due.pop(request, None)
-        self._last.pop(request, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +72,7 @@ class Reconciler:
                 return Result()
             decision = decide(observation.view, self.clock())
             if decision.step is None:
-                early = self.pace.too_early(request)
+                early = 0.0 if _others_wait(observation) else self.pace.too_early(request)
                 return Result(requeue_after=early) if early else await self._keep_up(request, observation, decision)
             _log.info("step", rule=decision.rule, step=str(decision.step), reaction_ms=self._reaction(request))
             try:
@@ -178,7 +128,7 @@ class Reconciler:
         result = self._reported(newest, decision, error, now)
         if error is None and not self.publisher.is_news(observation.kcp, result) and (wait := self.pace.too_early_for_wording(request)):
             return Result(requeue_after=min([wait, *self._looks_again(observation)]))
-        self.pace.made(request)
+        self.pace.begun(request)
         for event in result.events:
             self.recorder.warning(_reference(observation), event.reason, event.message)
         try:
@@ -188,6 +138,8 @@ class Reconciler:
                 raise sole(errors) from None
             _log.info("the report is made anew", error=_text(errors))
             return Result(requeue_after=0.2)
+        finally:
+            self.pace.written(request)
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
         return Result(requeue_after=min(waits, default=None))
@@ -231,6 +183,11 @@ class Reconciler:
 
     def _at_rest(self) -> float:
         return RING_AT_REST * self.random.uniform(0.8, 1.2)
+
+
+def _others_wait(observation: Observation) -> bool:
+    """Whether there is news without which others do not go on: no join is prepared before the control plane is called initialized."""
+    return observation.initialized and not observation.kcp.status.initialization.control_plane_initialized
 
 
 def _reference(observation: Observation) -> ObjectReference:

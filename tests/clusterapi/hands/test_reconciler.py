@@ -12,18 +12,9 @@ import pytest
 from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observation import Connection
+from quorate.clusterapi.pace import GATHER, LONGEST_PACE, PACE, SHARE, WORDING, Pace
 from quorate.clusterapi.publish import Publisher
-from quorate.clusterapi.reconciler import (
-    GATHER,
-    INITIALIZING,
-    PACE,
-    RING_AT_REST,
-    RING_ILL,
-    RING_IN_MOTION,
-    WORDING,
-    Pace,
-    Reconciler,
-)
+from quorate.clusterapi.reconciler import INITIALIZING, RING_AT_REST, RING_ILL, RING_IN_MOTION, Reconciler
 from quorate.core.health import Health, Unknown
 from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
@@ -283,16 +274,37 @@ def test_changes_are_gathered_and_reports_are_spread() -> None:
     assert pace.too_early(DEMO) == pytest.approx(GATHER / 2)  # a further change does not put it off
     clock.now += GATHER / 2 + 0.001
     assert pace.too_early(DEMO) == 0
-    pace.made(DEMO)
+    pace.begun(DEMO)
+    pace.written(DEMO)
     assert pace.too_early(DEMO) == pytest.approx(PACE)
     assert pace.too_early_for_wording(DEMO) == pytest.approx(WORDING)
     assert pace.too_early(Request("default", "other")) == pytest.approx(GATHER)
     clock.now += WORDING
     assert pace.too_early_for_wording(DEMO) == 0
-    pace.made(DEMO)
+    pace.begun(DEMO)
     pace.forget(DEMO)
     assert pace.too_early(DEMO) == pytest.approx(GATHER)
     assert pace.too_early_for_wording(DEMO) == 0
+
+
+@pytest.mark.parametrize(("took", "wait"), [(0.02, PACE - 0.02), (0.5, 0.5 / SHARE), (60.0, LONGEST_PACE)])
+def test_the_slower_the_api_server_the_rarer_the_reports(took: float, wait: float) -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begun(DEMO)
+    clock.now += took
+    pace.written(DEMO)
+    assert pace.too_early(DEMO) == pytest.approx(wait)
+    assert pace.too_early(Request("default", "other")) == pytest.approx(GATHER)
+
+
+async def test_what_others_wait_for_is_reported_at_once(three: World) -> None:
+    loop = Loop(three)
+    await loop.settled()
+    loop.reconciler.pace.begun(DEMO)
+    three.api.change(KCPS, "demo", {"status": {"initialization": None}})
+    await loop.turn()
+    assert three.api.raw(KCPS, "demo")["status"]["initialization"] == {"controlPlaneInitialized": True}
 
 
 async def test_it_looks_again_at_what_cannot_be_watched_as_often_as_that_may_change(three: World) -> None:
