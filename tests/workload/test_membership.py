@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
 
+from quorate.core import ring as core
 from quorate.core.health import Health, Unknown
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
 from quorate.etcd.errors import ConnectionLost, EtcdError, NoLeader, Unreachable
 from quorate.workload import membership
-from quorate.workload.membership import RingReading, read_ring
+from quorate.workload.membership import RingReading, alarms_of_nobody, read_ring
 
 T = TypeVar("T")
 
@@ -328,3 +329,19 @@ async def test_a_member_that_hangs_is_given_up_and_its_connection_not_lent_again
     assert health_of(reading)["cp-b"] is Health.BAD
     assert ring.failed == ["cp-b"]
     assert evidence_of(reading, "cp-b").endswith("did not answer within 0.05 s")
+
+
+def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
+    reading = RingReading(core.Ring((core.Member(5, "a", Health.GOOD),), 5), 1, (), {}, "a", NOON)
+    alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
+    corrupt, full = alarms_of_nobody(replace(reading, alarms=alarms))
+    assert corrupt == (
+        "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
+        "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
+    )
+    assert full == (
+        "etcd refuses writes for the alarm NOSPACE of member bad, which is gone: "
+        "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`), then run `etcdctl alarm disarm`"
+    )
+    assert alarms_of_nobody(reading) == ()
+    assert alarms_of_nobody(Unknown("no leader")) == ()

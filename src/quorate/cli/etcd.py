@@ -35,7 +35,7 @@ def members(ctx: click.Context, /, output: str, **flags: Any) -> None:
     _, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags)))
     ring = observation.cluster.ring
     found = member_lines(ring)
-    text = "\n".join([ring_in_words(ring), *members_text(found)]) + "\n"
+    text = "\n".join([ring_in_words(ring), *members_text(found), *observation.cluster.alarms]) + "\n"
     click.echo(as_json(found) if output == "json" else text, nl=False)
     ctx.exit(ExitCode.OK if isinstance(ring, Ring) and ring.members and ring.now else ExitCode.STALLED)
 

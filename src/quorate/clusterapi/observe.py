@@ -17,7 +17,7 @@ from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.remediation_record import MalformedRecord
 from quorate.clusterapi.replicas import replica
-from quorate.clusterapi.ring import Membership, alarms_of_nobody, finding, match, ring_of
+from quorate.clusterapi.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.specification import Specifications
 from quorate.clusterapi.strays import Sightings
@@ -32,7 +32,7 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import LOST_AFTER_FAILURES, Phase
-from quorate.workload.membership import RingReading
+from quorate.workload.membership import RingReading, alarms_of_nobody
 
 MEMBER_GRACE = timedelta(minutes=2)
 """How old a Node may be without a member before that counts: kubeadm registers the Node first and joins etcd after."""

@@ -104,29 +104,6 @@ def _judged(member: Member) -> Finding:
     return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, f"the member could not be asked: {member.evidence}")
 
 
-_MAKE_ROOM = "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`)"
-_COMPARE = "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`)"
-
-
-def alarms_of_nobody(reading: RingReading | Unknown) -> tuple[str, ...]:
-    """What a reader has to know of alarms that are of no member of the ring: one sentence each, with the way out.
-
-    etcd keeps the alarm of a member that was removed, and goes on refusing writes for it; CORRUPT is of no member where no majority holds the same data.
-    Source: etcd 3.6, server/etcdserver: api/v3alarm/alarms.go, restoreAlarms in apply/uber_applier.go, corrupt.go.
-    """
-    if isinstance(reading, Unknown):
-        return ()
-    nobodys = {(alarm.kind, alarm.member_id) for alarm in reading.alarms if reading.ring.member(alarm.member_id) is None}
-    return tuple(_alarm(kind, member) for kind, member in sorted(nobodys))
-
-
-def _alarm(kind: str, member: int) -> str:
-    whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
-    return (
-        f"etcd refuses writes for the alarm {kind}{whose}: {_MAKE_ROOM if kind == 'NOSPACE' else _COMPARE}, then run `etcdctl alarm disarm`"
-    )
-
-
 def ring_of(reading: RingReading | Unknown) -> Ring | Unknown:
     """The ring alone."""
     return reading if isinstance(reading, Unknown) else reading.ring

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from quorate.core.health import Health, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, EtcdError
@@ -253,3 +253,26 @@ def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health
         case EtcdError(message=message):
             return Health.BAD, f"does not answer while others do: {message}"
     return (Health.UNKNOWN, "no node is known on which it could be asked") if member.name else (Health.BAD, "was added but never started")
+
+
+_MAKE_ROOM = "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`)"
+_COMPARE = "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`)"
+
+
+def alarms_of_nobody(reading: RingReading | Unknown | Absent) -> tuple[str, ...]:
+    """What a reader has to know of alarms that are of no member of the ring: one sentence each, with the way out.
+
+    etcd keeps the alarm of a member that was removed, and goes on refusing writes for it; CORRUPT is of no member where no majority holds the same data.
+    Source: etcd 3.6, server/etcdserver: api/v3alarm/alarms.go, restoreAlarms in apply/uber_applier.go, corrupt.go.
+    """
+    if not isinstance(reading, RingReading):
+        return ()
+    nobodys = {(alarm.kind, alarm.member_id) for alarm in reading.alarms if reading.ring.member(alarm.member_id) is None}
+    return tuple(_alarm(kind, member) for kind, member in sorted(nobodys))
+
+
+def _alarm(kind: str, member: int) -> str:
+    whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
+    return (
+        f"etcd refuses writes for the alarm {kind}{whose}: {_MAKE_ROOM if kind == 'NOSPACE' else _COMPARE}, then run `etcdctl alarm disarm`"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 from quorate.clusterapi import credentials
-from quorate.clusterapi.ring import alarms_of_nobody, finding, match
+from quorate.clusterapi.ring import finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
@@ -480,21 +479,6 @@ def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_a
     assert found.of["a"] == Absent()
     assert [stray.id for stray in found.strays] == [5, 6]
     assert found.contested == {5: "c", 6: "c"}
-
-
-def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
-    alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
-    corrupt, full = alarms_of_nobody(replace(reading(member(5, "a")), alarms=alarms))
-    assert corrupt == (
-        "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
-        "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
-    )
-    assert full == (
-        "etcd refuses writes for the alarm NOSPACE of member bad, which is gone: "
-        "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`), then run `etcdctl alarm disarm`"
-    )
-    assert alarms_of_nobody(reading(member(5, "a"))) == ()
-    assert alarms_of_nobody(Unknown("no leader")) == ()
 
 
 async def test_an_alarm_of_a_member_that_is_gone_changes_nothing_that_is_judged(three: World) -> None:

@@ -53,6 +53,8 @@ def _always(cluster: Cluster, step: Step) -> Iterator[str]:
         yield "without a quorum"
     if cluster.membership_problem:
         yield "membership is in dispute"
+    if cluster.alarms:
+        yield "etcd refuses every write"
     needs_snapshot = isinstance(step, steps.Join | steps.RemoveMember | steps.UpgradeControlPlane)
     if needs_snapshot and not cluster.snapshot_taken:
         yield "without a snapshot"

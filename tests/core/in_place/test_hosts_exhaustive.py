@@ -107,6 +107,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
             (member.id, Silence(draw(st.integers(1, 4)), NOON)) for member in members if member.health is not Health.GOOD
         ),
         membership_problem="they differ" if draw(rarely) else "",
+        alarms=("NOSPACE of nobody",) if draw(rarely) else (),
         configuration_drift=draw(st.sampled_from([(), (), ("a field",)])),
         machine_deployments=draw(st.sampled_from([Upkeep(), Upkeep(pending=True), Upkeep(pending=True, problem="no")])),
         snapshot_taken=draw(st.booleans()),

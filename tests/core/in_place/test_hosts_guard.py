@@ -135,3 +135,12 @@ def test_a_kubelet_whose_etcd_has_forgotten_everything_is_not_started(build: Bui
 
 def test_nobody_starts_what_was_never_joined(build: Build) -> None:
     assert build.step(build.new(build.bare(1, stopped=("containerd",)))) == Prepare(("cp-1",))
+
+
+def test_nothing_is_begun_that_etcd_would_refuse_to_write(build: Build) -> None:
+    alarm = "etcd refuses writes for the alarm NOSPACE of member bad, which is gone: run `etcdctl alarm disarm`"
+    cluster = build.cluster(build.host(1), build.host(2), build.prepared(3), alarms=(alarm,))
+    assert build.refused(cluster)[0] == guard.TAKES_WRITES
+    assert alarm in build.said(cluster)
+    stopped = build.three(alarms=(alarm,))
+    assert not build.decide(stopped).step

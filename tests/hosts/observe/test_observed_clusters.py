@@ -12,6 +12,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
+from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
 from quorate.kubernetes.errors import ServerError
 from tests.hosts.observe.world import NAMES, World, bare, put_node, stand, three
@@ -216,6 +217,13 @@ async def test_members_that_disagree_are_said_to(tmp_path: Path) -> None:
     world = stand(tmp_path)
     world.etcd_ring.members[2].cluster_id = 99
     assert "in cluster 63" in (await world.cluster()).membership_problem
+
+
+async def test_an_alarm_that_outlives_its_member_is_told(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.alarms = (Alarm(0xBAD, "NOSPACE"),)
+    [alarm] = (await world.cluster()).alarms
+    assert "NOSPACE of member bad, which is gone" in alarm
 
 
 async def test_a_member_far_behind_is_not_known_to_be_well(tmp_path: Path) -> None:

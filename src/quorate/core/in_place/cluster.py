@@ -157,6 +157,7 @@ class Cluster:
     other_nodes: tuple[Node, ...] = ()  # every Node that no host of the manifest is: these, and those of workers that somebody else joined
     member_silences: tuple[tuple[int, Silence], ...] = ()  # of hosts' members that do not answer
     membership_problem: str = ""  # in what the members disagree about who they are
+    alarms: tuple[str, ...] = ()  # of etcd, and of none of its members: why it refuses writes, with the way out
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest
     machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
     snapshot_taken: bool = False  # of this ring, in this run

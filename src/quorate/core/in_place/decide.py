@@ -22,6 +22,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("keep the quorum", guard.keep_the_quorum),
     ("keep the data", guard.keep_the_data),
     ("members agree", members.members_agree),
+    ("need writes", guard.need_writes),
     ("need the API", guard.need_the_api),
     ("repair at the running version", join.repair_at_the_running_version),
     ("prepare hosts", found.prepare_hosts),

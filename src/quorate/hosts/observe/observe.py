@@ -36,7 +36,7 @@ from quorate.hosts.probe.probe import probe
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.systems import system_of
 from quorate.kubernetes import objects
-from quorate.workload.membership import RingReading
+from quorate.workload.membership import RingReading, alarms_of_nobody
 
 Facts = Mapping[str, HostFacts | Unreachable]
 _NO_WISHES = Wishes()
@@ -179,6 +179,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
             if member not in members.strays and (silence := memory.members.of(member.id)) is not None
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
+        alarms=alarms_of_nobody(reading),
         configuration_drift=configuration_drift(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),
         problems=(*answers.naming_problems, *problems(answers.facts), *fixed_problems(manifest, answers.api)),

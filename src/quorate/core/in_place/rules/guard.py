@@ -19,6 +19,7 @@ HOSTS_FIT = "the hosts fit together"
 OURS = "no control plane host belongs to another cluster"
 KNOWN = "it is known what every control plane host is"
 QUORUM = "etcd has its quorum"
+TAKES_WRITES = "etcd takes writes"
 API = "the API answers"
 KUBEADM_WANTED = "kubeadm is left alone"
 
@@ -100,6 +101,11 @@ def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     remedy = f"Keep the machine of {labels} running, and take it back into the manifest; or {RUNBOOK}."
     evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, of no host of it"
     return Opinion(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
+
+
+def need_writes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """An alarm that is none of its members' makes etcd refuse every write, and nobody but an administrator takes it back: what is begun then cannot end."""
+    return barring(BUT_START, *(failed(TAKES_WRITES, alarm) for alarm in cluster.alarms))
 
 
 def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
