@@ -46,8 +46,9 @@ class Pace:
         return max(0.0, self._last.get(request, -WORDING) + WORDING - self._clock())
 
     def begun(self, request: Request) -> None:
-        """A report is being written."""
+        """A report is being written, of all that has changed."""
         now = self._clock()
+        self._due.pop(request, None)
         self._last[request], self._next[request] = now, now + PACE
 
     def written(self, request: Request) -> None:

@@ -291,6 +291,7 @@ def test_changes_are_gathered_and_reports_are_spread() -> None:
 def test_the_slower_the_api_server_the_rarer_the_reports(took: float, wait: float) -> None:
     clock = Clock()
     pace = Pace(clock)
+    assert pace.too_early(DEMO)  # and is reported at once all the same, because others wait
     pace.begun(DEMO)
     clock.now += took
     pace.written(DEMO)
