@@ -22,6 +22,7 @@ _MIB = 1 << 20
 
 SECONDS_BARS = {10: {CREATE: Bar(0.85), UPGRADE: Bar(0.8)}, 30: {CREATE: Bar(1.0), UPGRADE: Bar(1.0)}}
 MEMORY_BARS = {30: Bar(0.6)}
+TRACE_BARS = {10: Bar(TRACE_BAR, absolute=True)}
 CPU_BAR, WRITES_BAR, IDLE_CPU_BAR = Bar(0.9), Bar(0.5), Bar(1.1)
 NOTE = "API server: its own CPU in shares of one core during the step; with 30 clusters it is what everybody waits for on two cores."
 
@@ -99,7 +100,7 @@ def rows(runs: Sequence[FleetRun]) -> list[Row]:
     found.append(_row("peak memory MiB", runs, lambda run: run.peak_resident / _MIB, MEMORY_BARS.get(size)))
     found.append(_row("errors in the log", runs, lambda run: run.errors, None, 0))
     traced = percentile([seconds for run in runs if run.provider is Provider.QUORATE for seconds in run.trace], 0.95)
-    found.append(Row("own trace ms, 95th percentile", None, None if traced is None else traced * 1000, Bar(TRACE_BAR, absolute=True), 0))
+    found.append(Row("own trace ms, 95th percentile", None, None if traced is None else traced * 1000, TRACE_BARS.get(size), 0))
     return found
 
 
