@@ -36,11 +36,6 @@ _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 _NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "capi-core", "capi-cabpk", "capi-capd")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: a worker that comes to one last keeps the other waiting."""
-    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
-
-
 def _kind(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> tuple[str, Resource[Object]]:
     return kind, Resource(group, version, plural, kind, dict, namespaced)
 

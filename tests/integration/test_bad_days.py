@@ -89,7 +89,6 @@ async def test_api_server_restarts_in_a_rollout(three: Stage) -> None:
     assert manager.running
 
 
-@pytest.mark.minutes
 async def test_workload_api_cut_for_two_minutes_in_a_scale_down(three: Stage) -> None:
     stage, manager = three, three.start_manager()
     machines = await stage.names("Machine")

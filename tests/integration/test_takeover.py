@@ -11,7 +11,7 @@ from tests.integration.changes import nothing_orphaned, steps_taken, until_versi
 if TYPE_CHECKING:
     from tests.integration.conftest import Object, Stage
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900), pytest.mark.minutes]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
 KINDS_OF_A_MACHINE = ("Machine", "KubeadmConfig", "DevMachine")
 LONG_ENOUGH = 20.0  # seconds; upstream looks again after 15 or 20
