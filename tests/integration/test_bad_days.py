@@ -105,6 +105,7 @@ async def test_workload_api_cut_for_two_minutes_in_a_scale_down(three: Stage) ->
     try:
         for name in machines:
             await annotate(stage, "Machine", name, **{OF_ANOTHER: None})
+        await stage.until_condition("ScalingDown", "True", "blocked")
 
         async def still_held() -> bool:
             return await holding(stage) == machines
