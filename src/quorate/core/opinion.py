@@ -46,8 +46,8 @@ class Decision(Generic[AnyStep_co]):
 
     @property
     def refusals(self) -> tuple[Check, ...]:
-        """The checks that did not pass."""
-        return tuple(check for check in self.checks if not check.passed)
+        """The checks that did not pass, each once: several rules may ask the same."""
+        return tuple(dict.fromkeys(check for check in self.checks if not check.passed))
 
 
 def barring(bars: frozenset[type[AnyStep]], *checks: Check) -> Opinion[AnyStep]:

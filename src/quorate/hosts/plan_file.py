@@ -1,7 +1,7 @@
 """A plan that was kept: what was asked for, everything observed that decided on it, and its steps; and what has moved in the world since then.
 
-What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, and which member leads and which Nodes others have
-joined, whose part in the plan is its steps and their order, which are compared.
+What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, since when a Node is ready, and which member leads and
+which Nodes others have joined, whose part in the plan is its steps and their order, which are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Finding, Unknown
-from quorate.core.in_place.cluster import Cluster, Silence, StrayMember, Wishes
+from quorate.core.in_place.cluster import Cluster, Node, Silence, StrayMember, Wishes
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -30,6 +30,7 @@ _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
     Member: frozenset({"evidence"}),
+    Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),
     Silence: frozenset({"probes", "last"}),
     Unknown: frozenset({"reason", "remedy"}),

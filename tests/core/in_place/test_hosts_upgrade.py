@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -163,6 +163,27 @@ def test_a_worker_that_is_broken_bars_it_and_says_why(build: Build) -> None:
 def test_a_node_that_is_not_ready_bars_it(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Node("cp-3", BAD, kubelet=V134)), version=V135)
     assert upgrade.NODES_READY in build.refused(cluster)
+
+
+def test_a_node_that_is_not_ready_since_a_short_while_is_looked_at_again_soon(build: Build) -> None:
+    def waits(**node: Any) -> datetime | None:
+        unready = Node("cp-3", BAD, kubelet=V134, **node)
+        return build.decide(build.cluster(build.host(1), build.host(2), build.host(3, node=unready), version=V135)).wake_at
+
+    assert waits(ready_since=build.noon - timedelta(minutes=2)) == build.noon + upgrade.LOOK_AGAIN
+    assert waits(ready_since=build.noon - timedelta(minutes=4)) is None
+    assert waits() is None
+    assert build.decide(build.cluster(build.host(1), build.host(2), build.host(3, node=Absent()), version=V135)).wake_at is None
+
+
+def test_what_else_bars_it_is_not_waited_for_with_a_node_that_is_not_ready(build: Build) -> None:
+    unready = Node("cp-3", BAD, kubelet=V134, ready_since=build.noon, pressures=("DiskPressure",))
+    assert build.decide(build.cluster(build.host(1), build.host(2), build.host(3, node=unready), version=V135)).wake_at is None
+
+
+def test_what_several_rules_ask_is_said_once(build: Build) -> None:
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Node("cp-3", BAD, kubelet=V134)), version=V135)
+    assert [check.name for check in build.decide(cluster).refusals] == [upgrade.NODES_READY]
 
 
 def test_a_node_under_pressure_bars_it(build: Build) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.in_place.cluster import Node
 from quorate.hosts.component_configurations import kubelet_configuration
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
@@ -254,6 +255,16 @@ async def test_metadata_of_nodes_is_what_the_manifest_says(tmp_path: Path) -> No
     assert (node.unschedulable, node.cordoned_by_us) == (True, True)
     assert cluster.lost_nodes == ("old-worker",)
     assert [node.name for node in cluster.other_nodes] == ["not-ours", "old-worker"]
+
+
+async def test_a_node_says_since_when_it_is_ready_or_there(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    first, second = (world.api_objects.objects[f"/api/v1/nodes/{name}"] for name in ("cp-1", "cp-2"))
+    first["status"]["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T11:59:00Z"}]
+    second["metadata"]["creationTimestamp"] = "2026-01-01T11:58:00Z"
+    second["status"]["conditions"] = []
+    nodes = [host.node for host in (await world.cluster()).control_planes]
+    assert [node.ready_since and node.ready_since.minute for node in nodes if isinstance(node, Node)] == [59, 58, None]
 
 
 async def test_a_node_says_what_it_is_short_of(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ class Node:
     cordoned_by_us: bool = False  # an upgrade of ours was interrupted
     pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
     control_plane: bool = False  # by its label
+    ready_since: datetime | None = None  # or not ready since; None: the Node does not tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ _OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-bal
 
 def seen(node: objects.Node) -> Node:
     """The Node as the judgement sees it."""
+    ready = condition(node.status.conditions, "Ready")
     return Node(
         name=node.metadata.name,
         ready=_ready(node),
@@ -27,6 +28,7 @@ def seen(node: objects.Node) -> Node:
         cordoned_by_us=CORDONED in node.metadata.annotations,
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
         control_plane=is_control_plane(node),
+        ready_since=ready.last_transition_time if ready else node.metadata.creation_timestamp,
     )
 
 

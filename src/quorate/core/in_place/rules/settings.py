@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.cluster import Cluster, Host, Kind
 from quorate.core.in_place.rules.facts import leader_last
-from quorate.core.in_place.rules.upgrade import bears_restart, nodes_ready
+from quorate.core.in_place.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
 from quorate.core.in_place.steps import Reconfigure, RenewCertificates, Step, UpdateConfiguration
 from quorate.core.opinion import NOTHING, Opinion, wanting
 
@@ -26,7 +26,7 @@ def update_the_configuration(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     return Opinion(UpdateConfiguration(), (passed(DRIFT, "; ".join(cluster.configuration_drift)),))
 
 
-def reconfigure_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def reconfigure_hosts(cluster: Cluster, now: datetime) -> Opinion[Step]:
     """The next host whose components or files differ from the manifest: control planes, the one whose member leads etcd last, then workers."""
     drifting = [host for host in cluster.hosts if host.drift and host.kind is Kind.MEMBER]
     if not cluster.stands or not drifting:
@@ -34,7 +34,8 @@ def reconfigure_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     control_planes = leader_last(cluster, (host for host in drifting if host.control_plane))
     host = next(iter(control_planes), drifting[0])
     gate = (bears_restart(cluster, host),) if host.control_plane else ()
-    return wanting(Reconfigure(host.name), passed(DRIFT, f"{host.name}: {'; '.join(host.drift)}"), nodes_ready(cluster), *gate)
+    opinion = wanting(Reconfigure(host.name), passed(DRIFT, f"{host.name}: {'; '.join(host.drift)}"), nodes_ready(cluster), *gate)
+    return when_nodes_are_ready(cluster, now, opinion)
 
 
 def renew_certificates(cluster: Cluster, now: datetime) -> Opinion[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Absent, Health, Unknown
@@ -27,11 +27,16 @@ NODES_READY = "the Nodes of the control plane are ready"
 NOTHING_SHORT = "no Node of the control plane is short of disk, memory or process ids"
 MEMBER_KNOWN = "it is known which member is the host's"
 
+GETS_READY_WITHIN = timedelta(minutes=3)
+"""A kubelet that began before its Node was there tries again after up to 2.3 minutes (kubelet 1.34, pkg/volume/csi/csi_plugin.go, initializeCSINode)."""
+LOOK_AGAIN = timedelta(seconds=2)
+"""Until a Node is looked at again that is not ready yet."""
+
 AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset({UpgradeKubelet, UpdateConfiguration, Reconfigure, EnsureMachineDeployments})
 """Steps that write what the desired version reads, and so wait until the API servers have it."""
 
 
-def upgrade_the_control_plane(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Opinion[Step]:
     """The next host whose API server is not of the desired version; the one whose member leads etcd comes last.
 
     As long as kubeadm's configuration in the cluster tells another version, the host is the first of the upgrade, which brings add-ons and configuration along.
@@ -43,10 +48,10 @@ def upgrade_the_control_plane(cluster: Cluster, _now: datetime) -> Opinion[Step]
     opinion = to_upgrade(
         cluster, host, passed(UPGRADE_WANTED, f"{cluster.version} on {names(pending)}"), nodes_ready(cluster), _nothing_short(cluster)
     )
-    return replace(opinion, bars=AT_THE_NEW_VERSION)
+    return replace(when_nodes_are_ready(cluster, now, opinion), bars=AT_THE_NEW_VERSION)
 
 
-def upgrade_kubelets(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def upgrade_kubelets(cluster: Cluster, now: datetime) -> Opinion[Step]:
     """Kubelets follow when all API servers have the desired version: control planes, then workers, one by one, one that was interrupted first."""
     if not cluster.stands:
         return NOTHING
@@ -61,7 +66,10 @@ def upgrade_kubelets(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     wanted = passed(UPGRADE_WANTED, f"the kubelets of {names(pending)}")
     asked = (wanted, *skew_allows(cluster), nodes_ready(cluster, apart_from=host), *gate)
     step: Step = UpgradeKubelet(host.name, cluster.version)
-    return replace(wanting(step, *asked), bars=AT_THE_NEW_VERSION)
+    opinion = wanting(step, *asked)
+    if not _pending(cluster):
+        opinion = when_nodes_are_ready(cluster, now, opinion)
+    return replace(opinion, bars=AT_THE_NEW_VERSION)
 
 
 def to_upgrade(cluster: Cluster, host: Host, *reasons: Check) -> Opinion[Step]:
@@ -101,6 +109,14 @@ def nodes_ready(cluster: Cluster, *, apart_from: Host | None = None) -> Check:
     return passed(NODES_READY, "all of them")
 
 
+def when_nodes_are_ready(cluster: Cluster, now: datetime, opinion: Opinion[Step]) -> Opinion[Step]:
+    """The opinion, to be asked for again soon where all that it waits for is a Node that was ready, or was not there, a short while ago."""
+    waits_for = {check.name for check in opinion.checks if not check.passed}
+    if waits_for != {NODES_READY} or not all(_may_get_ready(host, now) for host in cluster.control_planes):
+        return opinion
+    return replace(opinion, wake_at=now + LOOK_AGAIN)
+
+
 def _pending(cluster: Cluster) -> list[Host]:
     hosts = [host for host in cluster.control_planes if host.kind is Kind.MEMBER or host.components is not None]
     behind = [host for host in hosts if host.components != cluster.version]
@@ -138,6 +154,13 @@ def _nothing_short(cluster: Cluster) -> Check:
     if short:
         return failed(NOTHING_SHORT, "; ".join(short), "Free what it is short of: `kubectl describe node` shows since when.")
     return passed(NOTHING_SHORT, "none of them")
+
+
+def _may_get_ready(host: Host, now: datetime) -> bool:
+    node = host.node
+    if not isinstance(node, Node):
+        return False
+    return node.ready.health is Health.GOOD or (node.ready_since is not None and now - node.ready_since < GETS_READY_WITHIN)
 
 
 def _unready(node: Node | Absent | Unknown) -> str:
