@@ -69,8 +69,9 @@ clean: ## Everything that was made, programs included
 	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/ready: pyproject.toml uv.lock | $(UV)
-	@$(UV) sync --locked --quiet || \
+	@$(UV) sync --locked --quiet --compile-bytecode || \
 		{ echo "error: the Python environment could not be installed from uv.lock: connect to the network and try again" >&2; exit 3; }
+	@$(RUN) python -m compileall -q src
 	@touch $@
 
 .cache/uv/bin/uv:
