@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.local import DemoCluster
 from tests.e2e.machines import Machines
 from tests.e2e.nodes.engine import Engine
@@ -40,14 +41,17 @@ def clear(engine: Engine) -> None:
 
 
 def objects(cluster: DemoCluster, **configuration: Any) -> list[Object]:
-    """The cluster's objects, on the docker backend instead of the in-memory one, with more fields of its clusterConfiguration."""
+    """The cluster's objects, on the docker backend instead of the in-memory one, with more fields of its clusterConfiguration.
+
+    With the defaults that upstream's webhooks would set, without which upstream's provider replaces no machine.
+    """
     demo = {item["kind"]: item for item in cluster.objects()}
     demo["DevCluster"]["spec"] = {"backend": {"docker": {"loadBalancer": {"imageRepository": REPOSITORY, "imageTag": balancer_tag()}}}}
     template = machine_template(cluster, cluster.version)
     demo["DevMachineTemplate"] = template
     demo["KubeadmControlPlane"]["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"] = template["metadata"]["name"]
     demo["KubeadmControlPlane"]["spec"]["kubeadmConfigSpec"]["clusterConfiguration"] |= configuration
-    return list(demo.values())
+    return [default_kubeadm_control_plane(item) if kind == "KubeadmControlPlane" else item for kind, item in demo.items()]
 
 
 def machine_template(cluster: DemoCluster, version: str) -> Object:
