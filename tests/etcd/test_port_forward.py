@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.etcd.dialers import PortForwardDialer
-from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, Unreachable
+from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, NoWay, Unreachable
 from quorate.etcd.grpc_client import GrpcClient
 from quorate.etcd.port_forward import PortForward
 from quorate.etcd.tls import client_context
@@ -102,7 +102,7 @@ async def test_a_server_error_of_the_first_moments_is_tried_again(ring: Any, por
 async def test_a_pod_that_does_not_exist_is_final(ring: Any, port_forward: Any) -> None:
     port_forward.refusals = [404, 404]
     client = forwarded(ring, port_forward)
-    with pytest.raises(Unreachable, match="HTTP 404"):
+    with pytest.raises(NoWay, match="there is no Pod kube-system/etcd-"):
         await client.status()
     assert len(port_forward.requests) == 1
     await client.close()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from quorate.etcd.dialers import UpgradeRefused
-from quorate.kubernetes.errors import ConnectionFailed, NotFound
+from quorate.etcd.dialers import NoPod, UpgradeRefused
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound
 from quorate.pki.keys import KeyPair
 from quorate.workload.access import AccessUnavailable, EtcdIdentity, EtcdSecrets, check_kubeconfig, port_forward_dialer
 
@@ -85,9 +85,14 @@ class _Refusing:
 
 
 async def test_an_answer_of_the_api_ends_the_dial_with_its_words() -> None:
-    with pytest.raises(ConnectionRefusedError, match="HTTP 404: pods not found") as caught:
-        await port_forward_dialer(_Refusing(NotFound("pods not found", code=404))).dial("cp-a")
+    with pytest.raises(ConnectionRefusedError, match="HTTP 403: pods are forbidden") as caught:
+        await port_forward_dialer(_Refusing(Forbidden("pods are forbidden", code=403))).dial("cp-a")
     assert isinstance(caught.value.__cause__, UpgradeRefused)
+
+
+async def test_a_pod_that_the_api_does_not_have_is_told_from_every_other_refusal() -> None:
+    with pytest.raises(NoPod, match="there is no Pod kube-system/etcd-cp-a"):
+        await port_forward_dialer(_Refusing(NotFound("pods not found", code=404))).dial("cp-a")
 
 
 async def test_no_answer_of_the_api_ends_the_dial_too() -> None:

@@ -14,7 +14,7 @@ import pytest
 from quorate.core import ring as core
 from quorate.core.health import Health, Unknown
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
-from quorate.etcd.errors import ConnectionLost, EtcdError, NoLeader, Unreachable
+from quorate.etcd.errors import ConnectionLost, EtcdError, NoLeader, NoWay, Unreachable
 from quorate.workload import membership
 from quorate.workload.membership import RingReading, alarms_of_nobody, read_ring
 
@@ -118,6 +118,14 @@ async def test_a_member_that_does_not_answer_while_others_do_is_bad_with_the_rea
     reading = await ring.reading()
     assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.BAD, "cp-c": Health.GOOD}
     assert evidence_of(reading, "cp-b") == "does not answer while others do: connection refused"
+
+
+async def test_a_member_that_cannot_be_asked_yet_is_unknown_and_not_called_silent() -> None:
+    ring = healthy()
+    ring.members["cp-b"].statuses = [NoWay("cp-b", "there is no Pod kube-system/etcd-cp-b to reach it through")]
+    reading = await ring.reading()
+    assert health_of(reading) == {"cp-a": Health.GOOD, "cp-b": Health.UNKNOWN, "cp-c": Health.GOOD}
+    assert evidence_of(reading, "cp-b") == "cannot be asked: there is no Pod kube-system/etcd-cp-b to reach it through"
 
 
 async def test_a_member_without_a_node_to_ask_on_is_unknown() -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Protocol
 
 import aiohttp
@@ -107,6 +108,10 @@ class UpgradeRefused(Exception):
         self.status = status
 
 
+class NoPod(ConnectionRefusedError):
+    """The API server has no such Pod: its kubelet may not have told it of the Pod yet, as after a join."""
+
+
 OpenWebSocket = Callable[[str, tuple[str, ...]], Awaitable[aiohttp.ClientWebSocketResponse]]
 """Opens a WebSocket to a path of the API server, offering sub-protocols. Raises UpgradeRefused for an HTTP answer, OSError for transport trouble."""
 
@@ -133,6 +138,8 @@ class PortForwardDialer:
             try:
                 return PortForward.start(await self._open_websocket(path, (PROTOCOL,)))
             except UpgradeRefused as refusal:
+                if refusal.status == HTTPStatus.NOT_FOUND:
+                    raise NoPod(f"there is no Pod kube-system/etcd-{node} to reach it through") from refusal
                 if refusal.status < 500 or loop.time() + pause > give_up:
                     raise ConnectionRefusedError(str(refusal)) from refusal
             await asyncio.sleep(pause)

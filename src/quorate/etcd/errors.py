@@ -20,6 +20,10 @@ class ConnectionLost(Unreachable):
     """A connection that had been made broke before the answer came: worth one more try at once, which dials again."""
 
 
+class NoWay(Unreachable):
+    """What the way to the member leads through is not there, such as its Pod. That says nothing of the member itself."""
+
+
 class DeadlineExceeded(EtcdError):
     """The member was connected but did not answer in time. Whether a change was made is then not known: read the members again."""
 

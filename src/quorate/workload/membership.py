@@ -16,7 +16,7 @@ from typing import TypeVar
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.etcd import client as etcd
-from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, EtcdError
+from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, EtcdError, NoWay
 
 T = TypeVar("T")
 
@@ -250,6 +250,8 @@ def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health
             return Health.BAD, "answers but knows no leader"
         case etcd.Status(leader=leader):
             return Health.GOOD, f"answers and follows leader {leader:x}"
+        case NoWay(message=message):
+            return Health.UNKNOWN, f"cannot be asked: {message}"
         case EtcdError(message=message):
             return Health.BAD, f"does not answer while others do: {message}"
     return (Health.UNKNOWN, "no node is known on which it could be asked") if member.name else (Health.BAD, "was added but never started")
