@@ -185,6 +185,13 @@ def waits_at_hook(machine: Machine) -> bool:
     )
 
 
+def is_torn_down(machine: Machine, infrastructure: ForeignObject | None) -> bool:
+    """Whether its host is on its way out or gone, so that whoever asks something of it only waits: 2 to 5 s for one that was just cut off."""
+    if machine.metadata.deletion_timestamp is None:
+        return False
+    return infrastructure is None or infrastructure.metadata.deletion_timestamp is not None
+
+
 def is_to_be_remediated(machine: Machine) -> bool:
     """Whether a health check failed the Machine and left it to its owner to replace it."""
     failed = {condition.type for condition in machine.status.conditions if condition.status == "False"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -97,7 +97,12 @@ class _Pass:
         self._hurry(ours, infrastructure)
         nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name]) for m in ours}
         initialized = await self._initialized(ours)
-        reading = await self._ring(nodes) if initialized else Unknown("the control plane is not initialized yet")
+        standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
+        reading = (
+            await self._ring(nodes[machine.metadata.name] for machine in standing)
+            if initialized
+            else Unknown("the control plane is not initialized yet")
+        )
         members = match(reading, {name: node if isinstance(node, Node) else None for name, node in nodes.items()})
         observed = tuple(
             self._machine(machine, infrastructure[machine.metadata.name], nodes[machine.metadata.name], members, reading)
@@ -190,10 +195,10 @@ class _Pass:
             return False
         return await self.workload.kubeadm_config_exists() is True
 
-    async def _ring(self, nodes: dict[str, Node | Absent | Unknown]) -> RingReading | Unknown:
+    async def _ring(self, nodes: Iterable[Node | Absent | Unknown]) -> RingReading | Unknown:
         if not self.etcd_managed:
             return Unknown("etcd is external")
-        names = [node.metadata.name for node in nodes.values() if isinstance(node, Node)]
+        names = [node.metadata.name for node in nodes if isinstance(node, Node)]
         return await self.rings.read(self.workload, names)
 
     def _machine(

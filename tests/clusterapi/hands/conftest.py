@@ -101,6 +101,7 @@ class FakeWorkload:
     before_read: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     eager: bool = False
+    asked: tuple[str, ...] = ()  # the Nodes whose members were asked last
 
     @property
     def client(self) -> object:
@@ -123,9 +124,10 @@ class FakeWorkload:
 
     async def read_ring(self, nodes: Iterable[str]) -> RingReading | Unknown:
         self.before_read()
+        self.asked = tuple(nodes)
         if self.ring_problem:
             return Unknown(self.ring_problem)
-        through = next(iter(nodes), "")
+        through = next(iter(self.asked), "")
         ring = Ring(tuple(self.members.values()), self.leader)
         return RingReading(ring, 1, self.alarms, dict(self.answers), through, NOON, self.disagreement)
 

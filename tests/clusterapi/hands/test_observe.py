@@ -139,6 +139,18 @@ async def test_before_initialization_the_ring_is_not_asked(empty: World) -> None
     assert isinstance(view.replicas[0].member, Unknown)
 
 
+async def test_a_host_that_is_torn_down_is_not_asked_for_the_ring(three: World) -> None:
+    async def asked() -> list[str]:
+        await seen(three)
+        return list(three.workload.asked)
+
+    leaving = {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}
+    three.api.change("machines", "cp-1", leaving)
+    assert await asked() == ["cp-1", "cp-2", "cp-3"], "it is drained, and a member as before"
+    three.api.change("devmachines", "cp-1", leaving)
+    assert await asked() == ["cp-2", "cp-3"]
+
+
 async def test_certificates_are_missing_or_not_ours_to_make_or_unusable(empty: World) -> None:
     certificates = (await seen(empty)).certificates
     assert (certificates.missing, certificates.generatable) == (("ca", "sa", "proxy", "etcd"), True)
