@@ -75,6 +75,8 @@ class Machines:
         self.engine = engine
         self.run_name = run_name or f"quorate-{secrets.token_hex(3)}"
         self.balancer = ""
+        self.gateway = ""
+        """This machine, as hosts reach it."""
         self._cut: dict[str, str] = {}
         self._addresses: Iterator[IPv4Address | IPv6Address] = iter(())
 
@@ -181,8 +183,10 @@ class Machines:
         self.engine.docker(*create, self.run_name)
         subnet = json.loads(self.engine.docker("network", "inspect", self.run_name))[0]["IPAM"]["Config"][0]["Subnet"]
         self.engine.docker("network", "rm", self.run_name)
-        self.engine.docker(*create, f"--subnet={subnet}", self.run_name)
-        self._addresses = islice(ip_network(subnet).hosts(), _FIRST_HOST, None)
+        addresses = ip_network(subnet).hosts()
+        self.gateway = str(next(addresses))
+        self.engine.docker(*create, f"--subnet={subnet}", f"--gateway={self.gateway}", self.run_name)
+        self._addresses = islice(addresses, _FIRST_HOST - 1, None)
 
     def _add(self, name: str, address: str) -> Machine:
         folders = ("--tmpfs=/run", "--tmpfs=/tmp", "--volume=/var")

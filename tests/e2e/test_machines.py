@@ -127,8 +127,7 @@ async def test_authorities_of_elliptic_curves(fleet: Fleet, measured: Measured) 
 async def test_etcd_that_is_somebody_else_s(fleet: Fleet, measured: Measured) -> None:
     other = await sibling(fleet, "external")
     began = time.monotonic()
-    gateway = fleet.machines.engine.docker("network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", docker_backend.NETWORK)
-    with ExternalEtcd(other.folder, gateway.strip()) as outside:
+    with ExternalEtcd(other.folder, fleet.machines.gateway) as outside:
         for secret in outside.secrets(other.stage.namespace):
             await other.stage.create(secret)
         await other.stage.create(*docker_backend.objects(other.stage.cluster(3), etcd={"external": outside.configuration}))
