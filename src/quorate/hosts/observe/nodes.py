@@ -22,7 +22,7 @@ def seen(node: objects.Node) -> Node:
     ready = condition(node.status.conditions, "Ready")
     return Node(
         name=node.metadata.name,
-        ready=_ready(node),
+        ready=_ready(node, ready),
         kubelet=parse_or_none(node.status.node_info.kubelet_version),
         unschedulable=node.spec.unschedulable,
         cordoned_by_us=CORDONED in node.metadata.annotations,
@@ -61,8 +61,7 @@ def lost_nodes(nodes: tuple[objects.Node, ...], hosts: Collection[str]) -> tuple
     )
 
 
-def _ready(node: objects.Node) -> Finding:
-    ready = condition(node.status.conditions, "Ready")
+def _ready(node: objects.Node, ready: objects.Condition | None) -> Finding:
     if ready is None:
         return Finding(Health.UNKNOWN, "NodeReady", "the Node has no Ready condition yet")
     if ready.status == "True" and not is_unreachable(node):
