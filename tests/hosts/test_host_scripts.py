@@ -20,8 +20,8 @@ from quorate.hosts.packages import (
     docker_repository,
     fetch_key,
     install,
-    install_missing,
     kubernetes_repository,
+    programs,
     repository_file,
 )
 from quorate.hosts.prerequisites import PROXY_ENVIRONMENT, prepare, prerequisite_files, proxy_files, sysctls, with_proxies
@@ -64,8 +64,7 @@ def test_sh_can_read_every_script_of_every_system(system: OperatingSystem) -> No
         parses(install_programs({"kubelet": V, "kubeadm": V}, Downloads()))
         parses(install_tools(V, Downloads()))
         return
-    parses(install({"kubelet": V, "kubeadm": V}, system))
-    parses(install_missing(system, containerd="containerd"))
+    parses(install({"kubelet": V, "kubeadm": V}, system, programs(system, containerd="containerd")))
     parses(fetch_key(kubernetes_repository(V, system), system))
 
 
@@ -211,9 +210,21 @@ def test_only_missing_tools_are_installed(apt: FakeHost) -> None:
     apt.link("env", "sh", "cat")
     for name in ("conntrack", "curl", "socat", "mount", "ethtool", "iptables"):
         apt.program(name)
-    assert apt.changes(install_missing(OperatingSystem.DEBIAN), alone=True) == ["changed iproute2"]
+    script = install({}, OperatingSystem.DEBIAN, programs(OperatingSystem.DEBIAN))
+    assert apt.changes(script, alone=True) == ["changed iproute2"]
     apt.program("ip")
-    assert apt.changes(install_missing(OperatingSystem.DEBIAN), alone=True) == []
+    assert apt.changes(script, alone=True) == []
+
+
+def test_what_is_missing_and_what_is_wanted_is_installed_at_once_from_one_new_index(apt: FakeHost) -> None:
+    apt.link("env", "sh", "cat", "awk")
+    for name in ("curl", "mount", "ip", "iptables", "systemctl"):
+        apt.program(name)
+    script = install({"kubeadm": V}, OperatingSystem.DEBIAN, programs(OperatingSystem.DEBIAN, containerd="containerd.io"))
+    installed = ["conntrack", "containerd.io", "ethtool", "socat"]
+    assert apt.changes(script, alone=True) == [*(f"changed {name}" for name in installed), "changed kubeadm 1.34.4-1.1"]
+    calls = [call for call in apt.calls if call.startswith("apt-get")]
+    assert [call.rpartition(" -- ")[2].split()[-1] for call in calls] == ["update", "kubeadm=1.34.4-1.1"], calls
 
 
 def test_a_repositorys_key_is_fetched_once_and_again_for_another(host: FakeHost) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from quorate.core.versions import Version
 from quorate.hosts.host_files import HostFile
@@ -24,7 +25,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 _TOOLS = {
     "apt": {
         "conntrack": "conntrack",
-        "curl": "curl",
+        "curl": "curl ca-certificates",
         "socat": "socat",
         "mount": "mount",
         "ethtool": "ethtool",
@@ -114,31 +115,27 @@ def fetch_key(repository: Repository, system: OperatingSystem) -> str:
     return _FETCH_KEY.format(key=repository.key_path, folder=repository.key_path.rpartition("/")[0], url=shlex.quote(repository.key_url))
 
 
-def install(versions: Mapping[str, Version], system: OperatingSystem) -> str:
-    """A script that installs exactly these versions by package name (`kubeadm`, `kubelet`, `kubectl`), whatever is installed, and holds them. Idempotent.
-
-    It fails, with the versions that there are, when one of them is in no repository of the host. Prints `changed PACKAGE VERSION` for what it installed.
+def programs(system: OperatingSystem, *, containerd: str = "") -> dict[str, str]:
+    """What kubeadm, the kubelet and the fetching of keys call, each with the packages that have it; containerd too, where the package of it is named:
+    `containerd.io` from Docker's repository, `containerd` from the distribution's.
     """
-    wanted = []
+    return {**_TOOLS[manager(system)], **({"containerd": containerd} if containerd else {})}
+
+
+def install(versions: Mapping[str, Version], system: OperatingSystem, needed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A script that installs exactly these versions by package name (`kubeadm`, `kubelet`, `kubectl`), whatever is installed, and holds them; and the packages
+    of those needed programs that are missing. All in one transaction of the package manager. Idempotent.
+
+    It fails, with the versions that there are, when one of them is in no repository of the host. Prints `changed PACKAGE [VERSION]` for what it installed.
+    """
+    wanted = [f"missing {program} {shlex.quote(packages)}" for program, packages in sorted(needed.items())]
     for name, version in sorted(versions.items()):
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a package")
         wanted.append(f"want {name} {shlex.quote(str(version).removeprefix('v'))}")
+    enable = ("systemctl is-enabled --quiet containerd || systemctl enable --now --quiet containerd",) if "containerd" in needed else ()
     functions = _APT_INSTALL if manager(system) == "apt" else _DNF_INSTALL
-    return "\n".join((functions, *wanted, "finish", ""))
-
-
-def install_missing(system: OperatingSystem, *, containerd: str = "") -> str:
-    """A script that installs the programs that kubeadm and the kubelet call, where they are missing, and the package of containerd (`containerd.io` from
-    Docker's repository, `containerd` from the distribution's) where there is no containerd; empty for one that is there already. Idempotent.
-    """
-    kind = manager(system)
-    tools = {**_TOOLS[kind], **({"containerd": containerd} if containerd else {})}
-    pairs = "\n".join(f"missing {program} {shlex.quote(package)}" for program, package in sorted(tools.items()))
-    command = _APT_GET if kind == "apt" else _DNF_COMMAND
-    update = f"{command} update\n    " if kind == "apt" else ""
-    enable = "systemctl is-enabled --quiet containerd || systemctl enable --now --quiet containerd\n" if containerd else ""
-    return _MISSING.format(pairs=pairs, update=update, command=command) + enable
+    return "\n".join((functions, *wanted, "finish", *enable, ""))
 
 
 def _lines(lines: tuple[str, ...]) -> bytes:
@@ -162,20 +159,31 @@ if [ ! -s {key} ] || [ "$(cat {key}.url 2>/dev/null)" != {url} ]; then
 fi
 """
 
+_ENABLE_KUBELET = "systemctl is-enabled --quiet kubelet 2>/dev/null || [ ! -e /usr/bin/kubelet ] || systemctl enable --quiet kubelet"
+
 _APT_INSTALL = f"""\
-packages= chosen=
+absent= chosen= held= fresh=
+refresh() {{
+    [ -n "$fresh" ] || {_APT_GET} update >/dev/null
+    fresh=yes
+}}
+missing() {{
+    command -v "$1" >/dev/null && return 0
+    refresh
+    absent="$absent $2"
+}}
 known() {{
     apt-cache madison -- "$1" | awk -F'[ |]+' -v want="$2" '
         {{ version = $3; sub(/^[0-9]+:/, "", version) }}
         version == want || index(version, want "-") == 1 {{ print $3; exit }}'
 }}
 want() {{
-    packages="$packages $1"
+    held="$held $1"
     installed=$(dpkg-query -W -f '${{db:Status-Status}} ${{Version}}' -- "$1" 2>/dev/null || true)
     case "$installed" in "installed $2" | "installed $2-"*) return 0 ;; esac
     version=$(known "$1" "$2")
     if [ -z "$version" ]; then
-        {_APT_GET} update >/dev/null
+        refresh
         version=$(known "$1" "$2")
     fi
     if [ -z "$version" ]; then
@@ -185,18 +193,22 @@ want() {{
     chosen="$chosen $1=$version"
 }}
 finish() {{
-    if [ -n "$chosen" ]; then
-        {_APT_GET} install --no-install-recommends --allow-change-held-packages --allow-downgrades -- $chosen >/dev/null
+    if [ -n "$absent$chosen" ]; then
+        {_APT_GET} install --no-install-recommends --allow-change-held-packages --allow-downgrades -- $absent $chosen >/dev/null
+        for package in $absent; do echo "changed $package"; done
         for package in $chosen; do echo "changed ${{package%%=*}} ${{package#*=}}"; done
     fi
-    apt-mark hold -- $packages >/dev/null
-    systemctl is-enabled --quiet kubelet 2>/dev/null || [ ! -e /usr/bin/kubelet ] || systemctl enable --quiet kubelet
+    [ -z "$held" ] || apt-mark hold -- $held >/dev/null
+    {_ENABLE_KUBELET}
 }}"""
 
 _DNF_INSTALL = f"""\
-packages= chosen=
+absent= chosen= held=
+missing() {{
+    command -v "$1" >/dev/null || absent="$absent $2"
+}}
 want() {{
-    packages="$packages $1"
+    held="$held $1"
     [ "$(rpm -q --qf '%{{VERSION}}' -- "$1" 2>/dev/null || true)" != "$2" ] || return 0
     if [ -z "$({_DNF_COMMAND} --disableexcludes=all repoquery -- "$1-$2" 2>/dev/null)" ]; then
         echo "no repository of this host has $1 $2; it has: $({_DNF_COMMAND} --disableexcludes=all repoquery --qf '%{{version}} ' -- "$1" | tr '\\n' ' ')" >&2
@@ -205,25 +217,13 @@ want() {{
     chosen="$chosen $1-$2"
 }}
 finish() {{
-    if [ -n "$chosen" ]; then
-        dnf versionlock delete $packages >/dev/null 2>&1 || true
-        {_DNF_COMMAND} --disableexcludes=all --allowerasing install -- $chosen >/dev/null
-        for package in $chosen; do echo "changed $package"; done
+    if [ -n "$absent$chosen" ]; then
+        [ -z "$chosen" ] || dnf versionlock delete $held >/dev/null 2>&1 || true
+        {_DNF_COMMAND} --disableexcludes=all --allowerasing install -- $absent $chosen >/dev/null
+        for package in $absent $chosen; do echo "changed $package"; done
     fi
-    if [ ! -e {_DNF_KUBERNETES} ] && ! dnf versionlock add $packages >/dev/null 2>&1; then
-        echo "not possible: hold$packages: dnf has no versionlock plugin"
+    if [ -n "$held" ] && [ ! -e {_DNF_KUBERNETES} ] && ! dnf versionlock add $held >/dev/null 2>&1; then
+        echo "not possible: hold$held: dnf has no versionlock plugin"
     fi
-    systemctl is-enabled --quiet kubelet 2>/dev/null || [ ! -e /usr/bin/kubelet ] || systemctl enable --quiet kubelet
+    {_ENABLE_KUBELET}
 }}"""
-
-_MISSING = """\
-absent=
-missing() {{
-    command -v "$1" >/dev/null || absent="$absent $2"
-}}
-{pairs}
-if [ -n "$absent" ]; then
-    {update}{command} install -- $absent >/dev/null
-    for package in $absent; do echo "changed $package"; done
-fi
-"""

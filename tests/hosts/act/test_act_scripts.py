@@ -250,7 +250,7 @@ def test_repositories_are_named_after_their_key_is_there_and_only_where_we_set_t
         assert "pkgs.k8s.io" not in script
         assert "docker.com" not in script
     elif system in (OperatingSystem.DEBIAN, OperatingSystem.UBUNTU):
-        assert script.index("missing curl curl") < script.index("core:/stable:/v1.34/deb/Release.key")
+        assert script.index("missing curl 'curl ca-certificates'") < script.index("core:/stable:/v1.34/deb/Release.key")
         assert script.index("Release.key") < script.index("place /etc/apt/sources.list.d/quorate-kubernetes.sources")
         assert script.index("place /etc/apt/sources.list.d/quorate-docker.sources") < script.index("missing containerd containerd.io")
 

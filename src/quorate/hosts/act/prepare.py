@@ -30,9 +30,9 @@ from quorate.hosts.packages import (
     docker_repository,
     fetch_key,
     install,
-    install_missing,
     kubernetes_repository,
     manager,
+    programs,
     repository_file,
 )
 from quorate.hosts.prerequisites import prepare as prerequisites
@@ -96,13 +96,14 @@ def packages(manifest: Manifest, system: OperatingSystem, versions: Mapping[str,
     distribution. Where the user sets up repositories, containerd is taken from the distribution by apt, and as Docker calls it by dnf, whose distributions
     have none.
     """
-    parts = [install_missing(system)]
     docker = lacks_containerd and _adds_repositories(manifest)
-    for repository in _repositories(manifest, system, codename, docker=docker):
+    repositories = _repositories(manifest, system, codename, docker=docker)
+    containerd = ("containerd.io" if docker or manager(system) == "dnf" else "containerd") if lacks_containerd else ""
+    needed = programs(system, containerd=containerd)
+    parts = [install({}, system, {"curl": needed["curl"]})] if repositories else []
+    for repository in repositories:
         parts += [fetch_key(repository, system), placing([repository_file(repository, system)])]
-    if lacks_containerd:
-        parts.append(install_missing(system, containerd="containerd.io" if docker or manager(system) == "dnf" else "containerd"))
-    return "\n".join((*parts, install(versions, system)))
+    return "\n".join((*parts, install(versions, system, needed)))
 
 
 def _repositories(manifest: Manifest, system: OperatingSystem, codename: str, *, docker: bool) -> tuple[Repository, ...]:
