@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,29 +121,31 @@ def plan_of(cluster: Cluster, now: datetime, narrowed: Callable[[Forecast], Fore
 
 
 def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
-    """When to look again at hosts with which nothing can be done yet, because of something that ends by itself, such as a kubeadm that an interrupted run left.
+    """When to look again at hosts with which nothing can be done yet, because of something that may end by itself, such as a kubeadm that an interrupted run
+    left, or hosts that were just switched on.
 
     None: there is something to do, or waiting would bring nothing. What is waited for is said on stderr.
     """
     from quorate.cli.hosts_access import now
     from quorate.core.in_place.decide import decide
     from quorate.core.in_place.forecast import forecast
-    from quorate.hosts.session import LONGEST_WAIT, NEAR
+    from quorate.hosts.patience import look_again
 
-    began = now()
-    told: list[tuple[CheckLine, ...]] = []
+    began: list[datetime] = []
+    told: list[tuple[str, ...]] = []
 
     def again(cluster: Cluster) -> datetime | None:
         at = now()
+        began.append(at)
         decision = decide(cluster, at)
-        soon = decision.wake_at is not None and decision.wake_at - at <= NEAR and at - began < LONGEST_WAIT
-        if cluster.locked_by or not decision.refusals or not soon or forecast(cluster, at).steps:
+        if cluster.locked_by or not decision.refusals or forecast(cluster, at).steps:
             return None
-        because = tuple(map(check_line, decision.refusals))
-        if because not in told:
+        until = look_again(decision, at, began[0], has_worked=False)
+        because = tuple(check.name for check in decision.refusals)
+        if until is not None and because not in told:
             told.append(because)
-            click.echo("\n".join(("waiting, because", *refusals(because))), err=True)
-        return decision.wake_at
+            click.echo("\n".join(("waiting, because", *refusals(tuple(map(check_line, decision.refusals))))), err=True)
+        return until
 
     return again
 
@@ -178,7 +180,7 @@ def short(verdict: Verdict | None) -> str:
 
 def as_text(plan: HostsPlan) -> str:
     """For a person. Colours are escape codes, which click takes away where nobody sees them."""
-    parts = (_head(plan), host_table(plan.hosts), _wrong(plan), _differences(plan), _steps(plan), _end(plan))
+    parts = (_head(plan), host_table(plan.hosts), not_well(plan.hosts), _differences(plan), _steps(plan), _end(plan))
     return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)
 
 
@@ -218,20 +220,25 @@ def host_table(hosts: tuple[HostRow, ...]) -> list[str]:
     return table.lines(HEADINGS, cells, indent="")
 
 
-def _wrong(plan: HostsPlan) -> list[str]:
-    lines = [f"  {host.name}: {ill}" for host in plan.hosts for ill in host.wrong]
-    return ["Not well", *lines] if lines else []
+def not_well(hosts: tuple[HostRow, ...]) -> list[str]:
+    """What is wrong with the hosts, under its heading; nothing where all are well."""
+    return _told_once("Not well", ((ill, host.name) for host in hosts for ill in host.wrong))
 
 
 def _differences(plan: HostsPlan) -> list[str]:
-    """What the manifest asks for and is not there, once for all hosts of which it is true."""
-    found: dict[str, list[str]] = {setting: ["cluster"] for setting in plan.settings}
-    for host in plan.hosts:
-        missing = [f"missing are {', '.join(host.missing)}"] if host.missing else []
-        for difference in (*host.drift, *missing):
-            found.setdefault(difference, []).append(host.name)
-    lines = [f"  {', '.join(names)}: {difference}" for difference, names in found.items()]
-    return ["Differs from the manifest", *lines] if lines else []
+    """What the manifest asks for and is not there."""
+    of_cluster = ((setting, "cluster") for setting in plan.settings)
+    missing = ((f"missing are {', '.join(host.missing)}", host.name) for host in plan.hosts if host.missing)
+    of_hosts = ((difference, host.name) for host in plan.hosts for difference in host.drift)
+    return _told_once("Differs from the manifest", (*of_cluster, *of_hosts, *missing))
+
+
+def _told_once(heading: str, said: Iterable[tuple[str, str]]) -> list[str]:
+    """What is said of somebody, under a heading and once for all of whom it is true; nothing where nothing is."""
+    found: dict[str, list[str]] = {}
+    for what, whom in said:
+        found.setdefault(what, []).append(whom)
+    return [heading, *(f"  {', '.join(names)}: {what}" for what, names in found.items())] if found else []
 
 
 def _steps(plan: HostsPlan) -> list[str]:

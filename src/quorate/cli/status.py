@@ -80,17 +80,16 @@ def status_of(cluster: Cluster, now: datetime) -> Status:
 def as_text(status: Status) -> str:
     """For a person. Colours are escape codes, which click takes away where nobody sees them."""
     from quorate.cli.explain import members_text
-    from quorate.cli.hosts_plan import host_table, refusals
+    from quorate.cli.hosts_plan import host_table, not_well, refusals
 
     head = [f"{status.cluster} at {status.version}: {status.standing}", f"API       {status.api}"]
     head += [f"Runs      {status.running}"] if status.running not in ("", status.version) else []
     head += [f"Worked on by {status.locked_by}"] if status.locked_by else []
-    wrong = [f"  {host.name}: {ill}" for host in status.hosts for ill in host.wrong]
     parts = (
         head,
         [f"etcd      {status.ring}", *members_text(status.members)],
         host_table(status.hosts),
-        ["Not well", *wrong] if wrong else [],
+        not_well(status.hosts),
         [f"Next      {status.next}"] if status.next else [],
         ["In the way", *refusals(status.stands_in_the_way)] if status.stands_in_the_way else [],
     )

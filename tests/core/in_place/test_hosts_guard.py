@@ -78,6 +78,12 @@ def test_two_of_three_lost_is_said_with_what_is_left_and_what_to_do_and_nothing_
     assert check.remedy == "Bring back 1 of cp-2, cp-3 with its data, or restore etcd from a snapshot (docs/restore.md)."
 
 
+def test_of_each_host_only_what_is_bad_is_said_since_the_rest_follows(build: Build) -> None:
+    ill = (Finding(Health.BAD, "EtcdHealth", "RAFT NO LEADER"), Finding(Health.UNKNOWN, "RingNotKnown", "no member answers"))
+    hosts = (build.broken(1, findings=ill, member_health=None), build.unreachable(2), build.unreachable(3))
+    assert "cp-1: EtcdHealth: RAFT NO LEADER; cp-2: unreachable" in build.said(build.cluster(*hosts, ring=TIMEOUT))
+
+
 def test_with_quorum_lost_what_should_run_is_started_and_nothing_else(build: Build) -> None:
     hosts = (build.broken(1, stopped=("kubelet",)), build.broken(2, stopped=("kubelet",)), build.host(3))
     assert build.step(build.cluster(*hosts, ring=TIMEOUT, api=BAD)) == StartServices("cp-1", ("kubelet",))

@@ -149,9 +149,10 @@ def _state(host: Host) -> str:
         return "unreachable"
     if data_lost(host):
         return "its etcd data is lost"
-    return told(host.member_health) if host.member_health is not None else _why(host)
+    return told(host.member_health) if host.member_health is not None else _why(host, Health.BAD)
 
 
-def _why(host: Host) -> str:
-    bad = [told(finding) for finding in host.findings if finding.health is not Health.GOOD]
-    return ", ".join(bad) or host.kind.value
+def _why(host: Host, *healths: Health) -> str:
+    """Its findings of these healths, all but the good ones where none is named."""
+    wanted = healths or (Health.BAD, Health.UNKNOWN)
+    return ", ".join(told(finding) for finding in host.findings if finding.health in wanted) or host.kind.value
