@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 from quorate.cli import hosts_access, hosts_run
 from quorate.cli.main import quorate
-from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import KUBEADM_RUNS
+from quorate.core.health import Finding, Health, Unknown
+from quorate.core.in_place.cluster import KUBEADM_RUNS, Cluster
 from quorate.core.in_place.steps import Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.hosts import records
 from quorate.hosts.act.failures import StepFailed
@@ -118,23 +118,38 @@ def test_the_second_operator_is_refused_by_name(apply: Cli, world: HostsWorld) -
     assert "nobody else works on these hosts: john@couch" in result.stdout
 
 
+def becoming(world: HostsWorld, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third look finds this cluster, and no time passes before it."""
+    observed = hosts_access.observed
+
+    async def look(*arguments: Any) -> Any:
+        if world.looks == 2:
+            world.cluster = cluster
+        return await observed(*arguments)
+
+    monkeypatch.setattr(hosts_access, "observed", look)
+    monkeypatch.setattr("quorate.core.in_place.rules.guard.LOOK_AGAIN", timedelta(0))
+    monkeypatch.setattr("quorate.hosts.patience.FIRST_PAUSE", 0.0)
+
+
 def test_a_kubeadm_that_an_interrupted_run_left_is_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm runs on it now")
     ended = one_missing()
     world.cluster = replace(ended, hosts=(*ended.hosts[:2], replace(ended.hosts[2], findings=(busy,))))
-    observed = hosts_access.observed
-
-    async def twice_busy(*arguments: Any) -> Any:
-        if world.looks == 2:
-            world.cluster = ended
-        return await observed(*arguments)
-
-    monkeypatch.setattr(hosts_access, "observed", twice_busy)
-    monkeypatch.setattr("quorate.core.in_place.rules.guard.LOOK_AGAIN", timedelta(0))
+    becoming(world, ended, monkeypatch)
     result = apply("-y")
     assert (result.exit_code, world.steps) == (0, [TakeSnapshot(), Join("cp-3")])
     assert result.stderr.count("waiting, because") == 1
     assert "kubeadm runs on cp-3" in result.stderr
+
+
+def test_hosts_that_were_just_switched_on_are_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.cluster = replace(BUILD.cluster(BUILD.broken(1), BUILD.broken(2), BUILD.broken(3)), ring=Unknown("cp-1 knows no leader"))
+    becoming(world, one_missing(), monkeypatch)
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (0, [TakeSnapshot(), Join("cp-3")])
+    assert result.stderr.count("waiting, because") == 1
+    assert "etcd has its quorum: the ring could not be read: cp-1 knows no leader" in result.stderr
 
 
 def test_one_who_comes_between_the_plan_and_the_work_is_not_overrun(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:

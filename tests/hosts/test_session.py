@@ -14,7 +14,8 @@ from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.steps import Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
-from quorate.hosts.session import ATTEMPTS, LONGEST_WAIT, PATIENCE, SETTLING, Done, Parts, Session
+from quorate.hosts.patience import LONGEST_WAIT, PATIENCE, SETTLING
+from quorate.hosts.session import ATTEMPTS, Done, Parts, Session
 from quorate.hosts.ssh.errors import ConnectionCut
 from tests.core.in_place.conftest import V135, Build
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from quorate.core import checks
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision, decide
 from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
@@ -20,22 +19,9 @@ from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting, check_seen
 from quorate.hosts.overview import hosts_in_words, involved, ring_in_words
+from quorate.hosts.patience import look_again
 from quorate.hosts.ssh.errors import SshError
 
-PATIENCE = timedelta(seconds=60)
-"""How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
-
-Counted, as the next and the last of these, from the beginning or from the first look after a step.
-"""
-SETTLING = timedelta(seconds=20)
-"""How long, after a step, something may be in the way that, by its remedy, somebody would have to take away: what was just restarted answers late."""
-NEAR = timedelta(minutes=10)
-"""A decision that time alone changes is waited for when it is as near as this; the next run finds what is farther away, such as certificates that expire."""
-LONGEST_WAIT = timedelta(minutes=20)
-"""How long a run waits for time to change a decision: longer than any kubeadm takes that an earlier run left behind."""
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 5.0
-"""Seconds between two looks while nothing can be done: half of how long that has been so, within these limits."""
 ATTEMPTS = 3
 """Times that one step is done and wanted again before the run says that it has no effect."""
 
@@ -166,22 +152,12 @@ class Session(Generic[Seen]):
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        near = decision.wake_at if decision.wake_at is not None and decision.wake_at - now <= NEAR else None
-        if now - self._quiet_since >= (LONGEST_WAIT if near else self._patience(decision)):
+        until = look_again(decision, now, self._quiet_since, has_worked=self._steps > 0)
+        if until is None:
             return False
-        until = near or now + self._pause(now)
         parts.emit(Waiting(now, _refusals(decision), until))
         await parts.sleep(max((until - now).total_seconds(), 0.0))
         return True
-
-    def _patience(self, decision: Decision) -> timedelta:
-        if any(not check.remedy or check.outcome is checks.Outcome.UNKNOWN for check in decision.refusals):
-            return PATIENCE
-        return SETTLING if self._steps else timedelta(0)
-
-    def _pause(self, now: datetime) -> timedelta:
-        quiet = (now - self._quiet_since).total_seconds()
-        return timedelta(seconds=min(max(FIRST_PAUSE, quiet / 2), LONGEST_PAUSE))
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""
