@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from statistics import median
 
 import pytest
 
@@ -39,6 +40,11 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def measured(request: pytest.FixtureRequest) -> Measured:
     """Takes a sentence with what was measured."""
     return request.config.stash.setdefault(_MEASURED, []).append
+
+
+def several(seconds: Sequence[float]) -> str:
+    """The same thing measured several times: each of them, and their median."""
+    return f"{', '.join(f'{each:.0f}' for each in seconds)} s (median {median(seconds):.0f})"
 
 
 @pytest.hookimpl(wrapper=True)

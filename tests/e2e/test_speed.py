@@ -14,7 +14,7 @@ from statistics import median
 import pytest
 
 from tests.e2e.client import WritingClient
-from tests.e2e.conftest import Measured
+from tests.e2e.conftest import Measured, several
 from tests.e2e.machines import Machine
 from tests.e2e.nodes.programs import VERSIONS
 from tests.e2e.plain import ByHand
@@ -48,8 +48,8 @@ def test_install_and_upgrade_take_no_longer_than_by_hand(site: Site, tmp_path: P
                 site.describe(hosts, version=VERSIONS[1])
                 with site.writing() as client:
                     upgrade = site.apply().succeeded().seconds
-    measured(f"by hand: install of 3 in {told(by_hand)}, upgrade in {hand_upgrade:.0f} s; {hand_client.report}")
-    measured(f"quorate apply: install of 3 in {told(applied)}, upgrade in {upgrade:.0f} s; {client.report}")
+    measured(f"by hand: install of 3 in {several(by_hand)}, upgrade in {hand_upgrade:.0f} s; {hand_client.report}")
+    measured(f"quorate apply: install of 3 in {several(applied)}, upgrade in {upgrade:.0f} s; {client.report}")
     assert client.report.lost == 0, client.report.failures
     assert upgrade <= UPGRADE_AT_MOST * hand_upgrade
     assert median(applied) <= INSTALL_AT_MOST * median(by_hand)
@@ -72,8 +72,3 @@ def timed(bring_to: Callable[[str], None], version: str) -> float:
     began = time.monotonic()
     bring_to(version)
     return time.monotonic() - began
-
-
-def told(seconds: Sequence[float]) -> str:
-    """Each of them, and their median."""
-    return f"{', '.join(f'{each:.0f}' for each in seconds)} s (median {median(seconds):.0f})"
