@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,22 @@ from quorate.hosts.component_arguments import CUSTOM_ENCRYPTION_CONFIGURATION
 from quorate.hosts.component_configurations import kubelet_patch
 from quorate.hosts.feature_files import Contents, MissingContent, feature_files
 from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import Discovery, Machine, cluster_configuration, init_file, join_file, upgrade_file
+from quorate.hosts.kubeadm_configuration import (
+    DISCOVERY_PATH,
+    Discovery,
+    Machine,
+    cluster_configuration,
+    init_file,
+    join_files,
+    upgrade_file,
+)
 from quorate.hosts.manifest import Manifest, Secret
 from tests.hosts.manifests import document, load
 
 KUBEADM = Path(__file__).parents[2] / ".bin" / "kubeadm"
 GOLDEN = Path(__file__).parent / "golden"
 TOKEN = Secret("abcdef.0123456789abcdef")
-HASH = "sha256:" + "ab" * 32
+AUTHORITY = b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
 ENCRYPTION = """\
 apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
@@ -78,14 +87,11 @@ def smallest() -> Manifest:
 
 def files(manifest: Manifest) -> dict[str, HostFile]:
     first, second = (Machine(host, f"cp-{number}") for number, host in enumerate(manifest.control_plane.hosts[:2], 1))
-    discovery = Discovery(TOKEN, (HASH,))
-    made = {
-        "init": init_file(manifest, first, TOKEN),
-        "join": join_file(manifest, second, discovery, control_plane=True),
-        "upgrade": upgrade_file(manifest, second),
-    }
+    discovery = Discovery(TOKEN, AUTHORITY)
+    join, found = join_files(manifest, second, discovery, control_plane=True)
+    made = {"init": init_file(manifest, first, TOKEN), "join": join, "discovery": found, "upgrade": upgrade_file(manifest, second)}
     if workers := manifest.static_workers.hosts:
-        made["worker"] = join_file(manifest, Machine(workers[0], "worker-1"), discovery, control_plane=False)
+        made["worker"] = join_files(manifest, Machine(workers[0], "worker-1"), discovery, control_plane=False)[0]
     return made
 
 
@@ -106,9 +112,12 @@ def test_the_configuration_is_the_committed_one(of: str, request: pytest.Fixture
 @pytest.mark.integration
 @pytest.mark.parametrize("of", ["smallest", "everything"])
 def test_kubeadm_accepts_it(of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    for name, file in files(request.getfixturevalue(of)).items():
+    found = files(request.getfixturevalue(of))
+    discovery = tmp_path / "discovery.conf"
+    discovery.write_bytes(found.pop("discovery").content)
+    for name, file in found.items():
         path = tmp_path / f"{name}.yaml"
-        path.write_bytes(file.content)
+        path.write_bytes(file.content.replace(DISCOVERY_PATH.encode(), bytes(discovery)))
         done = subprocess.run([KUBEADM, "config", "validate", "--config", path], capture_output=True, text=True, timeout=30, check=False)
         assert (done.returncode, done.stderr) == (0, ""), name
         assert done.stdout == "ok\n"
@@ -136,10 +145,16 @@ def test_a_flag_of_the_user_wins_and_the_others_stay() -> None:
 
 
 def test_a_host_never_joins_without_checking_the_authority(smallest: Manifest) -> None:
-    join = yaml.safe_load(files(smallest)["worker"].content)
-    assert join["discovery"]["bootstrapToken"]["caCertHashes"] == [HASH]
+    join, found = (yaml.safe_load(files(smallest)[name].content) for name in ("worker", "discovery"))
+    assert join["discovery"] == {"file": {"kubeConfigPath": DISCOVERY_PATH}}
+    assert base64.b64decode(found["clusters"][0]["cluster"]["certificate-authority-data"]) == AUTHORITY
     with pytest.raises(ValueError, match="cannot check"):
-        Discovery(TOKEN, ())
+        Discovery(TOKEN, b"")
+
+
+def test_the_token_is_only_where_root_alone_reads_it(smallest: Manifest) -> None:
+    assert {name for name, file in files(smallest).items() if TOKEN.reveal().encode() in file.content} == {"init", "discovery"}
+    assert all(file.mode == 0o600 for file in files(smallest).values())
 
 
 def test_the_certificate_key_is_never_used(everything: Manifest) -> None:
@@ -158,8 +173,8 @@ def test_a_hosts_own_kubelet_settings_are_a_patch_for_every_kubeadm_command(ever
     assert patch is not None
     settings = yaml.safe_load(patch.content)
     assert (settings["maxPods"], settings["imageMinimumGCAge"]) == (200, "90s")
-    for name, file in files(everything).items():
-        assert b"directory: /etc/kubernetes/patches" in file.content, name
+    for name in ("init", "join", "upgrade"):
+        assert b"directory: /etc/kubernetes/patches" in files(everything)[name].content, name
     assert kubelet_patch(smallest.control_plane.hosts[0]) is None
     assert all(b"patches" not in file.content for file in files(smallest).values())
 
@@ -204,7 +219,7 @@ def test_a_feature_without_its_content_is_refused() -> None:
 
 
 def test_no_token_or_key_is_in_a_repr(everything: Manifest) -> None:
-    shown = repr((files(everything), Discovery(TOKEN, (HASH,)), Contents(encryption_providers=Secret("a-key"))))
+    shown = repr((files(everything), Discovery(TOKEN, AUTHORITY), Contents(encryption_providers=Secret("a-key"))))
     assert TOKEN.reveal() not in shown
     assert "a-key" not in shown
 

@@ -1,11 +1,12 @@
 """kubeadm's configuration (v1beta4) from a manifest: of the host that initializes the cluster, of those that join it, and of their upgrades. Pure.
 
-The certificate key is not used: authorities go to hosts over SSH, from memory to memory. Joining hosts check the cluster's authority against its hashes.
+The certificate key is not used: authorities go to hosts over SSH, from memory to memory, and so does what a joining host checks the cluster against.
 Source: kubeadm.k8s.io/v1beta4; KubeOne's pkg/templates/kubeadm/v1beta4 for what it sets.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,9 @@ TOKEN_TTL = "1h0m0s"  # noqa: S105
 """How long a bootstrap token lives: longer than any install, and written as kubeadm writes it."""
 INIT_PATH = "/etc/kubernetes/quorate/init.yaml"
 JOIN_PATH = "/etc/kubernetes/quorate/join.yaml"
+DISCOVERY_PATH = "/etc/kubernetes/quorate/discovery.conf"
 UPGRADE_PATH = "/etc/kubernetes/quorate/upgrade.yaml"
+_JOINING = "joining"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,18 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """How a host finds the cluster that it joins, and knows that it is the right one: `sha256:` and the hash of each authority's public key."""
+    """How a host joins a cluster, and knows that it is the right one: by the certificates of its authority, in PEM, which came from a host of it.
+
+    kubeadm's other way, a hash of the authority and the description of the cluster that the controller manager signs with the token, is to be waited for: the
+    first join comes 2 to 3 s before there is a controller manager that leads.
+    """
 
     token: Secret = field(repr=False)
-    ca_cert_hashes: tuple[str, ...]
+    authority: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not self.ca_cert_hashes:
-            raise ValueError("no hash of the cluster's authority is given, and a host must not join a cluster that it cannot check")
+        if not self.authority:
+            raise ValueError("no certificate of the cluster's authority is given, and a host must not join a cluster that it cannot check")
 
 
 def init_file(manifest: Manifest, machine: Machine, token: Secret) -> HostFile:
@@ -57,9 +64,10 @@ def init_file(manifest: Manifest, machine: Machine, token: Secret) -> HostFile:
     return HostFile(INIT_PATH, yaml_documents(*documents))
 
 
-def join_file(manifest: Manifest, machine: Machine, discovery: Discovery, *, control_plane: bool) -> HostFile:
-    """What `kubeadm join --config` is given. It holds the token: remove it when the host has joined."""
-    return HostFile(JOIN_PATH, yaml_documents(join_configuration(manifest, machine, discovery, control_plane=control_plane)))
+def join_files(manifest: Manifest, machine: Machine, discovery: Discovery, *, control_plane: bool) -> tuple[HostFile, HostFile]:
+    """What `kubeadm join --config` is given, and the kubeconfig that it names. That one holds the token: remove both when the host has joined."""
+    configuration = join_configuration(manifest, machine, control_plane=control_plane)
+    return HostFile(JOIN_PATH, yaml_documents(configuration)), HostFile(DISCOVERY_PATH, yaml_documents(_kubeconfig(manifest, discovery)))
 
 
 def upgrade_file(manifest: Manifest, machine: Machine, *, patched: bool = False) -> HostFile:
@@ -96,17 +104,12 @@ def init_configuration(manifest: Manifest, machine: Machine, token: Secret) -> d
     }
 
 
-def join_configuration(manifest: Manifest, machine: Machine, discovery: Discovery, *, control_plane: bool) -> dict[str, Any]:
+def join_configuration(manifest: Manifest, machine: Machine, *, control_plane: bool) -> dict[str, Any]:
     """The JoinConfiguration of a control-plane host or a worker."""
-    bootstrap_token = {
-        "apiServerEndpoint": control_plane_endpoint(manifest),
-        "token": discovery.token.reveal(),
-        "caCertHashes": sorted(discovery.ca_cert_hashes),
-    }
     made: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "JoinConfiguration",
-        "discovery": {"bootstrapToken": bootstrap_token},
+        "discovery": {"file": {"kubeConfigPath": DISCOVERY_PATH}},
         "nodeRegistration": _node_registration(manifest, machine),
     }
     if control_plane:
@@ -145,6 +148,23 @@ def cluster_configuration(manifest: Manifest) -> dict[str, Any]:
     if manifest.cluster_network.kube_proxy.skip_installation:
         made["proxy"] = {"disabled": True}
     return made
+
+
+def _kubeconfig(manifest: Manifest, discovery: Discovery) -> dict[str, Any]:
+    """The cluster, and the token as its user: nothing has to be readable by anonymous users then."""
+    server = {
+        "server": f"https://{control_plane_endpoint(manifest)}",
+        "certificate-authority-data": b64encode(discovery.authority).decode(),
+    }
+    context = {"cluster": manifest.name, "user": _JOINING}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": manifest.name, "cluster": server}],
+        "users": [{"name": _JOINING, "user": {"token": discovery.token.reveal()}}],
+        "contexts": [{"name": _JOINING, "context": context}],
+        "current-context": _JOINING,
+    }
 
 
 def control_plane_endpoint(manifest: Manifest) -> str:

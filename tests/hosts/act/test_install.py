@@ -8,7 +8,7 @@ from quorate.core.in_place.cluster import UNTOUCHED, Kind
 from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
-from quorate.hosts.kubeadm_configuration import INIT_PATH, JOIN_PATH
+from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import INITIALIZING
 from quorate.kubernetes.errors import ServerError
@@ -80,7 +80,7 @@ def is_complete(world: World) -> None:
     assert len({host.files[PROVIDERS] for host in controls}) == 1, "every API server must have the same key"
     assert controls[0].files[DATA] == b"the only copy"
     for host in world.hosts.values():
-        assert not {INIT_PATH, JOIN_PATH} & set(host.files), "a token is left on a host"
+        assert not {INIT_PATH, JOIN_PATH, DISCOVERY_PATH} & set(host.files), "a token is left on a host"
     assert PROVIDERS not in world.hosts["h4"].files, "a worker has no business with the key"
 
 

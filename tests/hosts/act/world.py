@@ -35,7 +35,6 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.scripts import Outcome
 from quorate.hosts.ssh.tunnel import Tunnel
 from quorate.kubernetes.client import Client
-from quorate.pki.certificates import read_certificates
 from quorate.pki.issue import generate_authority, generate_service_account
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from tests.hosts.act.api import Api
@@ -47,7 +46,6 @@ API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 ETCD = "/etc/kubernetes/manifests/etcd.yaml"
 DATA = "/var/lib/etcd/member"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
-CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 NODES = "/api/v1/nodes"
 _PLACED = re.compile(r"^printf %s '([^']*)' \| place (\S+) ", re.MULTILINE)
 
@@ -151,15 +149,13 @@ class FakeHost:
         token = next(iter(yaml.safe_load_all(configuration)))["bootstrapTokens"][0]["token"]
         self.world.api.put(f"{SECRETS}/bootstrap-token-{token[:6]}", {"data": {}})
         self.world.serve(self)
-        self.world.api.put(CLUSTER_INFO, {"data": {}})
         return _said(b"")
 
     def _join(self, *, halfway: bool) -> Outcome:
         if KUBELET in self.files:
             return Outcome(1, b"", b"[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists")
         configuration = yaml.safe_load(self.files.pop(JOIN_PATH))
-        discovery = configuration["discovery"]["bootstrapToken"]
-        self._discover(discovery["token"], discovery["caCertHashes"])
+        self._discover(self.files.pop(configuration["discovery"]["file"]["kubeConfigPath"]))
         self.files[KUBELET] = b"kubelet"
         if "controlPlane" not in configuration:
             self.world.api.put(f"{NODES}/{self.name}", {})
@@ -172,12 +168,11 @@ class FakeHost:
         self.world.serve(self)
         return _said(b"")
 
-    def _discover(self, token: str, hashes: list[str]) -> None:
-        api = self.world.api
-        assert f"bootstrap-token-{token[:6]}" in api.below(SECRETS), "the token is not known to the cluster"
-        assert f"jws-kubeconfig-{token[:6]}" in api.objects[CLUSTER_INFO]["data"], "kubeadm would look again only after 5 s"
-        ca = read_certificates(pairs()["ca"].certificate)[0]
-        assert hashes == [f"sha256:{hashlib.sha256(ca.public_key).hexdigest()}"]
+    def _discover(self, kubeconfig: bytes) -> None:
+        found = yaml.safe_load(kubeconfig)
+        token = found["users"][0]["user"]["token"]
+        assert f"bootstrap-token-{token[:6]}" in self.world.api.below(SECRETS), "the token is not known to the cluster"
+        assert base64.b64decode(found["clusters"][0]["cluster"]["certificate-authority-data"]) == pairs()["ca"].certificate
 
     def _reset(self) -> Outcome:
         self.files = {path: content for path, content in self.files.items() if not path.startswith(("/etc/kubernetes/", "/var/lib/etcd"))}
@@ -275,7 +270,6 @@ class World:
     async def api_client(self) -> Client:
         if not any(API_SERVER in host.files for host in self.hosts.values()):
             raise AccessFailed("no API server answers")
-        self._sign()
         return self.api.client
 
     async def api_of(self, name: str) -> Client:
@@ -300,12 +294,6 @@ class World:
 
     def forget(self, name: str) -> None:
         """Nothing is kept."""
-
-    def _sign(self) -> None:
-        """What the controller manager does."""
-        if CLUSTER_INFO in self.api.objects:
-            for name in self.api.below(SECRETS):
-                self.api.objects[CLUSTER_INFO]["data"].setdefault(f"jws-kubeconfig-{name.removeprefix('bootstrap-token-')}", "signature")
 
     # What is observed.
 

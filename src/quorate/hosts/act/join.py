@@ -1,7 +1,7 @@
 """Hosts joined to a cluster that exists: a control plane, or any number of workers at once.
 
 The authorities come from a host of the cluster and go to the new one in memory; the token lives as long as the step; the new host checks the cluster against
-the authority's hash. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.
+the authority that it was given. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_patch
 from quorate.hosts.feature_files import feature_files
 from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import JOIN_PATH, Discovery, Machine, join_file
+from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, JOIN_PATH, Discovery, Machine, join_files
 from quorate.hosts.ssh.hosts import Unreachable
 
 _JOIN = f"join --config {JOIN_PATH}"
@@ -38,11 +38,11 @@ async def join(tools: Tools, step: Join, observation: Observation) -> None:
     authorities = await read_authorities(tools, donor)
     features = feature_files(tools.manifest, await contents_of(tools, donor))
     approvals = await _approvals(tools, observation)
-    async with bootstrap_token(tools, step.host) as token:
-        discovery = Discovery(token, authorities.ca_cert_hashes)
-        joining = join_file(tools.manifest, machine, discovery, control_plane=True)
+    async with bootstrap_token(tools) as token:
+        discovery = Discovery(token, authorities.cluster)
+        joining = join_files(tools.manifest, machine, discovery, control_plane=True)
         require(step.host, [addition((await fresh_ring(tools, observation)).ring)])
-        await _run(tools, machine, (*authorities.files, *features, joining))
+        await _run(tools, machine, (*authorities.files, *features, *joining))
         await control_plane_serves(tools, step.host)
     await approvals.serve(step.host)
 
@@ -50,15 +50,14 @@ async def join(tools: Tools, step: Join, observation: Observation) -> None:
 async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation) -> None:
     """Join the hosts as workers, several at once, and wait until each has its Node. Raises StepFailed naming those that failed; the others have joined."""
     donor = _donor(tools, observation, "")
-    hashes = (await read_authorities(tools, donor)).ca_cert_hashes
+    authority = (await read_authorities(tools, donor)).cluster
     approvals = await _approvals(tools, observation)
 
-    async with bootstrap_token(tools, donor) as token:
+    async with bootstrap_token(tools) as token:
 
         async def one(name: str) -> None:
             machine = observation.machines[name]
-            joining = join_file(tools.manifest, machine, Discovery(token, hashes), control_plane=False)
-            await _run(tools, machine, (joining,))
+            await _run(tools, machine, join_files(tools.manifest, machine, Discovery(token, authority), control_plane=False))
             await tools.waits.until(name, "its Node", lambda: node_exists(tools, name), deadline=DEADLINE)
             await approvals.serve(name)
 
@@ -70,7 +69,8 @@ async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> Non
     patch = kubelet_patch(machine.host)
     placed = placing([*files, *((patch,) if patch else ())])
     tools.report(machine.name, "running kubeadm join")
-    await kubeadm.run(tools, machine.name, kubeadm.Command(_JOIN, "kubeadm join", before=placed, after=f"rm -f -- {JOIN_PATH}"))
+    command = kubeadm.Command(_JOIN, "kubeadm join", before=placed, after=f"rm -f -- {JOIN_PATH} {DISCOVERY_PATH}")
+    await kubeadm.run(tools, machine.name, command)
 
 
 async def _approvals(tools: Tools, observation: Observation) -> Approvals:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 from dataclasses import dataclass, field
 
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.host_files import HostFile
-from quorate.pki.certificates import read_certificates, verify_pair
+from quorate.pki.certificates import verify_pair
 from quorate.pki.keys import KeyPair, PkiError
 
 PKI = "/etc/kubernetes/pki"
@@ -56,10 +55,9 @@ class Authorities:
         )
 
     @property
-    def ca_cert_hashes(self) -> tuple[str, ...]:
-        """What a joining host checks the cluster against: SHA-256 of each authority's public key. A bundle has several while an authority is replaced."""
-        known = read_certificates(self.pairs["ca"].certificate)
-        return tuple(dict.fromkeys(f"sha256:{hashlib.sha256(authority.public_key).hexdigest()}" for authority in known))
+    def cluster(self) -> bytes:
+        """What a joining host checks the cluster against, in PEM: the certificate of its authority, or several while one is replaced."""
+        return self.pairs["ca"].certificate
 
 
 async def read_authorities(tools: Tools, host: str) -> Authorities:

@@ -1,7 +1,6 @@
 """Bootstrap tokens: made through the API for one step, usable for an hour at most, and taken back when the step is over.
 
-Source: kubernetes.io, "Authenticating with Bootstrap Tokens", for the Secret; kubeadm's discovery, which finds the cluster by a ConfigMap that is signed with
-the token.
+Source: kubernetes.io, "Authenticating with Bootstrap Tokens", for the Secret.
 """
 
 from __future__ import annotations
@@ -14,14 +13,10 @@ from quorate.hosts.act.failures import EXPECTED
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.manifest import Secret
 from quorate.kubernetes.errors import NotFound
-from quorate.kubernetes.resource import CONFIG_MAPS, SECRETS
+from quorate.kubernetes.resource import SECRETS
 
 LIFE = timedelta(hours=1)
-SIGNED_DEADLINE = 60.0
-"""Seconds for the controller manager to sign; it takes less than one, and up to 30 while a new one is elected leader."""
 NAMESPACE = "kube-system"
-_PUBLIC = "kube-public"
-_CLUSTER_INFO = "cluster-info"
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH, _SECRET_LENGTH = 6, 16
 
@@ -32,17 +27,11 @@ def new_token(random_bytes: Callable[[int], bytes]) -> Secret:
 
 
 @asynccontextmanager
-async def bootstrap_token(tools: Tools, host: str) -> AsyncIterator[Secret]:
-    """A token with which hosts can join, for as long as it is entered. `host` is told of in messages. Raises ApiErrors and AccessFailed.
-
-    It is entered when the cluster's description is signed with it: kubeadm, finding no signature, would look again only after 5 s.
-    """
+async def bootstrap_token(tools: Tools) -> AsyncIterator[Secret]:
+    """A token with which hosts can join, for as long as it is entered. Raises ApiErrors and AccessFailed."""
     token = new_token(tools.random_bytes)
     await _create(tools, token)
     try:
-        await tools.waits.until(
-            host, "the cluster to sign its description with the new token", lambda: _unsigned(tools, token), deadline=SIGNED_DEADLINE
-        )
         yield token
     finally:
         with suppress(*EXPECTED):  # it expires by itself
@@ -69,17 +58,10 @@ async def _create(tools: Tools, token: Secret) -> None:
             "token-secret": secret,
             "expiration": expiration,
             "usage-bootstrap-authentication": "true",
-            "usage-bootstrap-signing": "true",
             "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
         },
     }
     await (await tools.access.api()).create(SECRETS, body, NAMESPACE)
-
-
-async def _unsigned(tools: Tools, token: Secret) -> str:
-    described = await (await tools.access.api()).get(CONFIG_MAPS, _CLUSTER_INFO, _PUBLIC)
-    signed = f"jws-kubeconfig-{token.reveal().partition('.')[0]}" in described.data
-    return "" if signed else "no controller manager has signed it yet"
 
 
 def _name(token: Secret) -> str:
