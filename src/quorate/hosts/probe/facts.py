@@ -15,7 +15,7 @@ from quorate.pki.certificates import Certificate
 T = TypeVar("T")
 Fact: TypeAlias = T | Absent | Unknown
 
-PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl", "crictl")
+PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
 PACKAGES = ("containerd", "kubelet", "kubeadm", "kubectl")
 UNITS = ("containerd", "kubelet", "firewalld", "ufw", "nm-cloud-setup")
 MODULES = ("overlay", "br_netfilter", "nf_conntrack")

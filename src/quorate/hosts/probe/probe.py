@@ -15,7 +15,7 @@ from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.hosts import Unreachable
 
 SCRIPT_DEADLINE = 30.0
-"""Seconds for the script alone, which takes 0.2 to 0.5: ten programs and four endpoints that hang for their 5 s each would not all do so."""
+"""Seconds for the script alone, which takes 0.2 to 0.5: programs that are asked one after the other, and hang for their 5 s each, would not all do so."""
 DEADLINE = 60.0
 """Seconds for one host: to connect (15), for the script, and for the host to end it (8)."""
 

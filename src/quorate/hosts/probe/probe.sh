@@ -403,11 +403,6 @@ for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-n
     tell_sysctl $name
 done
 
-tell_program containerd --version
-tell_program kubelet --version
-tell_program kubeadm version -o short
-tell_program kubectl version --client=true
-tell_program crictl --version
 tell_packages containerd containerd.io kubelet kubeadm kubectl || unknown packages 'the package manager did not answer'
 tell_units containerd.service kubelet.service firewalld.service ufw.service nm-cloud-setup.service || unknown units 'systemd did not answer'
 
@@ -433,6 +428,10 @@ tell_initialization
 tell_kubeadm_leftovers || unknown kubeadm_leftovers 'the folder cannot be read'
 
 # At once, as each may take its time; their lines are short enough (PIPE_BUF) not to run into each other, which is why they come last.
+tell_program containerd --version &
+tell_program kubelet --version &
+tell_program kubeadm version -o short &
+tell_program kubectl version --client=true &
 ask_kubelet &
 ask_api_server api_server_livez /livez &
 ask_api_server api_server_readyz /readyz &
