@@ -131,16 +131,15 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     from quorate.core.in_place.forecast import forecast
     from quorate.hosts.patience import look_again
 
-    began: list[datetime] = []
+    began = now()
     told: list[tuple[str, ...]] = []
 
     def again(cluster: Cluster) -> datetime | None:
         at = now()
-        began.append(at)
         decision = decide(cluster, at)
         if cluster.locked_by or not decision.refusals or forecast(cluster, at).steps:
             return None
-        until = look_again(decision, at, began[0], has_worked=False)
+        until = look_again(decision, at, began, has_worked=False)
         because = tuple(check.name for check in decision.refusals)
         if until is not None and because not in told:
             told.append(because)
