@@ -150,6 +150,15 @@ async def test_patience_ends() -> None:
     assert PATIENCE <= world.now - NOON <= PATIENCE + timedelta(seconds=5)
 
 
+async def test_what_comes_up_one_thing_after_another_is_waited_for_each_time() -> None:
+    silent = Decision("nothing to do", None, (unknown("quorum", "no member answers", "Look at its logs."),), None)
+    starting = Decision("nothing to do", None, (failed("the API answers", "refused", "Look at its logs."),), None)
+    assert (await World([silent, starting, starting, NOTHING]).run()).outcome is Outcome.CONVERGED
+    world = World([silent, starting, silent, starting])
+    assert (await world.run()).outcome is Outcome.STALLED
+    assert SETTLING <= world.now - NOON <= PATIENCE, "what was in the way before begins nothing anew"
+
+
 async def test_after_a_step_what_was_restarted_may_answer_late() -> None:
     world = World([step(Join("cp-2")), refusal(), refusal(), NOTHING])
     assert (await world.run()).outcome is Outcome.CONVERGED

@@ -129,9 +129,9 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     from quorate.cli.hosts_access import now
     from quorate.core.in_place.decide import decide
     from quorate.core.in_place.forecast import forecast
-    from quorate.hosts.patience import look_again
+    from quorate.hosts.patience import Patience
 
-    began = now()
+    patience = Patience(now())
     told: list[tuple[str, ...]] = []
 
     def again(cluster: Cluster) -> datetime | None:
@@ -139,7 +139,7 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
         decision = decide(cluster, at)
         if cluster.locked_by or not decision.refusals or forecast(cluster, at).steps:
             return None
-        until = look_again(decision, at, began, has_worked=False)
+        until = patience.look_again(decision, at)
         because = tuple(check.name for check in decision.refusals)
         if until is not None and because not in told:
             told.append(because)

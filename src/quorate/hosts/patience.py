@@ -10,10 +10,10 @@ from quorate.core.in_place.decide import Decision
 PATIENCE = timedelta(seconds=60)
 """How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
 
-Counted, as the next and the last of these, from the beginning or from the first look after a step.
+Counted, as the next and the last of these, from the beginning, from the first look after a step, or from when something else came to stand in the way.
 """
 SETTLING = timedelta(seconds=20)
-"""How long, after a step, something may be in the way that, by its remedy, somebody would have to take away: what was just restarted answers late."""
+"""How long, after a step or a change, something may be in the way that, by its remedy, somebody would have to take away: what just started answers late."""
 NEAR = timedelta(minutes=10)
 """A decision that time alone changes is waited for when it is as near as this; the next run finds what is farther away, such as certificates that expire."""
 LONGEST_WAIT = timedelta(minutes=20)
@@ -23,19 +23,34 @@ LONGEST_PAUSE = 5.0
 """Seconds between two looks while nothing can be done: half of how long that has been so, within these limits."""
 
 
-def look_again(decision: Decision, now: datetime, quiet_since: datetime, *, has_worked: bool) -> datetime | None:
-    """When to look again after a decision that has refusals and no step; None: nothing is to be expected.
+class Patience:
+    """The patience of one run, from its beginning or from the first look of a plan."""
 
-    `quiet_since` is when nothing could be done for the first time, `has_worked` whether this run has done anything before.
-    """
-    near = decision.wake_at if decision.wake_at is not None and decision.wake_at - now <= NEAR else None
-    if now - quiet_since >= (LONGEST_WAIT if near else _patience(decision, has_worked)):
-        return None
-    quiet = (now - quiet_since).total_seconds()
-    return near or now + timedelta(seconds=min(max(FIRST_PAUSE, quiet / 2), LONGEST_PAUSE))
+    def __init__(self, now: datetime) -> None:
+        self._since = now
+        self._moves = False
+        self._seen: set[tuple[str, ...]] = set()
 
+    def renew(self, now: datetime) -> None:
+        """Begin anew with this first look after a step: a busy host takes long to tell what it is, and what it told first must not be the last word."""
+        self._since, self._moves = now, True
 
-def _patience(decision: Decision, has_worked: bool) -> timedelta:
-    if any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
-        return PATIENCE
-    return SETTLING if has_worked else timedelta(0)
+    def look_again(self, decision: Decision, now: datetime) -> datetime | None:
+        """When to look again after a decision that has refusals and no step; None: nothing is to be expected.
+
+        Something else in the way than ever before begins it anew too: hosts that were switched on come up one thing after another.
+        """
+        because = tuple(check.name for check in decision.refusals)
+        if self._seen and because not in self._seen:
+            self.renew(now)
+        self._seen.add(because)
+        near = decision.wake_at if decision.wake_at is not None and decision.wake_at - now <= NEAR else None
+        if now - self._since >= (LONGEST_WAIT if near else self._limit(decision)):
+            return None
+        quiet = (now - self._since).total_seconds()
+        return near or now + timedelta(seconds=min(max(FIRST_PAUSE, quiet / 2), LONGEST_PAUSE))
+
+    def _limit(self, decision: Decision) -> timedelta:
+        if any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
+            return PATIENCE
+        return SETTLING if self._moves else timedelta(0)

@@ -19,7 +19,7 @@ from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting, check_seen
 from quorate.hosts.overview import hosts_in_words, involved, ring_in_words
-from quorate.hosts.patience import look_again
+from quorate.hosts.patience import Patience
 from quorate.hosts.ssh.errors import SshError
 
 ATTEMPTS = 3
@@ -87,7 +87,7 @@ class Session(Generic[Seen]):
         self._by = by
         self._steps = 0
         self._done = Done()
-        self._quiet_since = parts.now()  # the beginning, or the first look after the last step
+        self._patience = Patience(parts.now())
         self._broken: set[Step] = set()
         self._last: Step | None = None
         self._repeated = 0
@@ -119,8 +119,8 @@ class Session(Generic[Seen]):
             elif not await self._waited(decision):
                 return self._stalled(decision)
             observation = await self._parts.observe(self._done)
-            if decision.step is not None:  # a busy host takes long to tell what it is, and what it told first must not be the last word
-                self._quiet_since = self._parts.now()
+            if decision.step is not None:
+                self._patience.renew(self._parts.now())
 
     async def _take(self, step: Step, decision: Decision, observation: Seen) -> Ended | None:
         """Carry out one step. The end, where it failed for good or has no effect."""
@@ -152,7 +152,7 @@ class Session(Generic[Seen]):
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        until = look_again(decision, now, self._quiet_since, has_worked=self._steps > 0)
+        until = self._patience.look_again(decision, now)
         if until is None:
             return False
         parts.emit(Waiting(now, _refusals(decision), until))
