@@ -173,8 +173,9 @@ def test_a_hosts_own_kubelet_settings_are_a_patch_for_every_kubeadm_command(ever
     assert patch is not None
     settings = yaml.safe_load(patch.content)
     assert (settings["maxPods"], settings["imageMinimumGCAge"]) == (200, "90s")
+    found = files(everything)
     for name in ("init", "join", "upgrade"):
-        assert b"directory: /etc/kubernetes/patches" in files(everything)[name].content, name
+        assert b"directory: /etc/kubernetes/patches" in found[name].content, name
     assert kubelet_patch(smallest.control_plane.hosts[0]) is None
     assert all(b"patches" not in file.content for file in files(smallest).values())
 

@@ -137,11 +137,11 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     def again(cluster: Cluster) -> datetime | None:
         at = now()
         decision = decide(cluster, at)
-        if cluster.locked_by or not decision.refusals or forecast(cluster, at).steps:
+        until = patience.look_again(decision, at) if decision.refusals and not cluster.locked_by else None
+        if until is None or forecast(cluster, at).steps:
             return None
-        until = patience.look_again(decision, at)
         because = tuple(check.name for check in decision.refusals)
-        if until is not None and because not in told:
+        if because not in told:
             told.append(because)
             click.echo("\n".join(("waiting, because", *refusals(tuple(map(check_line, decision.refusals))))), err=True)
         return until

@@ -6,7 +6,6 @@ Source: kubeadm.k8s.io/v1beta4; KubeOne's pkg/templates/kubeadm/v1beta4 for what
 
 from __future__ import annotations
 
-from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from quorate.hosts.component_configurations import PATCHES, duration, kube_proxy
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.manifest import Host, Manifest, Secret
 from quorate.hosts.manifest.network_fields import IPFamily
+from quorate.pki import kubeconfig
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 CRI_SOCKET = "unix:///run/containerd/containerd.sock"
@@ -152,19 +152,14 @@ def cluster_configuration(manifest: Manifest) -> dict[str, Any]:
 
 def _kubeconfig(manifest: Manifest, discovery: Discovery) -> dict[str, Any]:
     """The cluster, and the token as its user: nothing has to be readable by anonymous users then."""
-    server = {
-        "server": f"https://{control_plane_endpoint(manifest)}",
-        "certificate-authority-data": b64encode(discovery.authority).decode(),
-    }
-    context = {"cluster": manifest.name, "user": _JOINING}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": manifest.name, "cluster": server}],
-        "users": [{"name": _JOINING, "user": {"token": discovery.token.reveal()}}],
-        "contexts": [{"name": _JOINING, "context": context}],
-        "current-context": _JOINING,
-    }
+    return kubeconfig.document(
+        manifest.name,
+        f"https://{control_plane_endpoint(manifest)}",
+        discovery.authority,
+        user=_JOINING,
+        credentials={"token": discovery.token.reveal()},
+        context=_JOINING,
+    )
 
 
 def control_plane_endpoint(manifest: Manifest) -> str:

@@ -24,7 +24,7 @@ LONGEST_PAUSE = 5.0
 
 
 class Patience:
-    """The patience of one run, from its beginning or from the first look of a plan."""
+    """The patience of one run, or of the wait for one to begin."""
 
     def __init__(self, now: datetime) -> None:
         self._since = now

@@ -57,18 +57,23 @@ def rotate(kubeconfig: bytes, authority: KeyPair, algorithm: KeyAlgorithm, *, no
     return admin_kubeconfig(name, server, authority, algorithm, now=now)
 
 
-def _serialize(cluster_name: str, server: str, authority: bytes, client: KeyPair) -> bytes:
-    user = f"{cluster_name}-admin"
-    context = f"{user}@{cluster_name}"
-    document = {
+def document(cluster: str, server: str, authority: bytes, *, user: str, credentials: Mapping[str, str], context: str) -> dict[str, Any]:
+    """A kubeconfig of one cluster, with its authority in PEM, and of one user, as a document: `credentials` are the user's own fields."""
+    return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster_name, "cluster": {"certificate-authority-data": _base64(authority), "server": server}}],
-        "contexts": [{"name": context, "context": {"cluster": cluster_name, "user": user}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _base64(authority)}}],
+        "users": [{"name": user, "user": dict(credentials)}],
+        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
         "current-context": context,
-        "users": [{"name": user, "user": {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}}],
     }
-    return yaml.safe_dump(document, sort_keys=True, default_flow_style=False).encode()
+
+
+def _serialize(cluster_name: str, server: str, authority: bytes, client: KeyPair) -> bytes:
+    user = f"{cluster_name}-admin"
+    credentials = {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}
+    made = document(cluster_name, server, authority, user=user, credentials=credentials, context=f"{user}@{cluster_name}")
+    return yaml.safe_dump(made, sort_keys=True, default_flow_style=False).encode()
 
 
 def _base64(data: bytes) -> str:

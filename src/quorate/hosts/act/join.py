@@ -65,7 +65,7 @@ async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation
 
 
 async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> None:
-    """The configuration, which holds the token, goes again whatever comes of it."""
+    """The configuration and the kubeconfig, which holds the token, go again whatever comes of it."""
     patch = kubelet_patch(machine.host)
     placed = placing([*files, *((patch,) if patch else ())])
     tools.report(machine.name, "running kubeadm join")

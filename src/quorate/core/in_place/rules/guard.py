@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed, unknown
@@ -149,10 +150,9 @@ def _state(host: Host) -> str:
         return "unreachable"
     if data_lost(host):
         return "its etcd data is lost"
-    return told(host.member_health) if host.member_health is not None else _why(host, Health.BAD)
+    return told(host.member_health) if host.member_health is not None else _why(host, (Health.BAD,))
 
 
-def _why(host: Host, *healths: Health) -> str:
-    """Its findings of these healths, all but the good ones where none is named."""
-    wanted = healths or (Health.BAD, Health.UNKNOWN)
-    return ", ".join(told(finding) for finding in host.findings if finding.health in wanted) or host.kind.value
+def _why(host: Host, healths: Collection[Health] = (Health.BAD, Health.UNKNOWN)) -> str:
+    """Its findings of these healths; what it is, where there are none."""
+    return ", ".join(told(finding) for finding in host.findings if finding.health in healths) or host.kind.value
