@@ -63,6 +63,7 @@ def test_the_order_of_the_rules_is_this_one() -> None:
         "remediate",
         "prepare the workload",
         "replace the outdated",
+        "move CoreDNS ahead",
         "initialize",
         "scale up",
         "scale down",

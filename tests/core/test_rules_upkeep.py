@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core.control_plane import ControlPlane, Upkeep
+from quorate.core.control_plane import ControlPlane, Replica, Upkeep
 from quorate.core.decide import decide
 from quorate.core.health import Absent, Finding, Health
 from quorate.core.opinion import NOTHING
-from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED, prepare_the_workload, record_expiries, update_addons
-from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, UpdateAddons
+from quorate.core.rules.upkeep import (
+    ADDONS,
+    COREDNS,
+    EXPIRIES,
+    PREPARED,
+    move_coredns,
+    prepare_the_workload,
+    record_expiries,
+    update_addons,
+)
+from quorate.core.steps import CreateReplica, DeleteReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, UpdateAddons
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:
@@ -70,6 +80,64 @@ def test_i18_where_preparation_failed_nobody_joins_until_it_succeeds(build: Buil
     assert decision.step is None
     assert decision.wake_at == build.noon + timedelta(seconds=30)
     assert decide(control_plane, build.noon + timedelta(seconds=30)).step == PrepareWorkload()
+
+
+# While the surge of a rollout joins
+
+
+def outdated(build: Build, number: int, **changes: Any) -> Replica:
+    """One that is to be replaced, and whose Node nobody has asked yet."""
+    return build.replica(number, **{"outdated": ("Version",), "coredns": PENDING, **changes})
+
+
+def surging(build: Build, *replicas: Replica, **changes: Any) -> ControlPlane:
+    """Three outdated ones, of which `replicas` take the place of the first, and a fourth that joins."""
+    rest = tuple(outdated(build, number) for number in range(len(replicas) + 1, 4))
+    return build.control_plane(*replicas, *rest, build.joining(4), **changes)
+
+
+def test_while_one_joins_coredns_leaves_the_node_that_goes_next(build: Build) -> None:
+    assert decide(surging(build), build.noon).step == MoveCoreDNS("cp-1")
+    assert decide(surging(build, outdated(build, 1, coredns=Upkeep())), build.noon).step is None
+
+
+def test_the_one_that_coredns_leaves_is_the_one_that_then_goes(build: Build) -> None:
+    marked = surging(build, outdated(build, 1), outdated(build, 2, delete_first=True))
+    assert decide(marked, build.noon).step == MoveCoreDNS("cp-2")
+    joined = replace(marked, replicas=(*marked.replicas[:3], build.replica(4)), ring=build.ring("gggg"))
+    assert decide(joined, build.noon).step == DeleteReplica("cp-2")
+
+
+def test_coredns_stays_where_nobody_is_about_to_go(build: Build) -> None:
+    before = build.control_plane(*(outdated(build, number) for number in (1, 2, 3)))
+    leaving = build.control_plane(
+        *(outdated(build, number) for number in (1, 2)), build.leaving(3, outdated=("Version",)), build.replica(4)
+    )
+    scaling_down = build.control_plane(*(build.replica(number, coredns=PENDING) for number in (1, 2, 3, 4)))
+    for control_plane in (before, leaving, scaling_down):
+        assert move_coredns(control_plane, build.noon) == NOTHING
+
+
+def test_coredns_stays_on_a_node_that_may_not_end_it_and_where_nobody_can_be_asked(build: Build) -> None:
+    ill = build.ill(1, outdated=("Version",), coredns=PENDING)
+    gone = build.joining(1, outdated=("Version",), coredns=PENDING)
+    for control_plane in (surging(build, ill), surging(build, gone), surging(build, workload=DOWN)):
+        assert move_coredns(control_plane, build.noon) == NOTHING
+
+
+def test_coredns_stays_where_there_is_no_other_node_yet(build: Build) -> None:
+    alone = build.control_plane(outdated(build, 1), build.joining(2), desired=1)
+    assert move_coredns(alone, build.noon) == NOTHING
+    registered = replace(alone, replicas=(alone.replicas[0], build.joining(2, node="cp-2")))
+    assert move_coredns(registered, build.noon).step == MoveCoreDNS("cp-1")
+
+
+def test_coredns_that_has_not_left_is_told_asked_again_in_time_and_holds_nothing_up(build: Build) -> None:
+    opinion = move_coredns(surging(build, outdated(build, 1, coredns=failing(build))), build.noon)
+    assert [check.name for check in opinion.checks] == [COREDNS]
+    assert opinion.bars == frozenset()
+    assert opinion.wake_at == build.noon + timedelta(seconds=30)
+    assert move_coredns(surging(build, outdated(build, 1, coredns=failing(build, 0))), build.noon).step == MoveCoreDNS("cp-1")
 
 
 # Once all have joined

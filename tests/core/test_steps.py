@@ -23,6 +23,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "RecordRemediation": (),
     "ForgetRemediation": (),
     "PrepareWorkload": (),
+    "MoveCoreDNS": ("cp-1",),
     "UpdateAddons": (),
     "RecordExpiries": (("cp-1",),),
     "DeleteAll": (("cp-1", "cp-2"),),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
 from quorate.simulation.patches import merge_patch
@@ -45,6 +46,36 @@ class ClusterApi:
             raise error
         return self._decoded(resource, self._find(resource, name))
 
+    async def list(
+        self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> Listing[Any]:
+        """Of this plural: what carries the one label and has the one field's value that are asked for."""
+        self.reads.append(f"{resource.plural} {label_selector} {field_selector}")
+        if error := self.trouble.get(resource.plural):
+            raise error
+        matching = [
+            obj
+            for (plural, _), obj in self.objects.items()
+            if plural == resource.plural
+            and obj["metadata"]["namespace"] == namespace
+            and _has(obj["metadata"]["labels"], label_selector)
+            and _has({"spec.nodeName": obj["spec"].get("nodeName")}, field_selector)
+        ]
+        return Listing([self._decoded(resource, obj) for obj in matching], str(self.version))
+
+    async def create_subresource(
+        self, resource: Resource[Any], name: str, subresource: str, body: Mapping[str, Any], namespace: str = ""
+    ) -> None:
+        """An eviction: the Pod is gone at once."""
+        assert (resource.plural, subresource, body["metadata"]) == ("pods", "eviction", {"name": name, "namespace": namespace})
+        if error := self.trouble.get("evictions"):
+            raise error
+        found = self._find(resource, name)
+        if found["metadata"]["uid"] != body["deleteOptions"]["preconditions"]["uid"]:
+            raise Conflict(f"{name} is another one")
+        self.writes.append((f"evict {name}", dict(body)))
+        del self.objects[resource.plural, name]
+
     async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "") -> Any:
         assert resource.namespaced == bool(namespace)
         name = body["metadata"]["name"]
@@ -76,6 +107,11 @@ class ClusterApi:
     @staticmethod
     def _decoded(resource: Resource[Any], obj: Json) -> Any:
         return msgspec.convert(copy.deepcopy(obj), resource.type)
+
+
+def _has(values: Mapping[str, Any], selector: str) -> bool:
+    key, _, value = selector.partition("=")
+    return not selector or values.get(key) == value
 
 
 def config_map(name: str, data: dict[str, str]) -> Json:

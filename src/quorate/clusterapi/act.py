@@ -26,6 +26,7 @@ from quorate.core.steps import (
     DeleteReplica,
     EnsureCertificates,
     ForgetRemediation,
+    MoveCoreDNS,
     PrepareWorkload,
     RecordExpiries,
     RecordRemediation,
@@ -66,7 +67,7 @@ class Actor:
                 await self._lose(step, observation)
             case Remediate() | RecordRemediation() | ForgetRemediation():
                 await self._remediate(step, observation)
-            case PrepareWorkload() | UpdateAddons() | RecordExpiries():
+            case PrepareWorkload() | MoveCoreDNS() | UpdateAddons() | RecordExpiries():
                 await self._keep_up(step, observation)
             case _:
                 assert_never(step)
@@ -103,10 +104,12 @@ class Actor:
             case ForgetRemediation():
                 await remediation.forget(self.clients, observation)
 
-    async def _keep_up(self, step: PrepareWorkload | UpdateAddons | RecordExpiries, observation: Observation) -> None:
+    async def _keep_up(self, step: PrepareWorkload | MoveCoreDNS | UpdateAddons | RecordExpiries, observation: Observation) -> None:
         match step:
             case PrepareWorkload():
                 await addons.prepare(self.clients, observation, self.clock())
+            case MoveCoreDNS(replica):
+                await addons.move_coredns(self.clients, observation, replica, self.clock())
             case UpdateAddons():
                 await addons.update(self.clients, observation, self.clock())
             case RecordExpiries(replicas):

@@ -22,8 +22,9 @@ from quorate.clusterapi.fields import object_at, text_at
 from quorate.clusterapi.observation import Observation, ObservedMachine
 from quorate.clusterapi.progress import LONGEST_RETRY, Task
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import Annotation, FieldManager
-from quorate.clusterapi.types.resources import KUBEADM_CONFIGS
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Annotation, FieldManager, Hook
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, MACHINE_DRAIN_RULES
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Health, Unknown
 from quorate.core.versions import Version
@@ -36,6 +37,7 @@ from quorate.kubernetes.resource import Resource
 from quorate.workload.api_server_certificate import port_of
 from quorate.workload.connection import Workload
 from quorate.workload.coredns import update_coredns
+from quorate.workload.coredns_pods import move_away
 from quorate.workload.kube_proxy import update_kube_proxy
 from quorate.workload.kubeadm_config import update_kubeadm_config
 from quorate.workload.rbac import ensure_permissions
@@ -59,6 +61,15 @@ def addons(clients: Clients, kcp: KubeadmControlPlane) -> Upkeep:
     return clients.progress.of(_request(kcp), Task.ADDONS, _addons_wanted(kcp))
 
 
+def coredns(clients: Clients, kcp: KubeadmControlPlane, machine: Machine) -> Upkeep:
+    """CoreDNS on the Node of a Machine that may go next. Where annotations give somebody else a say in its drain, it is left to that."""
+    marks = machine.metadata.annotations
+    others = Annotation.EXCLUDE_NODE_DRAINING in marks or any(mark.startswith(Hook.PRE_DRAIN_PREFIX) for mark in marks)
+    if others or Annotation.SKIP_COREDNS in kcp.metadata.annotations:
+        return Upkeep()
+    return clients.progress.of(_request(kcp), Task.COREDNS, machine.metadata.uid.encode())
+
+
 def expiries(clients: Clients, kcp: KubeadmControlPlane, unrecorded: Iterable[str]) -> Upkeep:
     """When the API servers' certificates expire; `unrecorded` names the replicas of which it is not recorded yet."""
     names = sorted(unrecorded)
@@ -78,6 +89,29 @@ async def update(clients: Clients, observation: Observation, now: datetime) -> N
     kcp = observation.kcp
     problems = await _problems({name: _updated(update, clients, observation) for name, update in _ADDONS.items()})
     _keep(clients, kcp, Task.ADDONS, _addons_wanted(kcp), problems, now)
+
+
+async def move_coredns(clients: Clients, observation: Observation, replica: str, now: datetime) -> None:
+    """Evict CoreDNS from the Node of the Machine that goes next, as far as it was there before the newest Machine was made. Idempotent.
+
+    Where the namespace has MachineDrainRules it is left to the drain: they may say something else of these Pods, and core knows how to read them.
+    """
+    kcp, leaver = observation.kcp, next(machine for machine in observation.machines if machine.name == replica)
+    newest = max(machine.machine.metadata.creation_timestamp or now for machine in observation.machines)
+
+    async def move() -> None:
+        if leaver.node is not None and not await _has_drain_rules(clients, kcp.metadata.namespace):
+            await move_away(_client(clients, observation), leaver.node.metadata.name, newest)
+
+    problems = await _problems({"": move()})
+    _keep(clients, kcp, Task.COREDNS, leaver.machine.metadata.uid.encode(), problems, now)
+
+
+async def _has_drain_rules(clients: Clients, namespace: str) -> bool:
+    try:
+        return bool((await clients.management.list(MACHINE_DRAIN_RULES, namespace, limit=1)).items)
+    except NotFound:
+        return False  # a core without them
 
 
 async def foreseen(clients: Clients, observation: Observation, now: datetime) -> tuple[Upkeep, Upkeep]:

@@ -115,7 +115,7 @@ class _Pass:
         written = authorities.last_write(self.clients, self.kcp)
         kubeconfig = replace(kubeconfig, write_problem=written.problem, retry_at=written.retry_at)
         intended, remediating, remediation_problem = self._remediation()
-        replicas = tuple(replica(m, members.of[m.name], etcd_managed=self.etcd_managed, now=self.now) for m in observed)
+        replicas = tuple(self._replica(m, members) for m in observed)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -229,6 +229,10 @@ class _Pass:
             outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now, self.compare),
             outdated_from=machines.outdated_from(self.kcp, machine, self.now),
         )
+
+    def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
+        coredns = addons.coredns(self.clients, self.kcp, observed.machine)
+        return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, now=self.now)
 
     def _connection(self) -> Connection:
         state = self.workload.connectivity

@@ -20,6 +20,7 @@ class Task(Enum):
 
     PREPARATION = "preparation"
     ADDONS = "addons"
+    COREDNS = "CoreDNS on the node that goes next"
     EXPIRIES = "expiries"
     KUBECONFIG = "kubeconfig"
 

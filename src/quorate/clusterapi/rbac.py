@@ -52,6 +52,7 @@ MANAGER = (
     Grant(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
     Grant((BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP), ("*",), OWN),
     Grant((CLUSTER_GROUP,), ("clusters", "clusters/status", "machinepools"), READ),
+    Grant((CLUSTER_GROUP,), ("machinedrainrules",), ("list",)),
     Grant((CLUSTER_GROUP,), ("machines", "machines/status"), OWN),
     Grant((RUNTIME_GROUP,), ("extensionconfigs",), READ),
 )

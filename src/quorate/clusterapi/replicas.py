@@ -9,15 +9,18 @@ from quorate.clusterapi.observation import ObservedMachine
 from quorate.clusterapi.remediation_record import MalformedRecord
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
-from quorate.core.control_plane import Remediation, Replica
+from quorate.core.control_plane import Remediation, Replica, Upkeep
 from quorate.core.health import Absent, Finding, Unknown
 
 _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
 
 
-def replica(observed: ObservedMachine, member: int | Absent | Unknown, *, etcd_managed: bool, now: datetime) -> Replica:
-    """The replica; `member` is its etcd member as the ring tells it. `now` stands in for a creation time that the object does not have."""
+def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: Upkeep, *, etcd_managed: bool, now: datetime) -> Replica:
+    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node.
+
+    `now` stands in for a creation time that the object does not have.
+    """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     return Replica(
@@ -44,6 +47,7 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, *, etcd_m
         record_problem=record_problem,
         updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
         expiry_known=_expiry_known(observed),
+        coredns=coredns,
         had_node=observed.node is not None or machine.status.node_ref is not None,
     )
 

@@ -97,6 +97,7 @@ class Replica:
     record_problem: str = ""  # why the record of that remediation cannot be read
     updating: str = ""  # an update in place is under way that somebody else carries out; by which mark
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
+    coredns: Upkeep = Upkeep()  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
 
 

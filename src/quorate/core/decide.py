@@ -32,6 +32,7 @@ RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
     ("remediate", remediate.remediate),
     ("prepare the workload", upkeep.prepare_the_workload),
     ("replace the outdated", rollout.replace_the_outdated),
+    ("move CoreDNS ahead", upkeep.move_coredns),
     ("initialize", initialize.initialize),
     ("scale up", scale.scale_up),
     ("scale down", scale.scale_down),

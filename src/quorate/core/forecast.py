@@ -24,6 +24,7 @@ from quorate.core.steps import (
     DeleteReplica,
     EnsureCertificates,
     ForgetRemediation,
+    MoveCoreDNS,
     PrepareWorkload,
     RecordExpiries,
     RecordRemediation,
@@ -136,6 +137,8 @@ class _Model:
                 return replace(view, adoptable=tuple[Adoptable, ...]())
             case PrepareWorkload():
                 return replace(view, preparation=Upkeep())
+            case MoveCoreDNS(name):
+                return self._change(view, name, coredns=Upkeep())
             case UpdateAddons():
                 return replace(view, addons=Upkeep())
             case RecordExpiries():

@@ -142,6 +142,16 @@ class PrepareWorkload:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveCoreDNS:
+    """Evict CoreDNS from the replica's Node, one Pod at a time, while the others can do without it."""
+
+    replica: str
+
+    def __str__(self) -> str:
+        return f"move CoreDNS off the node of {self.replica}, which goes next"
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateAddons:
     """Bring kube-proxy and CoreDNS to what the desired version wants."""
 
@@ -192,6 +202,7 @@ Step = (
     | RecordRemediation
     | ForgetRemediation
     | PrepareWorkload
+    | MoveCoreDNS
     | UpdateAddons
     | RecordExpiries
     | DeleteAll

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
 from quorate.simulation.patches import merge_patch
@@ -58,6 +59,11 @@ class FakeApi:
     async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
         self._meet("get", resource)
         return self._decode(resource, self._find(resource, name, namespace))
+
+    async def list(self, resource: Resource[Any], namespace: str = "", *, limit: int = 500) -> Listing[Any]:
+        self._meet("list", resource)
+        found = [obj for (plural, where, _), obj in self.objects.items() if (plural, where) == (resource.plural, namespace)]
+        return Listing([self._decode(resource, obj) for obj in found[:limit]], str(self.version))
 
     async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "") -> Any:
         self._meet("create", resource)

@@ -19,7 +19,7 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Annotation
+from quorate.clusterapi.types.names import Annotation, Hook
 from quorate.core.control_plane import ControlPlane, Desired, Replica, Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.versions import Version
@@ -29,6 +29,7 @@ from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.objects import Node, ObjectMeta
 from quorate.workload.updates import CannotUpdate
 from tests.workload.cluster_api import ClusterApi, Json, config_map
+from tests.workload.test_coredns_pods import pod
 
 from .management import FakeApi
 
@@ -230,6 +231,58 @@ async def test_neither_waits_for_the_other_and_the_problem_names_which(world: Wo
 async def test_labels_and_replicas_are_no_reason_to_look_at_add_ons_again(world: World) -> None:
     await addons.update(world.clients, _observation(_kcp(dns={"imageTag": "v1.13.1"})), NOON)
     assert not addons.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"}, apiServer={"certSANs": ["a"]})).pending
+
+
+# CoreDNS on the Node of the Machine that goes next.
+
+
+def _leaver(**annotations: str) -> Machine:
+    return msgspec.structs.replace(
+        _machine("cp-1").machine, metadata=ObjectMeta(name="cp-1", namespace="default", uid="m-1", annotations=annotations)
+    )
+
+
+async def _move_coredns(world: World) -> Upkeep:
+    """One of two Pods runs on the Node of cp-1. Says what is then left to do."""
+    world.workload.objects["deployments", "coredns"] |= {"status": {"availableReplicas": 2}}
+    world.workload.objects["deployments", "coredns"]["spec"]["replicas"] = 2
+    world.workload.put("pods", pod("dns-1", "node-cp-1"))
+    seen = _observation(_kcp(), "cp-1")
+    leaver = replace(seen.machines[0], machine=_leaver())
+    assert addons.coredns(world.clients, _kcp(), leaver.machine).pending
+    await addons.move_coredns(world.clients, replace(seen, machines=(leaver,)), "cp-1", NOON)
+    return addons.coredns(world.clients, _kcp(), leaver.machine)
+
+
+async def test_coredns_is_moved_off_a_node_once(world: World) -> None:
+    assert await _move_coredns(world) == Upkeep()
+    assert world.workload.written == ["evict dns-1"]
+
+
+async def test_coredns_is_left_to_the_drain_where_there_are_rules_for_that(world: World) -> None:
+    world.management.put("machinedrainrules", {"metadata": {"name": "dns-last"}})
+    assert await _move_coredns(world) == Upkeep()
+    assert not world.workload.written
+
+
+async def test_a_core_without_drain_rules_has_none(world: World) -> None:
+    world.management.trouble["list", "machinedrainrules"] = NotFound("the server could not find the requested resource")
+    assert await _move_coredns(world) == Upkeep()
+    assert world.workload.written == ["evict dns-1"]
+
+
+async def test_where_coredns_cannot_be_moved_another_attempt_follows(world: World) -> None:
+    world.workload.trouble["pods"] = ServerError("list pods: broken")
+    assert await _move_coredns(world) == Upkeep(True, "list pods: broken", NOON + FIRST_RETRY)
+
+
+@pytest.mark.parametrize("mark", [Annotation.EXCLUDE_NODE_DRAINING, f"{Hook.PRE_DRAIN_PREFIX}/backup"])
+def test_coredns_is_left_to_a_drain_in_which_somebody_else_has_a_say(world: World, mark: str) -> None:
+    assert addons.coredns(world.clients, _kcp(), _leaver(**{mark: ""})) == Upkeep()
+
+
+def test_coredns_that_its_owner_keeps_to_himself_is_left_alone(world: World) -> None:
+    assert addons.coredns(world.clients, _kcp(annotations={Annotation.SKIP_COREDNS: ""}), _leaver()) == Upkeep()
 
 
 # What an onlooker sees.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneTemplate
@@ -18,6 +20,7 @@ VERSION = "v1beta2"
 CLUSTERS = Resource(CLUSTER_GROUP, VERSION, "clusters", "Cluster", Cluster)
 MACHINES = Resource(CLUSTER_GROUP, VERSION, "machines", "Machine", Machine)
 MACHINE_POOLS = Resource(CLUSTER_GROUP, VERSION, "machinepools", "MachinePool", MachinePool)
+MACHINE_DRAIN_RULES: Resource[dict[str, Any]] = Resource(CLUSTER_GROUP, VERSION, "machinedrainrules", "MachineDrainRule", dict)
 KUBEADM_CONFIGS = Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig", KubeadmConfig)
 KUBEADM_CONTROL_PLANES = Resource(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane", KubeadmControlPlane)
 KUBEADM_CONTROL_PLANE_TEMPLATES = Resource(

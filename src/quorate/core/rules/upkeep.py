@@ -1,4 +1,7 @@
-"""What in the workload cluster follows the specification: kubeadm's configuration before anybody joins, the add-ons and certificate expiries afterwards."""
+"""What in the workload cluster follows the specification: kubeadm's configuration before anybody joins, the add-ons and certificate expiries afterwards.
+
+And CoreDNS, which leaves the Node of whoever goes next while others wait anyway.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from quorate.core.checks import Check, failed
 from quorate.core.control_plane import ControlPlane, Replica, Upkeep
 from quorate.core.health import Absent, Health
 from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.rules.placement import choose_victim, is_ill
 from quorate.core.rules.preflight import version_fits
-from quorate.core.steps import CreateReplica, PrepareWorkload, RecordExpiries, Step, UpdateAddons
+from quorate.core.steps import CreateReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, Step, UpdateAddons
 
 PREPARED = "kubeadm's configuration is that of the desired version"
+COREDNS = "CoreDNS has left the node that goes next"
 ADDONS = "kube-proxy and CoreDNS are those of the desired version"
 EXPIRIES = "it is recorded when API server certificates expire"
 _API_SERVER = "APIServerPodHealthy"
@@ -30,6 +35,20 @@ def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion[
     if _due(upkeep, now):
         return Opinion(PrepareWorkload(), bars=frozenset({CreateReplica}))
     return Opinion(checks=(_failing(PREPARED, upkeep),), bars=frozenset({CreateReplica}), wake_at=upkeep.retry_at)
+
+
+def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+    """While the surge of a rollout joins, CoreDNS leaves the Node that goes next: Cluster API's drain, which would wait 20 s for its Pods, finds none."""
+    surging = len(control_plane.staying) > control_plane.desired.replicas and control_plane.outdated
+    if not surging or not _can_be_asked(control_plane):
+        return NOTHING
+    victim = choose_victim(control_plane)
+    elsewhere = any(replica.node for replica in control_plane.staying if replica is not victim)
+    if not victim.outdated or not victim.coredns.pending or victim.node is None or is_ill(victim) or not elsewhere:
+        return NOTHING
+    if _due(victim.coredns, now):
+        return Opinion(MoveCoreDNS(victim.name))
+    return Opinion(checks=(_failing(COREDNS, victim.coredns),), wake_at=victim.coredns.retry_at)
 
 
 def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:

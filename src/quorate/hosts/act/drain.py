@@ -16,7 +16,8 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.observe.nodes import seen
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.errors import ApiError, Conflict, ConnectionFailed, NotFound
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.eviction import evict
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import NODES, Resource
 from quorate.kubernetes.store import Store
@@ -104,18 +105,10 @@ class _Evictions:
 
     async def _evict(self, pod: dict[str, Any]) -> None:
         metadata = pod["metadata"]
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-            "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
-        }
         if not _has_controller(pod) and metadata["uid"] not in self._blocked:
             self._tools.report(self._node, f"{_label(pod)} has no controller: it does not come back")
         try:
-            await self._api.create_subresource(PODS, metadata["name"], "eviction", body, metadata["namespace"])
-        except (NotFound, Conflict):  # gone, or another Pod of the same name by now
-            self._accepted.add(metadata["uid"])
+            await evict(self._api, metadata["namespace"], metadata["name"], metadata["uid"])
         except (ApiError, ConnectionFailed) as error:
             self._blocked[metadata["uid"]] = str(error).partition(": ")[2] or str(error)
         else:

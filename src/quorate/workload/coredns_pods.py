@@ -1,0 +1,62 @@
+"""The Pods of CoreDNS on one Node, moved away ahead of its drain, one at a time and never the last that answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from quorate.kubernetes import eviction
+from quorate.kubernetes.client import Listing
+from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.resource import PODS, Resource
+from quorate.workload.coredns import DEPLOYMENTS, NAME
+from quorate.workload.static_pods import NAMESPACE
+from quorate.workload.updates import CannotUpdate
+
+T = TypeVar("T")
+
+_LABEL = "k8s-app=kube-dns"
+
+
+class Api(eviction.Api, Protocol):
+    """What is needed of a client of the workload cluster. Each call has a deadline of its own."""
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object as it is now; raises NotFound."""
+        ...
+
+    async def list(self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = "") -> Listing[T]:
+        """All objects that match."""
+        ...
+
+
+async def move_away(api: Api, node: str, made_before: datetime) -> None:
+    """Evict one Pod of CoreDNS from a Node. Raises CannotUpdate, saying what is left, where another attempt is worth it, and what else the API answers.
+
+    A Pod made later than `made_before` came back to the Node for want of another, and stays. So does the only Pod of a Deployment of one: nobody would answer
+    meanwhile, and that is for the drain to decide.
+    """
+    listed = await api.list(PODS, NAMESPACE, label_selector=_LABEL, field_selector=f"spec.nodeName={node}")
+    staying = (pod.metadata for pod in listed.items if pod.metadata.deletion_timestamp is None)
+    old = sorted((pod for pod in staying if (pod.creation_timestamp or made_before) < made_before), key=lambda pod: pod.name)
+    if not old:
+        return
+    try:
+        deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
+    except NotFound:
+        return
+    wanted, available = _replicas(deployment)
+    if wanted == 1:
+        return
+    if available < wanted:
+        raise CannotUpdate(f"{available} of {wanted} Pods of Deployment {NAMESPACE}/{NAME} are available: the others come first")
+    await eviction.evict(api, old[0].namespace, old[0].name, old[0].uid)
+    if len(old) > 1:
+        raise CannotUpdate(f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: the next follows when it runs elsewhere")
+
+
+def _replicas(deployment: dict[str, Any]) -> tuple[int, int]:
+    """How many Pods are wanted, and how many are available."""
+    wanted: int = deployment["spec"].get("replicas", 1)
+    available: int = deployment.get("status", {}).get("availableReplicas", 0)
+    return wanted, available
