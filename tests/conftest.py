@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# Not 200 ms for each example, which are missed where others work beside it: pytest's own limit ends a test that hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 STATES = "states"
 """The property in which a test records how many states it judged; it travels with the report from a worker process too."""

@@ -380,7 +380,7 @@ ANY = st.one_of(control_planes(calm=False), control_planes(calm=True))
 
 
 @pytest.mark.parametrize("calm", [True, False], ids=["calm", "wild"])
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(data=st.data())
 def test_no_decision_ever_breaks_an_invariant(calm: bool, data: st.DataObject) -> None:
     plane = data.draw(control_planes(calm=calm))
@@ -411,7 +411,7 @@ def converged(plane: ControlPlane) -> bool:
     return not stopped and not wanting_something and bool(plane.endpoint) and plane.kubeconfig.exists and not plane.certificates.missing
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(ANY)
 def test_whoever_does_nothing_short_of_the_goal_says_why(plane: ControlPlane) -> None:
     decision = decide(plane, NOON)
@@ -419,7 +419,7 @@ def test_whoever_does_nothing_short_of_the_goal_says_why(plane: ControlPlane) ->
     assert all(check.name and check.evidence for check in decision.checks)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(ANY, st.randoms(use_true_random=False))
 def test_the_order_of_replicas_members_and_domains_does_not_matter(plane: ControlPlane, order: random.Random) -> None:
     ring = (

@@ -42,7 +42,7 @@ def answer(plane: ControlPlane) -> Answer:
     return decision.rule, str(decision.step), decision.wake_at, Counter((check.name, check.outcome) for check in decision.checks)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(any_world(), st.randoms(use_true_random=False))
 def test_the_order_in_which_replicas_members_and_strays_are_listed_changes_nothing(world: World, order: random.Random) -> None:
     plane = world.control_plane()
@@ -55,13 +55,13 @@ def test_the_order_in_which_replicas_members_and_strays_are_listed_changes_nothi
     assert answer(replace(plane, ring=ring, replicas=replicas, strays=strays)) == answer(plane)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(any_world(), st.one_of(st.none(), st.integers(0, MOST - 1)))
 def test_who_leads_changes_nothing_in_what_is_decided(world: World, leader: int | None) -> None:
     assert answer(replace(world, leader=leader).control_plane()) == answer(world.control_plane())
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(any_world(), st.randoms(use_true_random=False))
 def test_the_oracle_agrees_whoever_is_the_oldest_and_whatever_else_is_in_flight(world: World, order: random.Random) -> None:
     seats = tuple(order.sample(world.seats, len(world.seats)))

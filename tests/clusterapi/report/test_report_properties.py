@@ -25,7 +25,7 @@ Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]
 Apply = Callable[[Observation, Report], Observation]
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 types = st.sampled_from(
     ["APIServerPodHealthy", "SchedulerPodHealthy", "EtcdPodHealthy", "EtcdMemberHealthy", "NodeKubeadmLabelsAndTaintsSet"]
 )

@@ -123,7 +123,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters())
 def test_a_decision_is_total_gives_its_reasons_and_never_does_what_is_forbidden(cluster: Cluster) -> None:
     decision = decide(cluster, NOON)
@@ -134,7 +134,7 @@ def test_a_decision_is_total_gives_its_reasons_and_never_does_what_is_forbidden(
         assert list(objections(cluster, decision.step)) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters())
 def test_a_plan_ends_and_no_step_of_it_is_forbidden_where_it_starts(cluster: Cluster) -> None:
     plan = forecast(cluster, NOON)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.health import Unknown
@@ -53,7 +53,6 @@ def flattened(facts: HostFacts) -> dict[str, Any]:
     return found
 
 
-@settings(deadline=None)  # the host is made once, which takes longer than any example
 @given(st.data())
 def test_a_cut_answer_leaves_each_fact_as_it_is_or_unknown(data: st.DataObject) -> None:
     output = whole()

@@ -419,7 +419,7 @@ _FAULTS = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(_FAULTS, max_size=30), st.integers(0, 1000))
 async def test_whatever_happens_to_the_networks_there_are_never_two_leaders(faults: list[tuple[int, int, str]], seed: int) -> None:
     leases = FakeLeases()

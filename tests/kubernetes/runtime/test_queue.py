@@ -299,7 +299,7 @@ class Model:
             self.add(key, 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_ACTIONS, max_size=40))
 async def test_the_queue_does_what_a_simple_model_does(actions: list[tuple[str, str, int]]) -> None:
     queue, model = make_queue(), Model()
