@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from quorate.core.checks import failed, passed, unknown
-from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.cluster import Cluster, Kind
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.steps import Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
 from quorate.hosts.act.failures import StepFailed
@@ -146,6 +146,15 @@ async def test_what_is_not_known_is_asked_again_before_a_run_ends() -> None:
 
 async def test_patience_ends() -> None:
     world = World([refusal(remedy="")])
+    assert (await world.run()).outcome is Outcome.STALLED
+    assert PATIENCE <= world.now - NOON <= PATIENCE + timedelta(seconds=5)
+
+
+async def test_hosts_that_were_just_switched_on_are_waited_for_whatever_they_lack() -> None:
+    three = BUILD.three()
+    starting = replace(three, hosts=(*three.hosts[:2], replace(three.hosts[2], kind=Kind.BROKEN, just_booted=True)))
+    assert (await World([refusal(), refusal(), NOTHING], cluster=starting).run()).outcome is Outcome.CONVERGED
+    world = World([refusal()], cluster=starting)
     assert (await world.run()).outcome is Outcome.STALLED
     assert PATIENCE <= world.now - NOON <= PATIENCE + timedelta(seconds=5)
 

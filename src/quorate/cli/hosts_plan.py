@@ -137,7 +137,8 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     def again(cluster: Cluster) -> datetime | None:
         at = now()
         decision = decide(cluster, at)
-        until = patience.look_again(decision, at) if decision.refusals and not cluster.locked_by else None
+        waits = decision.refusals and not cluster.locked_by
+        until = patience.look_again(decision, at, booting=cluster.is_booting) if waits else None
         if until is None or forecast(cluster, at).steps:
             return None
         because = tuple(check.name for check in decision.refusals)

@@ -35,8 +35,8 @@ class Patience:
         """Begin anew with this first look after a step: a busy host takes long to tell what it is, and what it told first must not be the last word."""
         self._since, self._moves = now, True
 
-    def look_again(self, decision: Decision, now: datetime) -> datetime | None:
-        """When to look again after a decision that has refusals and no step; None: nothing is to be expected.
+    def look_again(self, decision: Decision, now: datetime, *, booting: bool) -> datetime | None:
+        """When to look again after a decision that has refusals and no step; None: nothing is to be expected. `booting`: hosts were just switched on.
 
         Something else in the way than ever before begins it anew too: hosts that were switched on come up one thing after another.
         """
@@ -45,12 +45,12 @@ class Patience:
             self.renew(now)
         self._seen.add(because)
         near = decision.wake_at if decision.wake_at is not None and decision.wake_at - now <= NEAR else None
-        if now - self._since >= (LONGEST_WAIT if near else self._limit(decision)):
+        if now - self._since >= (LONGEST_WAIT if near else self._limit(decision, booting=booting)):
             return None
         quiet = (now - self._since).total_seconds()
         return near or now + timedelta(seconds=min(max(FIRST_PAUSE, quiet / 2), LONGEST_PAUSE))
 
-    def _limit(self, decision: Decision) -> timedelta:
-        if any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
+    def _limit(self, decision: Decision, *, booting: bool) -> timedelta:
+        if booting or any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
             return PATIENCE
         return SETTLING if self._moves else timedelta(0)

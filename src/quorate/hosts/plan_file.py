@@ -18,7 +18,7 @@ import msgspec
 
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Finding, Unknown
-from quorate.core.in_place.cluster import Cluster, Node, Silence, StrayMember, Wishes
+from quorate.core.in_place.cluster import Cluster, Host, Node, Silence, StrayMember, Wishes
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -29,6 +29,7 @@ FORMAT = 1
 _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
+    Host: frozenset({"just_booted"}),
     Member: frozenset({"evidence"}),
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),

@@ -116,7 +116,7 @@ class Session(Generic[Seen]):
                     return ended
             elif not decision.refusals:
                 return self._end(Outcome.CONVERGED, self._parts.goal)
-            elif not await self._waited(decision):
+            elif not await self._waited(decision, cluster):
                 return self._stalled(decision)
             observation = await self._parts.observe(self._done)
             if decision.step is not None:
@@ -148,11 +148,11 @@ class Session(Generic[Seen]):
             return None
         return self._end(Outcome.FAILED, f"to {step} failed: {failure}")
 
-    async def _waited(self, decision: Decision) -> bool:
+    async def _waited(self, decision: Decision, cluster: Cluster) -> bool:
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        until = self._patience.look_again(decision, now)
+        until = self._patience.look_again(decision, now, booting=cluster.is_booting)
         if until is None:
             return False
         parts.emit(Waiting(now, _refusals(decision), until))

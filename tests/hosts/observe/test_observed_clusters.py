@@ -42,6 +42,17 @@ async def test_a_host_whose_upgrade_was_cut_between_two_components_still_has_the
     assert str(cluster.host("cp-2").components) == "v1.34.4"
 
 
+async def test_a_host_that_was_switched_on_a_moment_ago_is_known_as_that(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    assert not (await world.cluster()).is_booting
+    world.machines["cp-2"].folder.file(
+        "proc/uptime", "169.99 1.0\n"
+    )  # its first process began 50 s after that of the machine that it runs on
+    cluster = await world.cluster()
+    assert [host.just_booted for host in cluster.hosts] == [False, True, False]
+    assert cluster.is_booting
+
+
 async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path) -> None:
     world = World(three(), tmp_path)
     observation = await world.observe()

@@ -101,7 +101,8 @@ class Folder:
             "  sl  local_address rem_address   st\n   0: 00000000:0016 00000000:0000 0A\n   1: 0100007F:1234 0100007F:0016 01\n",
         )
         self.file("proc/1/comm", "systemd\n")
-        self.file("proc/uptime", "93784.25 1.0\n")
+        self.file("proc/1/stat", "1 (a name) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 5000 174 3\n")
+        self.file("proc/uptime", "93834.25 1.0\n")
         self.file("sys/module/overlay/refcnt", "1\n")
 
     def program(self, name: str, body: str) -> None:

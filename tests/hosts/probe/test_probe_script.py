@@ -81,7 +81,7 @@ def test_every_shell_tells_the_same_of_a_control_plane_host(folder: Folder, shel
     joined(folder)
     facts = parse(folder.probe(shell))
     assert facts.operating_system == OperatingSystem(Family.DEBIAN, "debian", "12", "Debian GNU/Linux 12 (bookworm)")
-    assert facts.uptime == timedelta(days=1, hours=2, minutes=3, seconds=4.25)
+    assert facts.running_for == timedelta(days=1, hours=2, minutes=3, seconds=4)
     assert facts.programs["kubelet"] == Program(str(folder.programs / "kubelet"), Version.parse("v1.34.4"))
     assert facts.programs["kubectl"] == Absent()
     assert facts.packages["kubelet"] == Package("1.34.4-1.1", held=True)

@@ -82,6 +82,7 @@ class Host:
     kubelet: Version | None = None  # the installed program
     kubeadm: Version | None = None
     api_server: Finding | None = None  # asked itself; None: it has none
+    just_booted: bool = False  # a moment ago: what fails on it may only be starting
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
@@ -186,6 +187,11 @@ class Cluster:
     def is_provisioned(self) -> bool:
         """Whether any control-plane host belongs to this cluster already, however ill it is."""
         return any(host.control_plane and host.kind in BELONGING for host in self.hosts)
+
+    @property
+    def is_booting(self) -> bool:
+        """Whether a control plane host that has joined was switched on a moment ago."""
+        return any(host.control_plane and host.just_booted and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)
 
     @property
     def is_being_founded(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Host, Kind, Silence
@@ -35,6 +35,10 @@ _RENEWED = (
 _LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)
 _RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
 """What `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
+
+
+BOOTING = timedelta(minutes=2)
+"""How long after it was switched on a host may still be starting what runs on it: kubelet, etcd and API server take half a minute one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         kubelet=_program(facts, "kubelet"),
         kubeadm=_program(facts, "kubeadm"),
         api_server=_api_server(facts),
+        just_booted=isinstance(facts.running_for, timedelta) and facts.running_for < BOOTING,
         lacks=lacking(manifest, facts, learned.system, learned.inspection),
         stopped=_stopped(facts),
         etcd_data_lost=_data_lost(facts, learned.member),

@@ -165,8 +165,7 @@ class HostFacts:
     fqdn: Fact[str]
     clock: Fact[datetime]  # to the second; the host's own
     machine_id: Fact[str]  # two hosts with the same one are the same machine, or clones that the kubelet takes for one
-    boot_id: Fact[str]
-    uptime: Fact[timedelta]
+    running_for: Fact[timedelta]  # since it was switched on
     selinux_enforcing: Fact[bool]
     swap: Fact[bool]  # in use
     swap_in_fstab: Fact[bool]  # will be after the next boot

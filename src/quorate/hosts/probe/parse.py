@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -67,8 +66,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         fqdn=record.read("fqdn", _text),
         clock=record.read("clock", lambda fields: _EPOCH + timedelta(seconds=_integer(_text(fields)))),
         machine_id=record.read("machine_id", _text),
-        boot_id=record.read("boot_id", _text),
-        uptime=record.read("uptime", _uptime),
+        running_for=record.read("running_for", _seconds),
         selinux_enforcing=record.read("selinux_enforcing", _one_of({"1": True, "0": False})),
         swap=record.read("swap", _one_of({"on": True, "off": False})),
         swap_in_fstab=record.read("swap_in_fstab", lambda fields: _integer(_text(fields)) > 0),
@@ -165,11 +163,8 @@ def _operating_system(fields: Fields) -> OperatingSystem:
     return OperatingSystem(family, _text((name,)), version, title)
 
 
-def _uptime(fields: Fields) -> timedelta:
-    seconds = float(_text(fields).split(" ")[0])
-    if not math.isfinite(seconds):
-        raise ValueError("it is not finite")
-    return timedelta(seconds=seconds)
+def _seconds(fields: Fields) -> timedelta:
+    return timedelta(seconds=int(_text(fields)))
 
 
 def _program(fields: Fields) -> Program:

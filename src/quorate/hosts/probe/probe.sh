@@ -44,6 +44,13 @@ tell_file() { # KEY FILE: its first line
         unknown "$1" "$2 cannot be read"
     fi
 }
+tell_running_for() { # the seconds since PID 1 began, in hundredths (USER_HZ) after its name: in a container /proc/uptime is that of its machine
+    up=$(first_line "$root/proc/uptime") && began=$(first_line "$root/proc/1/stat") || return 1
+    set -- ${began##*) }
+    [ $# -ge 20 ] || return 1
+    shift 19
+    known running_for $((${up%%.*} - $1 / 100))
+}
 digest() { # FILE
     sum=$(sha256sum -- "$1" 2>/dev/null) && printf '%s\n' "${sum%% *}"
 }
@@ -393,8 +400,7 @@ tell_output hostname uname -n
 tell_output fqdn hostname -f
 tell_output clock date +%s
 tell_file machine_id "$root/etc/machine-id"
-tell_file boot_id "$root/proc/sys/kernel/random/boot_id"
-tell_file uptime "$root/proc/uptime"
+tell_running_for || unknown running_for '/proc cannot be read'
 tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
 tell_swap || unknown swap '/proc/swaps cannot be read'
 for name in overlay br_netfilter nf_conntrack; do tell_module $name || unknown module.$name 'the probe failed'; done
