@@ -11,7 +11,6 @@ from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import PODS, Resource
 from quorate.workload.coredns import DEPLOYMENTS, NAME
 from quorate.workload.static_pods import NAMESPACE
-from quorate.workload.updates import CannotUpdate
 
 T = TypeVar("T")
 
@@ -30,8 +29,8 @@ class Api(eviction.Api, Protocol):
         ...
 
 
-async def move_away(api: Api, node: str, made_before: datetime) -> None:
-    """Evict one Pod of CoreDNS from a Node. Raises CannotUpdate, saying what is left, where another attempt is worth it, and what else the API answers.
+async def move_away(api: Api, node: str, made_before: datetime) -> str:
+    """Evict one Pod of CoreDNS from a Node. What another attempt is left to do, in words; nothing: none is worth it. Raises what the API answers.
 
     A Pod made later than `made_before` came back to the Node for want of another, and stays. So does the only Pod of a Deployment of one: nobody would answer
     meanwhile, and that is for the drain to decide.
@@ -40,19 +39,18 @@ async def move_away(api: Api, node: str, made_before: datetime) -> None:
     staying = (pod.metadata for pod in listed.items if pod.metadata.deletion_timestamp is None)
     old = sorted((pod for pod in staying if (pod.creation_timestamp or made_before) < made_before), key=lambda pod: pod.name)
     if not old:
-        return
+        return ""
     try:
         deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
     except NotFound:
-        return
+        return ""
     wanted, available = _replicas(deployment)
     if wanted == 1:
-        return
+        return ""
     if available < wanted:
-        raise CannotUpdate(f"{available} of {wanted} Pods of Deployment {NAMESPACE}/{NAME} are available: the others come first")
+        return f"{available} of {wanted} Pods of Deployment {NAMESPACE}/{NAME} are available: the others come first"
     await eviction.evict(api, old[0].namespace, old[0].name, old[0].uid)
-    if len(old) > 1:
-        raise CannotUpdate(f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: the next follows when it runs elsewhere")
+    return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: the next follows when it runs elsewhere" if len(old) > 1 else ""
 
 
 def _replicas(deployment: dict[str, Any]) -> tuple[int, int]:

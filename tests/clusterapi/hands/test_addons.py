@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
 
 from quorate.clusterapi import addons
 from quorate.clusterapi.clients import Clients
@@ -257,6 +258,15 @@ async def _move_coredns(world: World) -> Upkeep:
 async def test_coredns_is_moved_off_a_node_once(world: World) -> None:
     assert await _move_coredns(world) == Upkeep()
     assert world.workload.written == ["evict dns-1"]
+
+
+async def test_the_second_of_two_on_one_node_is_asked_again_and_nothing_has_failed(world: World) -> None:
+    world.workload.put("pods", pod("dns-2", "node-cp-1"))
+    with structlog.testing.capture_logs() as told:
+        left = await _move_coredns(world)
+    assert (left.pending, left.retry_at) == (True, NOON + FIRST_RETRY)
+    assert left.problem.startswith("one of 2 Pods of CoreDNS on Node node-cp-1 was evicted")
+    assert not told
 
 
 async def test_coredns_is_left_to_the_drain_where_there_are_rules_for_that(world: World) -> None:

@@ -48,7 +48,7 @@ def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
         return NOTHING
     if _due(victim.coredns, now):
         return Opinion(MoveCoreDNS(victim.name))
-    return Opinion(checks=(_failing(COREDNS, victim.coredns),), wake_at=victim.coredns.retry_at)
+    return Opinion(checks=(failed(COREDNS, victim.coredns.problem),), wake_at=victim.coredns.retry_at)
 
 
 def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
