@@ -98,16 +98,16 @@ async def move_coredns(clients: Clients, observation: Observation, replica: str,
     """
     kcp, leaver = observation.kcp, next(machine for machine in observation.machines if machine.name == replica)
     newest = max(machine.machine.metadata.creation_timestamp or now for machine in observation.machines)
-
-    wanted, left = leaver.machine.metadata.uid.encode(), list[str]()
+    wanted, left = leaver.machine.metadata.uid.encode(), ""
 
     async def move() -> None:
+        nonlocal left
         if leaver.node is not None and not await _has_drain_rules(clients, kcp.metadata.namespace):
-            left.append(await move_away(_client(clients, observation), leaver.node.metadata.name, newest))
+            left = await move_away(_client(clients, observation), leaver.node.metadata.name, newest)
 
     problems = await _problems({"": move()})
-    if any(left):
-        clients.progress.failed(_request(kcp), Task.COREDNS, wanted, left[0], now)
+    if left:
+        clients.progress.failed(_request(kcp), Task.COREDNS, wanted, left, now)
     else:
         _keep(clients, kcp, Task.COREDNS, wanted, problems, now)
 

@@ -45,9 +45,8 @@ async def test_a_host_whose_upgrade_was_cut_between_two_components_still_has_the
 async def test_a_host_that_was_switched_on_a_moment_ago_is_known_as_that(tmp_path: Path) -> None:
     world = stand(tmp_path)
     assert not (await world.cluster()).is_booting
-    world.machines["cp-2"].folder.file(
-        "proc/uptime", "169.99 1.0\n"
-    )  # its first process began 50 s after that of the machine that it runs on
+    # Its first process began 50 s after the machine that it runs on.
+    world.machines["cp-2"].folder.file("proc/uptime", "169.99 1.0\n")
     cluster = await world.cluster()
     assert [host.just_booted for host in cluster.hosts] == [False, True, False]
     assert cluster.is_booting

@@ -5,6 +5,7 @@ And CoreDNS, which leaves the Node of whoever goes next while others wait anyway
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from quorate.core.checks import Check, failed
@@ -32,9 +33,7 @@ def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion[
     joins = joins and all(check.passed for check in version_fits(control_plane))
     if not _can_be_asked(control_plane) or not upkeep.pending or not joins:
         return NOTHING
-    if _due(upkeep, now):
-        return Opinion(PrepareWorkload(), bars=frozenset({CreateReplica}))
-    return Opinion(checks=(_failing(PREPARED, upkeep),), bars=frozenset({CreateReplica}), wake_at=upkeep.retry_at)
+    return replace(_attempt(PrepareWorkload(), upkeep, now, _failing(PREPARED, upkeep)), bars=frozenset({CreateReplica}))
 
 
 def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
@@ -46,9 +45,7 @@ def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     elsewhere = any(replica.node for replica in control_plane.staying if replica is not victim)
     if not victim.outdated or not victim.coredns.pending or victim.node is None or is_ill(victim) or not elsewhere:
         return NOTHING
-    if _due(victim.coredns, now):
-        return Opinion(MoveCoreDNS(victim.name))
-    return Opinion(checks=(failed(COREDNS, victim.coredns.problem),), wake_at=victim.coredns.retry_at)
+    return _attempt(MoveCoreDNS(victim.name), victim.coredns, now, failed(COREDNS, victim.coredns.problem))
 
 
 def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
@@ -56,9 +53,7 @@ def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     upkeep = control_plane.addons
     if not _can_be_asked(control_plane) or not upkeep.pending or not _converged(control_plane):
         return NOTHING
-    if _due(upkeep, now):
-        return Opinion(UpdateAddons())
-    return Opinion(checks=(_failing(ADDONS, upkeep),), wake_at=upkeep.retry_at)
+    return _attempt(UpdateAddons(), upkeep, now, _failing(ADDONS, upkeep))
 
 
 def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
@@ -67,17 +62,18 @@ def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion[Step]
     asked = tuple(sorted(replica.name for replica in control_plane.staying if not replica.expiry_known and _serves_tls(replica)))
     if not _can_be_asked(control_plane) or not asked:
         return NOTHING
-    if _due(upkeep, now):
-        return Opinion(RecordExpiries(asked))
-    return Opinion(checks=(_failing(EXPIRIES, upkeep),), wake_at=upkeep.retry_at)
+    return _attempt(RecordExpiries(asked), upkeep, now, _failing(EXPIRIES, upkeep))
 
 
 def _can_be_asked(control_plane: ControlPlane) -> bool:
     return control_plane.initialized and control_plane.workload.health is Health.GOOD
 
 
-def _due(upkeep: Upkeep, now: datetime) -> bool:
-    return upkeep.retry_at is None or upkeep.retry_at <= now
+def _attempt(step: Step, upkeep: Upkeep, now: datetime, unfinished: Check) -> Opinion[Step]:
+    """The step as soon as an attempt is due; until then what the last one left unfinished, and when the next one is."""
+    if upkeep.retry_at is None or upkeep.retry_at <= now:
+        return Opinion(step)
+    return Opinion(checks=(unfinished,), wake_at=upkeep.retry_at)
 
 
 def _failing(name: str, upkeep: Upkeep) -> Check:

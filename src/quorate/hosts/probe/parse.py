@@ -66,7 +66,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         fqdn=record.read("fqdn", _text),
         clock=record.read("clock", lambda fields: _EPOCH + timedelta(seconds=_integer(_text(fields)))),
         machine_id=record.read("machine_id", _text),
-        running_for=record.read("running_for", _seconds),
+        running_for=record.read("running_for", lambda fields: timedelta(seconds=_integer(_text(fields)))),
         selinux_enforcing=record.read("selinux_enforcing", _one_of({"1": True, "0": False})),
         swap=record.read("swap", _one_of({"on": True, "off": False})),
         swap_in_fstab=record.read("swap_in_fstab", lambda fields: _integer(_text(fields)) > 0),
@@ -161,10 +161,6 @@ def _operating_system(fields: Fields) -> OperatingSystem:
     families = (_FAMILIES.get(each) for each in (name, *like.split()))
     family = next((each for each in families if each is not None), Family.OTHER)
     return OperatingSystem(family, _text((name,)), version, title)
-
-
-def _seconds(fields: Fields) -> timedelta:
-    return timedelta(seconds=int(_text(fields)))
 
 
 def _program(fields: Fields) -> Program:
