@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import base64
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Annotation, FieldManager, Hook, Label
+from quorate.kubeadm.bootstrap_token import NAMESPACE, secret_name, token_of
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import connect
-from quorate.kubernetes.resource import NODES
+from quorate.kubernetes.resource import NODES, SECRETS
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from quorate.kubernetes.client import Client
     from tests.integration.conftest import Object, Stage
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
-SECRETS = ("ca", "etcd", "proxy", "sa", "kubeconfig")
+SUFFIXES = ("ca", "etcd", "proxy", "sa", "kubeconfig")
 
 
 async def test_life(stage: Stage) -> None:
@@ -29,6 +34,7 @@ async def test_life(stage: Stage) -> None:
     await secrets_are_the_control_planes(stage, kcp)
     await status_tells_all_is_well(stage)
     await kubeconfig_reaches_the_nodes(stage, 3)
+    await machines_joined_by_tokens_of_ours(stage)
     for replicas in (5, 3, 1):
         before = {machine["metadata"]["name"]: machine["metadata"]["creationTimestamp"] for machine in await stage.machines()}
         await stage.scale(replicas)
@@ -69,7 +75,7 @@ async def companions_are_as_upstream_makes_them(stage: Stage, kcp: Object) -> No
 
 async def secrets_are_the_control_planes(stage: Stage, kcp: Object) -> None:
     secrets = {item["metadata"]["name"]: item for item in await stage.all_of("Secret")}
-    for suffix in SECRETS:
+    for suffix in SUFFIXES:
         secret = secrets[f"{stage.namespace}-{suffix}"]
         assert secret["type"] == CLUSTER_SECRET_TYPE
         assert secret["metadata"]["labels"][Label.CLUSTER_NAME] == stage.namespace
@@ -94,14 +100,35 @@ async def status_tells_all_is_well(stage: Stage) -> None:
 
 
 async def kubeconfig_reaches_the_nodes(stage: Stage, expected: int) -> None:
+    async with workload(stage) as client:
+        nodes = (await client.list(NODES)).items
+    assert {node.metadata.name for node in nodes} == await stage.names("Machine")
+    assert len(nodes) == expected
+
+
+async def machines_joined_by_tokens_of_ours(stage: Stage) -> None:
+    """Nobody waited for the bootstrap provider to be connected, and it has completed the discovery that we began."""
+    joined = [item for item in await stage.all_of("KubeadmConfig") if "initConfiguration" not in item["spec"]]
+    discoveries = {item["metadata"]["name"]: item["spec"]["joinConfiguration"]["discovery"]["bootstrapToken"] for item in joined}
+    assert len(discoveries) == 2
+    async with workload(stage) as client:
+        for name, discovery in discoveries.items():
+            secret = await client.get(SECRETS, secret_name(discovery["token"]), NAMESPACE)
+            assert token_of(secret.data) == discovery["token"]
+            assert secret.data["description"].decode() == f"made by quorate to join Machine {stage.namespace}/{name}"
+            assert discovery["apiServerEndpoint"]
+            assert discovery["caCertHashes"]
+
+
+@asynccontextmanager
+async def workload(stage: Stage) -> AsyncIterator[Client]:
+    """A client of the workload cluster by its admin kubeconfig."""
     secret = next(item for item in await stage.all_of("Secret") if item["metadata"]["name"] == f"{stage.namespace}-kubeconfig")
     client = connect(kubeconfig.parse(base64.b64decode(secret["data"]["value"])))
     try:
-        nodes = (await client.list(NODES)).items
+        yield client
     finally:
         await client.close()
-    assert {node.metadata.name for node in nodes} == await stage.names("Machine")
-    assert len(nodes) == expected
 
 
 async def companions_follow_the_machines(stage: Stage) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from quorate.core.versions import Version
 from quorate.kubeadm import api_version, etcd_is_managed, is_join, machine_config
+from quorate.kubeadm.config import brings_discovery, with_token
 
 V1_30 = Version.parse("v1.30.0")
 SPEC: dict[str, Any] = {
@@ -67,6 +68,34 @@ def test_an_endpoint_of_its_own_survives_the_mark() -> None:
 def test_nothing_is_enough_to_join(spec: dict[str, Any]) -> None:
     assert not is_join(spec)
     assert machine_config(spec, version=V1_30, init=False)["joinConfiguration"] == {"controlPlane": {}}
+
+
+@pytest.mark.parametrize(
+    ("discovery", "brought"),
+    [
+        (None, False),
+        ({}, False),
+        ({"bootstrapToken": None, "file": None}, False),
+        ({"bootstrapToken": {"apiServerEndpoint": "lb:6443", "caCertHashes": ["sha256:0"]}}, False),
+        ({"file": {"kubeConfigPath": ""}}, False),
+        ({"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}, True),
+        ({"file": {"kubeConfigPath": "/etc/join.conf"}}, True),
+    ],
+)
+def test_only_a_file_or_a_token_says_how_a_machine_joins(discovery: dict[str, Any] | None, brought: bool) -> None:
+    assert brings_discovery({"joinConfiguration": {"discovery": discovery}}) is brought
+    assert not brings_discovery({})
+
+
+def test_a_token_joins_what_the_discovery_says_already_and_the_config_given_stays_as_it_was() -> None:
+    config = {"joinConfiguration": {"controlPlane": {}, "discovery": {"bootstrapToken": {"apiServerEndpoint": "lb:6443"}}}, "files": []}
+    before = copy.deepcopy(config)
+    made = with_token(config, "abcdef.0123456789abcdef")
+    assert made["joinConfiguration"]["discovery"] == {
+        "bootstrapToken": {"apiServerEndpoint": "lb:6443", "token": "abcdef.0123456789abcdef"}
+    }
+    assert made["joinConfiguration"]["controlPlane"] == {}
+    assert config == before
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class Actor:
         match step:
             case CreateReplica(failure_domain, initialize):
                 planned = intent.Intent(self._new_name(observation), initialize, failure_domain)
-                await creation.create(self.clients, observation, planned)
+                await creation.create(self.clients, observation, planned, self.random, self.clock())
             case AbandonCreation(name):
                 await creation.abandon(self.clients, observation, name)
             case AdoptReplicas(replicas):

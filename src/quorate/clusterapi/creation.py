@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
+from random import Random
 from typing import Any
 
-from quorate.clusterapi import desired, intent
+from quorate.clusterapi import bootstrap_tokens, desired, intent
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.foreign import ContractMissing
@@ -41,8 +43,8 @@ def _failing_as(reason: LegacyReason) -> Iterator[None]:
         raise CreationFailed(str(error) or type(error).__name__, reason) from error
 
 
-async def create(clients: Clients, observation: Observation, planned: intent.Intent) -> None:
-    """Record the intent, make infrastructure and KubeadmConfig side by side, then the Machine, then clear the intent.
+async def create(clients: Clients, observation: Observation, planned: intent.Intent, random: Random, now: datetime) -> None:
+    """Record the intent, make infrastructure and KubeadmConfig side by side, then the Machine, then clear the intent. One that joins gets a token before that.
 
     A Machine that replaces one that failed carries the record of that remediation, which goes from the control plane together with the intent.
     An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists, nothing
@@ -64,9 +66,10 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         await _delete_infrastructure(clients, kcp, recorded)
         recorded = replace(recorded, infrastructure=kind)
         version = await _record(clients, kcp, recorded)
+    token = "" if recorded.initialize else await bootstrap_tokens.make(clients, kcp, cluster.metadata.name, recorded.name, random, now)
     async with asyncio.TaskGroup() as tasks:
         infrastructure = tasks.create_task(_infrastructure(clients, kcp, cluster.metadata.name, recorded.name))
-        config = tasks.create_task(_config(clients, kcp, cluster.metadata.name, recorded))
+        config = tasks.create_task(_config(clients, kcp, cluster.metadata.name, recorded, token))
     body = desired.new_machine(
         kcp,
         cluster.metadata.name,
@@ -166,8 +169,8 @@ async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: s
     return ObjectReference(api_group=reference.api_group, kind=body["kind"], name=name)
 
 
-async def _config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, planned: intent.Intent) -> ObjectReference:
-    body = desired.config(kcp, planned.name, initialize=planned.initialize)
+async def _config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, planned: intent.Intent, token: str) -> ObjectReference:
+    body = desired.config(kcp, planned.name, initialize=planned.initialize, token=token)
     with _failing_as(LegacyReason.BOOTSTRAP_TEMPLATE_CLONING_FAILED):
         await _in_two_parts(clients, kcp, cluster, KUBEADM_CONFIGS, body)
     return ObjectReference(api_group=BOOTSTRAP_GROUP, kind=KUBEADM_CONFIGS.kind, name=planned.name)

@@ -14,6 +14,7 @@ from quorate.hosts.component_configurations import PATCHES, duration, kube_proxy
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.manifest import Host, Manifest, Secret
 from quorate.hosts.manifest.network_fields import IPFamily
+from quorate.kubeadm.bootstrap_token import GROUP
 from quorate.pki import kubeconfig
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
@@ -92,7 +93,7 @@ def init_configuration(manifest: Manifest, machine: Machine, token: Secret) -> d
         "token": token.reveal(),
         "ttl": TOKEN_TTL,
         "usages": ["signing", "authentication"],
-        "groups": ["system:bootstrappers:kubeadm:default-node-token"],
+        "groups": [GROUP],
     }
     return {
         "apiVersion": API_VERSION,

@@ -45,6 +45,20 @@ def machine_config(spec: Spec, *, version: Version, init: bool) -> dict[str, Any
     return config
 
 
+def brings_discovery(spec: Spec) -> bool:
+    """Whether whoever wrote the spec says how a joining machine finds the cluster and is known to it: by a file, or by a token of theirs."""
+    discovery = (spec.get("joinConfiguration") or {}).get("discovery") or {}
+    return any((discovery.get("file") or {}).values()) or bool((discovery.get("bootstrapToken") or {}).get("token"))
+
+
+def with_token(config: Spec, token: str) -> dict[str, Any]:
+    """The config of a joining machine with this bootstrap token; the bootstrap provider adds the rest of the discovery."""
+    joining = copy.deepcopy(dict(config))
+    discovery = _member(_member(joining, "joinConfiguration"), "discovery")
+    _member(discovery, "bootstrapToken")["token"] = token
+    return joining
+
+
 def is_join(spec: Spec) -> bool:
     """Whether a machine's spec is that of a joining control plane: `joinConfiguration.controlPlane` is there, be it empty."""
     return (spec.get("joinConfiguration") or {}).get("controlPlane") is not None

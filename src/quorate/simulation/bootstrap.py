@@ -36,7 +36,7 @@ class Bootstrap:
         if not initialization.get("controlPlaneInitialized"):
             if "joinConfiguration" in config.spec or not self._lock(key[0], machine):
                 return _AGAIN
-        elif not self._cluster.writable:  # a join needs a token in the workload cluster
+        elif not _has_token(config) and not self._cluster.writable:  # it makes the token in the workload cluster
             return _AGAIN
         self._give(config)
         return None
@@ -69,3 +69,8 @@ class Bootstrap:
                 raise
         status = {"initialization": {"dataSecretCreated": True}, "dataSecretName": name}
         server.merge_patch(CONFIGS, namespace, name, {"status": status}, who=WHO, subresource="status")
+
+
+def _has_token(config: Stored) -> bool:
+    discovery = (config.spec.get("joinConfiguration") or {}).get("discovery") or {}
+    return bool((discovery.get("bootstrapToken") or {}).get("token"))
