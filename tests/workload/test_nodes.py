@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from quorate.core.health import Health
-from quorate.kubernetes.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Taint
-from quorate.workload.nodes import CONTROL_PLANE, find_node, is_control_plane, labels_and_taints, readiness, taint_expected
+from quorate.kubernetes.objects import Condition, Node, NodeAddress, NodeSpec, NodeStatus, ObjectMeta, Taint
+from quorate.workload.nodes import (
+    CONTROL_PLANE,
+    UNINITIALIZED,
+    find_newcomer,
+    find_node,
+    is_control_plane,
+    labels_and_taints,
+    readiness,
+    taint_expected,
+)
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NO_SCHEDULE = Taint(key=CONTROL_PLANE, effect="NoSchedule")
 
 
@@ -75,6 +86,51 @@ def test_an_ambiguous_or_empty_provider_id_finds_nothing() -> None:
     twins = [node("cp-a", provider_id="x://1"), node("cp-b", provider_id="x://1")]
     assert find_node(twins, provider_id="x://1") is None
     assert find_node([node("cp-a")], provider_id="") is None
+
+
+def newcomer(
+    name: str, address: str, *, seconds: int = 30, provider_id: str = "", taints: tuple[Taint, ...] = (), kind: str = "InternalIP"
+) -> Node:
+    """A Node that registered so many seconds after the Machine was made."""
+    metadata = ObjectMeta(name=name, creation_timestamp=NOON + timedelta(seconds=seconds))
+    status = NodeStatus(addresses=[NodeAddress(type="Hostname", address=name), NodeAddress(type=kind, address=address)])
+    return Node(metadata=metadata, spec=NodeSpec(provider_id=provider_id, taints=list(taints)), status=status)
+
+
+def found(*nodes: Node) -> str | None:
+    node = find_newcomer(nodes, addresses={"10.0.0.1", "fd00::1"}, since=NOON)
+    return node.metadata.name if node else None
+
+
+def test_a_node_that_has_no_provider_id_yet_is_found_by_its_address() -> None:
+    assert found(newcomer("cp-a", "10.0.0.2"), newcomer("cp-b", "10.0.0.1")) == "cp-b"
+    assert found(newcomer("cp-a", "10.0.0.1", seconds=0), newcomer("cp-b", "10.0.0.3")) == "cp-a"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        newcomer("another", "10.0.0.2"),
+        newcomer("it has one", "10.0.0.1", provider_id="x://1"),
+        newcomer("left over", "10.0.0.1", seconds=-1),
+        newcomer("its cloud provider is to come", "10.0.0.1", taints=(Taint(key=UNINITIALIZED, effect="NoSchedule"),)),
+        newcomer("behind the same gateway", "10.0.0.1", kind="ExternalIP"),
+        Node(metadata=ObjectMeta(name="nothing is known of it")),
+    ],
+    ids=lambda node: node.metadata.name,
+)
+def test_a_node_that_may_be_another_machines_is_not_taken_for_it(other: Node) -> None:
+    assert found(other) is None
+    assert found(newcomer("cp-a", "10.0.0.1"), other) == "cp-a"
+
+
+def test_of_two_at_one_address_neither_is_taken() -> None:
+    assert found(newcomer("cp-a", "10.0.0.1"), newcomer("cp-b", "10.0.0.1")) is None
+    assert found(newcomer("cp-a", "10.0.0.1"), newcomer("cp-b", "fd00::1")) is None
+
+
+def test_without_an_address_nothing_is_found() -> None:
+    assert find_newcomer([newcomer("cp-a", "10.0.0.1")], addresses=(), since=NOON) is None
 
 
 def test_readiness_is_the_condition_or_nothing() -> None:

@@ -20,7 +20,7 @@ from quorate.kubeadm.compare import Compare, differences
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
-from quorate.workload.nodes import find_node, labels_and_taints, taint_expected
+from quorate.workload.nodes import find_newcomer, find_node, internal_addresses, labels_and_taints, taint_expected
 from quorate.workload.static_pods import Component, component_health, node_missing, not_inspected, waiting_for_node
 
 COMPONENTS = {
@@ -37,13 +37,20 @@ def components(*, etcd_managed: bool) -> Mapping[MachineCondition, Component]:
 
 
 async def find(workload: Workload[Client], machine: Machine, infrastructure: ForeignObject | None) -> Node | Absent | Unknown:
-    """The Machine's Node: by name where the Machine knows it, otherwise by providerID as soon as the Node exists."""
+    """The Machine's Node: by name where the Machine knows it, otherwise by providerID, or by address, as soon as the Node exists."""
     if machine.status.node_ref and machine.status.node_ref.name:
         return await workload.node(machine.status.node_ref.name)
     nodes = workload.nodes()
     if isinstance(nodes, Unknown):
         return nodes
-    return find_node(nodes, provider_id=provider_id(machine, infrastructure)) or Absent()
+    return find_node(nodes, provider_id=provider_id(machine, infrastructure)) or _newcomer(nodes, machine) or Absent()
+
+
+def _newcomer(nodes: Iterable[Node], machine: Machine) -> Node | None:
+    created = machine.metadata.creation_timestamp
+    if created is None:
+        return None
+    return find_newcomer(nodes, addresses=internal_addresses(machine.status.addresses), since=created)
 
 
 def provider_id(machine: Machine, infrastructure: ForeignObject | None) -> str:

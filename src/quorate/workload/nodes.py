@@ -5,16 +5,20 @@ Source: Cluster API's controlplane/kubeadm/pkg/workload_cluster_conditions.go fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from quorate.core.health import Finding, Health
-from quorate.kubernetes.objects import Condition, Node
+from quorate.kubernetes.objects import Condition, Node, NodeAddress
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Key of the label, whatever its value, and of the NoSchedule taint that kubeadm puts on control-plane Nodes."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint (NoExecute) that the node controller puts on a Node whose kubelet is not heard of."""
+
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+"""Taint on a Node that a cloud provider has yet to look at and to give its providerID."""
 
 SET = "Set"
 NOT_SET = "NotSet"
@@ -52,6 +56,27 @@ def find_node(nodes: Iterable[Node], *, name: str = "", provider_id: str = "") -
         return next((node for node in nodes if node.metadata.name == name), None)
     found = [node for node in nodes if provider_id and node.spec.provider_id == provider_id]
     return found[0] if len(found) == 1 else None
+
+
+def find_newcomer(nodes: Iterable[Node], *, addresses: Collection[str], since: datetime) -> Node | None:
+    """The Node of a machine made at `since`, by its internal addresses, while nobody has given the Node a providerID. None where there is none, or several.
+
+    Some infrastructure providers write the providerID to the Node themselves, once they have a connection that they look for every 30 s. Never an older Node,
+    which may be what is left of a machine that had the address before, nor one that waits for its cloud provider.
+    """
+    found = [node for node in nodes if _is_newcomer(node, since) and not internal_addresses(node.status.addresses).isdisjoint(addresses)]
+    return found[0] if len(found) == 1 else None
+
+
+def internal_addresses(addresses: Iterable[NodeAddress]) -> set[str]:
+    """Those by which the machines of a cluster reach each other."""
+    return {each.address for each in addresses if each.type == "InternalIP"}
+
+
+def _is_newcomer(node: Node, since: datetime) -> bool:
+    created = node.metadata.creation_timestamp
+    waits = any(taint.key == UNINITIALIZED for taint in node.spec.taints)
+    return created is not None and created >= since and not node.spec.provider_id and not waits
 
 
 def taint_expected(machine_taints: Sequence[Mapping[str, Any]], node_registration: Mapping[str, Any] | None) -> bool:

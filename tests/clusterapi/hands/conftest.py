@@ -256,7 +256,7 @@ class World:
             self.workload.members[member] = Member(member, name, Health.GOOD, peer_urls=(f"https://{name}.test:2380",))
         return made
 
-    def add_node(self, name: str, *, provider_id: str = "", addresses: Iterable[str] = ()) -> Node:
+    def add_node(self, name: str, *, provider_id: str | None = None, addresses: Iterable[str] = ()) -> Node:
         raw = {
             "metadata": {
                 "name": name,
@@ -264,7 +264,7 @@ class World:
                 "labels": {"node-role.kubernetes.io/control-plane": ""},
             },
             "spec": {
-                "providerID": provider_id or f"test:///{name}",
+                "providerID": f"test:///{name}" if provider_id is None else provider_id,
                 "taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
             },
             "status": {

@@ -396,6 +396,15 @@ async def test_a_node_is_found_by_provider_id_before_the_machine_names_it(three:
     assert (await seen(three)).replica("cp-4").node == "some-host"
 
 
+async def test_a_node_without_a_provider_id_is_found_by_the_address_that_the_machine_has(three: World) -> None:
+    addresses = [{"type": "InternalIP", "address": "10.0.0.4"}, {"type": "Hostname", "address": "cp-4"}]
+    three.add_machine("cp-4", node=False, status={"addresses": addresses})
+    three.add_node("somebody-elses", provider_id="test:///another", addresses=["10.0.0.4"])
+    assert (await seen(three)).replica("cp-4").node is None
+    three.add_node("some-host", provider_id="", addresses=["10.0.0.4"])
+    assert (await seen(three)).replica("cp-4").node == "some-host"
+
+
 async def test_failure_domains_for_control_planes_are_told_by_name(three: World) -> None:
     domains = [{"name": "b", "controlPlane": True}, {"name": "a", "controlPlane": True}, {"name": "c", "controlPlane": False}]
     three.api.change("clusters", "demo", {"status": {"failureDomains": domains}})

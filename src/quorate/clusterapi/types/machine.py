@@ -13,7 +13,7 @@ from msgspec import field
 from quorate.clusterapi.types.conditions import Deprecated
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.schema import CONDITION_TYPE, LABEL_KEY, LABEL_VALUE, ApiStruct, int32, one_of, text
-from quorate.kubernetes.objects import Condition, ObjectMeta
+from quorate.kubernetes.objects import Condition, NodeAddress, ObjectMeta
 
 
 class ReadinessGate(ApiStruct):
@@ -104,6 +104,7 @@ class MachineStatus(ApiStruct):
     initialization: MachineInitialization = MachineInitialization()
     node_ref: NodeReference | None = None
     node_info: NodeInfo | None = None
+    addresses: list[NodeAddress] = field(default_factory=list)
     certificates_expiry_date: datetime | None = None
     phase: str = ""
     deletion: MachineDeletionStatus | None = None
