@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -47,6 +47,11 @@ T = TypeVar("T")
 
 Update = Callable[[Api, KubeadmControlPlane], Coroutine[Any, Any, None]]
 """Brings one thing in a workload cluster to the specification. Raises CannotUpdate, and what the API answers."""
+
+PERSISTENCE = timedelta(minutes=2)
+"""For how long, from the making of the newest Machine on, CoreDNS is moved once more where it came back to the Node that goes next: while the new Machine
+joins the scheduler has one or two other Nodes to choose from, and takes this one every other time. With the pauses between attempts that is five times at most.
+"""
 
 _log = structlog.get_logger(__name__)
 
@@ -92,18 +97,19 @@ async def update(clients: Clients, observation: Observation, now: datetime) -> N
 
 
 async def move_coredns(clients: Clients, observation: Observation, replica: str, now: datetime) -> None:
-    """Evict CoreDNS from the Node of the Machine that goes next, as far as it was there before the newest Machine was made. Idempotent.
+    """Evict CoreDNS from the Node of the Machine that goes next: what was there before the newest Machine and, for a while, what came back. Idempotent.
 
     Where the namespace has MachineDrainRules it is left to the drain: they may say something else of these Pods, and core knows how to read them.
     """
     kcp, leaver = observation.kcp, next(machine for machine in observation.machines if machine.name == replica)
     newest = max(machine.machine.metadata.creation_timestamp or now for machine in observation.machines)
+    made_before = now if now - newest < PERSISTENCE else newest
     wanted, left = leaver.machine.metadata.uid.encode(), ""
 
     async def move() -> None:
         nonlocal left
         if leaver.node is not None and not await _has_drain_rules(clients, kcp.metadata.namespace):
-            left = await move_away(_client(clients, observation), leaver.node.metadata.name, newest)
+            left = await move_away(_client(clients, observation), leaver.node.metadata.name, made_before)
 
     problems = await _problems({"": move()})
     if left:

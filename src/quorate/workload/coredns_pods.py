@@ -32,8 +32,8 @@ class Api(eviction.Api, Protocol):
 async def move_away(api: Api, node: str, made_before: datetime) -> str:
     """Evict one Pod of CoreDNS from a Node. What another attempt is left to do, in words; nothing: none is worth it. Raises what the API answers.
 
-    A Pod made later than `made_before` came back to the Node for want of another, and stays. So does the only Pod of a Deployment of one: nobody would answer
-    meanwhile, and that is for the drain to decide.
+    A Pod made later than `made_before` stays: it came back to the Node, again and again or for want of another. So does the only Pod of a Deployment of one:
+    nobody would answer meanwhile, and that is for the drain to decide.
     """
     listed = await api.list(PODS, NAMESPACE, label_selector=_LABEL, field_selector=f"spec.nodeName={node}")
     staying = (pod.metadata for pod in listed.items if pod.metadata.deletion_timestamp is None)
@@ -50,7 +50,7 @@ async def move_away(api: Api, node: str, made_before: datetime) -> str:
     if available < wanted:
         return f"{available} of {wanted} Pods of Deployment {NAMESPACE}/{NAME} are available: the others come first"
     await eviction.evict(api, old[0].namespace, old[0].name, old[0].uid)
-    return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: the next follows when it runs elsewhere" if len(old) > 1 else ""
+    return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: where the scheduler has put its successor is to be seen"
 
 
 def _replicas(deployment: dict[str, Any]) -> tuple[int, int]:

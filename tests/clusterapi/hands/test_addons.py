@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from quorate.clusterapi import addons
+from quorate.clusterapi.addons import PERSISTENCE
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.progress import FIRST_RETRY, LONGEST_RETRY, Progress, Task
@@ -243,42 +244,57 @@ def _leaver(**annotations: str) -> Machine:
     )
 
 
-async def _move_coredns(world: World) -> Upkeep:
-    """One of two Pods runs on the Node of cp-1. Says what is then left to do."""
+async def _move_coredns(world: World, now: datetime = NOON) -> Upkeep:
+    """One of two Pods runs on the Node of cp-1; the newest Machine was made at noon. Says what is then left to do."""
     world.workload.objects["deployments", "coredns"] |= {"status": {"availableReplicas": 2}}
     world.workload.objects["deployments", "coredns"]["spec"]["replicas"] = 2
-    world.workload.put("pods", pod("dns-1", "node-cp-1"))
-    seen = _observation(_kcp(), "cp-1")
+    seen = _observation(_kcp(), "cp-1", "cp-2")
+    newest = replace(
+        seen.machines[1],
+        machine=msgspec.structs.replace(_machine("cp-2").machine, metadata=ObjectMeta(name="cp-2", creation_timestamp=NOON)),
+    )
     leaver = replace(seen.machines[0], machine=_leaver())
-    assert addons.coredns(world.clients, _kcp(), leaver.machine).pending
-    await addons.move_coredns(world.clients, replace(seen, machines=(leaver,)), "cp-1", NOON)
+    await addons.move_coredns(world.clients, replace(seen, machines=(leaver, newest)), "cp-1", now)
     return addons.coredns(world.clients, _kcp(), leaver.machine)
 
 
-async def test_coredns_is_moved_off_a_node_once(world: World) -> None:
-    assert await _move_coredns(world) == Upkeep()
-    assert world.workload.written == ["evict dns-1"]
+@pytest.fixture
+def dns(world: World) -> World:
+    """A world in which one Pod of CoreDNS runs on the Node of cp-1."""
+    world.workload.put("pods", pod("dns-1", "node-cp-1"))
+    return world
 
 
-async def test_the_second_of_two_on_one_node_is_asked_again_and_nothing_has_failed(world: World) -> None:
-    world.workload.put("pods", pod("dns-2", "node-cp-1"))
+async def test_coredns_is_moved_off_a_node_and_looked_for_once_more(dns: World) -> None:
     with structlog.testing.capture_logs() as told:
-        left = await _move_coredns(world)
+        left = await _move_coredns(dns)
     assert (left.pending, left.retry_at) == (True, NOON + FIRST_RETRY)
-    assert left.problem.startswith("one of 2 Pods of CoreDNS on Node node-cp-1 was evicted")
-    assert not told
+    assert left.problem.startswith("one of 1 Pods of CoreDNS on Node node-cp-1 was evicted")
+    assert not told, "nothing has failed"
+    assert await _move_coredns(dns, NOON + FIRST_RETRY) == Upkeep()
+    assert dns.workload.written == ["evict dns-1"]
 
 
-async def test_coredns_is_left_to_the_drain_where_there_are_rules_for_that(world: World) -> None:
-    world.management.put("machinedrainrules", {"metadata": {"name": "dns-last"}})
-    assert await _move_coredns(world) == Upkeep()
-    assert not world.workload.written
+async def test_coredns_that_came_back_is_moved_again_but_not_for_ever(dns: World) -> None:
+    dns.workload.put("pods", pod("dns-2", "node-cp-1", minutes=-1))  # made a minute after noon
+    assert (await _move_coredns(dns, NOON + timedelta(seconds=90))).problem.startswith("one of 2")
+    assert (await _move_coredns(dns, NOON + timedelta(seconds=100))).problem.startswith("one of 1")
+    assert dns.workload.written == ["evict dns-1", "evict dns-2"]
+    dns.workload.put("pods", pod("dns-3", "node-cp-1", minutes=-2))
+    assert await _move_coredns(dns, NOON + PERSISTENCE) == Upkeep()
+    assert dns.workload.written == ["evict dns-1", "evict dns-2"]
 
 
-async def test_a_core_without_drain_rules_has_none(world: World) -> None:
-    world.management.trouble["list", "machinedrainrules"] = NotFound("the server could not find the requested resource")
-    assert await _move_coredns(world) == Upkeep()
-    assert world.workload.written == ["evict dns-1"]
+async def test_coredns_is_left_to_the_drain_where_there_are_rules_for_that(dns: World) -> None:
+    dns.management.put("machinedrainrules", {"metadata": {"name": "dns-last"}})
+    assert await _move_coredns(dns) == Upkeep()
+    assert not dns.workload.written
+
+
+async def test_a_core_without_drain_rules_has_none(dns: World) -> None:
+    dns.management.trouble["list", "machinedrainrules"] = NotFound("the server could not find the requested resource")
+    await _move_coredns(dns)
+    assert dns.workload.written == ["evict dns-1"]
 
 
 async def test_where_coredns_cannot_be_moved_another_attempt_follows(world: World) -> None:
