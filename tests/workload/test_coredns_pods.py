@@ -37,6 +37,9 @@ async def test_the_pod_on_the_node_is_evicted_and_nobody_else() -> None:
     left = await move_away(api, "n1", NOON)
     assert left == "one of 1 Pods of CoreDNS on Node n1 was evicted: where the scheduler has put its successor is to be seen"
     assert api.written == ["evict dns-1"]
+    api.objects["deployments", "coredns"]["status"]["availableReplicas"] = 1
+    assert await move_away(api, "n1", NOON) == "1 of 2 Pods of Deployment kube-system/coredns are available: the others come first"
+    api.objects["deployments", "coredns"]["status"]["availableReplicas"] = 2
     assert await move_away(api, "n1", NOON) == ""
     assert api.written == ["evict dns-1"]
 

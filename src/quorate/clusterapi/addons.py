@@ -50,8 +50,9 @@ Update = Callable[[Api, KubeadmControlPlane], Coroutine[Any, Any, None]]
 
 PERSISTENCE = timedelta(minutes=2)
 """For how long, from the making of the newest Machine on, CoreDNS is moved once more where it came back to the Node that goes next: while the new Machine
-joins the scheduler has one or two other Nodes to choose from, and takes this one every other time. With the pauses between attempts that is five times at most.
+joins the scheduler has one or two other Nodes to choose from, and takes this one every other time.
 """
+_LOOK_AGAIN = timedelta(seconds=10)  # the longest pause between two looks meanwhile; a Machine joins in about a minute
 
 _log = structlog.get_logger(__name__)
 
@@ -103,17 +104,18 @@ async def move_coredns(clients: Clients, observation: Observation, replica: str,
     """
     kcp, leaver = observation.kcp, next(machine for machine in observation.machines if machine.name == replica)
     newest = max(machine.machine.metadata.creation_timestamp or now for machine in observation.machines)
-    made_before = now if now - newest < PERSISTENCE else newest
+    persists = now - newest < PERSISTENCE
     wanted, left = leaver.machine.metadata.uid.encode(), ""
 
     async def move() -> None:
         nonlocal left
         if leaver.node is not None and not await _has_drain_rules(clients, kcp.metadata.namespace):
-            left = await move_away(_client(clients, observation), leaver.node.metadata.name, made_before)
+            left = await move_away(_client(clients, observation), leaver.node.metadata.name, now if persists else newest)
 
     problems = await _problems({"": move()})
     if left:
-        clients.progress.failed(_request(kcp), Task.COREDNS, wanted, left, now)
+        longest = _LOOK_AGAIN if persists else LONGEST_RETRY
+        clients.progress.failed(_request(kcp), Task.COREDNS, wanted, left, now, longest=longest)
     else:
         _keep(clients, kcp, Task.COREDNS, wanted, problems, now)
 

@@ -52,11 +52,13 @@ class Progress:
         self._failures.pop((request, task), None)
         self._done[request, task] = wanted
 
-    def failed(self, request: Request, task: Task, wanted: bytes, problem: str, now: datetime) -> None:
-        """It is not; another attempt is due after a pause that doubles as long as the same is wanted."""
+    def failed(
+        self, request: Request, task: Task, wanted: bytes, problem: str, now: datetime, *, longest: timedelta = LONGEST_RETRY
+    ) -> None:
+        """It is not; another attempt is due after a pause that doubles, up to the longest, as long as the same is wanted."""
         before = self._failures.get((request, task))
         attempts = before.attempts + 1 if before is not None and before.wanted == wanted else 1
-        pause = min(FIRST_RETRY * 2 ** min(attempts - 1, 10), LONGEST_RETRY)
+        pause = min(FIRST_RETRY * 2 ** min(attempts - 1, 10), longest)
         self._done.pop((request, task), None)
         self._failures[request, task] = _Failure(wanted, problem, attempts, now + pause)
 

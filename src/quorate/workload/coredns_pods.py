@@ -33,13 +33,9 @@ async def move_away(api: Api, node: str, made_before: datetime) -> str:
     """Evict one Pod of CoreDNS from a Node. What another attempt is left to do, in words; nothing: none is worth it. Raises what the API answers.
 
     A Pod made later than `made_before` stays: it came back to the Node, again and again or for want of another. So does the only Pod of a Deployment of one:
-    nobody would answer meanwhile, and that is for the drain to decide.
+    nobody would answer meanwhile, and that is for the drain to decide. While a Pod has yet to come up nothing is moved, and another attempt is left: it may be
+    put here, which takes 15 s and more where the scheduler that led has just gone with its machine.
     """
-    listed = await api.list(PODS, NAMESPACE, label_selector=_LABEL, field_selector=f"spec.nodeName={node}")
-    staying = (pod.metadata for pod in listed.items if pod.metadata.deletion_timestamp is None)
-    old = sorted((pod for pod in staying if (pod.creation_timestamp or made_before) < made_before), key=lambda pod: pod.name)
-    if not old:
-        return ""
     try:
         deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
     except NotFound:
@@ -49,6 +45,11 @@ async def move_away(api: Api, node: str, made_before: datetime) -> str:
         return ""
     if available < wanted:
         return f"{available} of {wanted} Pods of Deployment {NAMESPACE}/{NAME} are available: the others come first"
+    listed = await api.list(PODS, NAMESPACE, label_selector=_LABEL, field_selector=f"spec.nodeName={node}")
+    staying = (pod.metadata for pod in listed.items if pod.metadata.deletion_timestamp is None)
+    old = sorted((pod for pod in staying if (pod.creation_timestamp or made_before) < made_before), key=lambda pod: pod.name)
+    if not old:
+        return ""
     await eviction.evict(api, old[0].namespace, old[0].name, old[0].uid)
     return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: where the scheduler has put its successor is to be seen"
 

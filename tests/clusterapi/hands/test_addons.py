@@ -239,9 +239,9 @@ async def test_labels_and_replicas_are_no_reason_to_look_at_add_ons_again(world:
 
 
 def _leaver(**annotations: str) -> Machine:
-    return msgspec.structs.replace(
-        _machine("cp-1").machine, metadata=ObjectMeta(name="cp-1", namespace="default", uid="m-1", annotations=annotations)
-    )
+    made = NOON - timedelta(hours=1)
+    metadata = ObjectMeta(name="cp-1", namespace="default", uid="m-1", annotations=annotations, creation_timestamp=made)
+    return msgspec.structs.replace(_machine("cp-1").machine, metadata=metadata)
 
 
 async def _move_coredns(world: World, now: datetime = NOON) -> Upkeep:
@@ -273,6 +273,17 @@ async def test_coredns_is_moved_off_a_node_and_looked_for_once_more(dns: World) 
     assert not told, "nothing has failed"
     assert await _move_coredns(dns, NOON + FIRST_RETRY) == Upkeep()
     assert dns.workload.written == ["evict dns-1"]
+
+
+async def test_while_a_machine_joins_coredns_is_looked_at_every_ten_seconds_and_later_more_and_more_rarely(dns: World) -> None:
+    looked, pauses = NOON, []
+    while looked < NOON + PERSISTENCE * 2:
+        dns.workload.put("pods", pod("dns-1", "node-cp-1"))  # it is always there again
+        again = (await _move_coredns(dns, looked)).retry_at
+        assert again is not None
+        pauses.append((again - looked).total_seconds())
+        looked = again
+    assert pauses == [5] + [10] * 12 + [300]
 
 
 async def test_coredns_that_came_back_is_moved_again_but_not_for_ever(dns: World) -> None:
