@@ -245,8 +245,9 @@ def _leaver(**annotations: str) -> Machine:
 
 
 async def _move_coredns(world: World, now: datetime = NOON) -> Upkeep:
-    """One of two Pods runs on the Node of cp-1; the newest Machine was made at noon. Says what is then left to do."""
-    world.workload.objects["deployments", "coredns"] |= {"status": {"availableReplicas": 2}}
+    """Two Pods run elsewhere, and those that a test has put on the Node of cp-1; the newest Machine was made at noon. Says what is then left to do."""
+    for elsewhere in ("dns-8", "dns-9"):
+        world.workload.put("pods", pod(elsewhere, "node-cp-2"))
     world.workload.objects["deployments", "coredns"]["spec"]["replicas"] = 2
     seen = _observation(_kcp(), "cp-1", "cp-2")
     newest = replace(
