@@ -9,7 +9,7 @@ import pytest
 
 from quorate.core.versions import Version
 from quorate.kubeadm import api_version, etcd_is_managed, is_join, machine_config
-from quorate.kubeadm.config import brings_discovery, with_token
+from quorate.kubeadm.config import brings_discovery
 
 V1_30 = Version.parse("v1.30.0")
 SPEC: dict[str, Any] = {
@@ -90,7 +90,7 @@ def test_only_a_file_or_a_token_says_how_a_machine_joins(discovery: dict[str, An
 def test_a_token_joins_what_the_discovery_says_already_and_the_config_given_stays_as_it_was() -> None:
     config = {"joinConfiguration": {"controlPlane": {}, "discovery": {"bootstrapToken": {"apiServerEndpoint": "lb:6443"}}}, "files": []}
     before = copy.deepcopy(config)
-    made = with_token(config, "abcdef.0123456789abcdef")
+    made = machine_config(config, version=V1_30, init=False, token="abcdef.0123456789abcdef")
     assert made["joinConfiguration"]["discovery"] == {
         "bootstrapToken": {"apiServerEndpoint": "lb:6443", "token": "abcdef.0123456789abcdef"}
     }

@@ -28,7 +28,7 @@ from quorate.clusterapi.types.names import (
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.core.versions import Version
-from quorate.kubeadm.config import etcd_is_managed, machine_config, with_token
+from quorate.kubeadm.config import etcd_is_managed, machine_config
 from quorate.kubeadm.names import label_value
 
 Object = dict[str, Any]
@@ -103,9 +103,7 @@ def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) ->
 def config(kcp: KubeadmControlPlane, name: str, *, initialize: bool, token: str = "") -> Object:
     """The KubeadmConfig of a new Machine, without labels and annotations; with the bootstrap token to join by, where there is one."""
     metadata = {"name": name, "namespace": kcp.metadata.namespace, "ownerReferences": [owner_reference(kcp, controller=False)]}
-    spec = machine_config(kcp.spec.kubeadm_config_spec, version=Version.parse(kcp.spec.version), init=initialize)
-    if token:
-        spec = with_token(spec, token)
+    spec = machine_config(kcp.spec.kubeadm_config_spec, version=Version.parse(kcp.spec.version), init=initialize, token=token)
     return {"apiVersion": KUBEADM_CONFIGS.api_version, "kind": KUBEADM_CONFIGS.kind, "metadata": metadata, "spec": spec}
 
 

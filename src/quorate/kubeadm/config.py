@@ -27,11 +27,11 @@ def api_version(kubernetes_version: Version) -> str:
     return "kubeadm.k8s.io/v1beta3" if minor < (1, 31) else "kubeadm.k8s.io/v1beta4"
 
 
-def machine_config(spec: Spec, *, version: Version, init: bool) -> dict[str, Any]:
+def machine_config(spec: Spec, *, version: Version, init: bool, token: str = "") -> dict[str, Any]:
     """The KubeadmConfig spec of a machine that initializes the cluster, or of one that joins it. `spec`, the control plane's, is not touched.
 
     A joining machine keeps `clusterConfiguration`, from which the bootstrap provider learns what etcd it is, and always has
-    `joinConfiguration.controlPlane`, the mark of a join.
+    `joinConfiguration.controlPlane`, the mark of a join. With a bootstrap token to join by, the bootstrap provider adds the rest of the discovery.
     """
     config = copy.deepcopy(dict(spec))
     if init:
@@ -40,6 +40,8 @@ def machine_config(spec: Spec, *, version: Version, init: bool) -> dict[str, Any
         config.pop("initConfiguration", None)
         join = _member(config, "joinConfiguration")
         _member(join, "controlPlane")
+        if token:
+            _member(_member(join, "discovery"), "bootstrapToken")["token"] = token
     if KUBELET_LOCAL_MODE_FROM <= version.release < KUBELET_LOCAL_MODE_UNTIL:
         _member(_member(config, "clusterConfiguration"), "featureGates").setdefault(KUBELET_LOCAL_MODE, True)
     return config
@@ -49,14 +51,6 @@ def brings_discovery(spec: Spec) -> bool:
     """Whether whoever wrote the spec says how a joining machine finds the cluster and is known to it: by a file, or by a token of theirs."""
     discovery = (spec.get("joinConfiguration") or {}).get("discovery") or {}
     return any((discovery.get("file") or {}).values()) or bool((discovery.get("bootstrapToken") or {}).get("token"))
-
-
-def with_token(config: Spec, token: str) -> dict[str, Any]:
-    """The config of a joining machine with this bootstrap token; the bootstrap provider adds the rest of the discovery."""
-    joining = copy.deepcopy(dict(config))
-    discovery = _member(_member(joining, "joinConfiguration"), "discovery")
-    _member(discovery, "bootstrapToken")["token"] = token
-    return joining
 
 
 def is_join(spec: Spec) -> bool:

@@ -5,6 +5,7 @@ Source: cluster-api, bootstrap/kubeadm: the init lock is the ConfigMap `<cluster
 
 from __future__ import annotations
 
+from quorate.kubeadm.config import brings_discovery
 from quorate.simulation.apiserver import Failure
 from quorate.simulation.objects import CLUSTERS, CONFIG_MAPS, CONFIGS, MACHINES, SECRETS, Key, Stored
 from quorate.simulation.workload_cluster import WorkloadCluster
@@ -36,7 +37,7 @@ class Bootstrap:
         if not initialization.get("controlPlaneInitialized"):
             if "joinConfiguration" in config.spec or not self._lock(key[0], machine):
                 return _AGAIN
-        elif not _has_token(config) and not self._cluster.writable:  # it makes the token in the workload cluster
+        elif not brings_discovery(config.spec) and not self._cluster.writable:  # it makes the token in the workload cluster
             return _AGAIN
         self._give(config)
         return None
@@ -69,8 +70,3 @@ class Bootstrap:
                 raise
         status = {"initialization": {"dataSecretCreated": True}, "dataSecretName": name}
         server.merge_patch(CONFIGS, namespace, name, {"status": status}, who=WHO, subresource="status")
-
-
-def _has_token(config: Stored) -> bool:
-    discovery = (config.spec.get("joinConfiguration") or {}).get("discovery") or {}
-    return bool((discovery.get("bootstrapToken") or {}).get("token"))

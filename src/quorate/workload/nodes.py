@@ -16,7 +16,6 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Key of the label, whatever its value, and of the NoSchedule taint that kubeadm puts on control-plane Nodes."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint (NoExecute) that the node controller puts on a Node whose kubelet is not heard of."""
-
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 """Taint on a Node that a cloud provider has yet to look at and to give its providerID."""
 
