@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.core.versions import Version
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.ssh.scripts import Outcome
@@ -112,6 +113,10 @@ class RunningHost(FakeHost):
     broken: set[str] = field(default_factory=set)  # components that do not start with a new manifest
     silent: list[str] = field(default_factory=list)  # containers that were ended by force when they were silent
 
+    @property
+    def kubelet_version(self) -> Version:
+        return Version.parse(self.kubelet)
+
     def _run(self, script: str, stdin: bytes, *, halfway: bool) -> Outcome:
         if (failure := self.world.failures.get(self.name)) and failure[0] in script:
             return Outcome(1, b"", failure[1].encode())
@@ -183,7 +188,7 @@ class RunningHost(FakeHost):
             return self._note("kubelet configuration")
         self.kubelet = self.files.get("/usr/bin/kubelet", self.kubelet.encode()).decode()
         self.report()
-        return self._note("restart kubelet")
+        return self._note("restart kubelet and static Pods" if "systemctl stop kubelet" in script else "restart kubelet")
 
     def _renewed(self, script: str) -> bytes:
         return self._note(f"renew {re.findall(r'certs renew ([a-z.-]+) >>', script)[0]}")

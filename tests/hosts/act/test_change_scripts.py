@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quorate.core.in_place.steps import Reconfigure
-from quorate.hosts.act import containers, settled, upgrade
+from quorate.hosts.act import containers, kubelet, settled, upgrade
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _NEW_FOLDER, CONFIGURATION, FOLDER, _restart_kubelet, _take_place
 from quorate.hosts.host_files import HostFile
@@ -72,10 +72,10 @@ def test_only_containers_that_run_are_ended(host: FakeHost) -> None:
     assert [call for call in host.calls if "kill" in call] == ["ctr -n k8s.io tasks kill --signal SIGTERM aaa"]
 
 
-def ends_by_force(host: FakeHost, ids: set[str], *, silent: bool) -> list[str]:
+def ends_by_force(host: FakeHost, ids: set[str], *, silent: bool, gone_is_enough: bool = True) -> list[str]:
     host.program("curl", "exit 7" if silent else "")
     host.program("sleep")
-    run(host, containers.ending_the_silent(ids))
+    run(host, containers.ending_the_silent(ids, gone_is_enough=gone_is_enough))
     return [call.split()[-1] for call in host.calls if "SIGKILL" in call]
 
 
@@ -91,6 +91,11 @@ def test_one_that_still_serves_is_not_ended_by_force_however_long_it_does(host: 
 def test_one_that_has_ended_is_not_waited_for(host: FakeHost) -> None:
     assert ends_by_force(host, {"bbb", "ddd"}, silent=True) == []
     assert not any(call.startswith("curl") for call in host.calls)
+
+
+def test_where_load_balancers_have_to_notice_nobody_listens_for_as_long_although_it_has_ended(host: FakeHost) -> None:
+    ends_by_force(host, {"bbb"}, silent=True, gone_is_enough=False)
+    assert sum(call.startswith("curl") for call in host.calls) == containers.SILENCE * containers.LOOKS_A_SECOND
 
 
 # Manifests.
@@ -196,6 +201,38 @@ def test_flags_that_overrule_the_kubelets_configuration_go_and_others_stay(host:
     assert flags.read_text().replace('"', " ").split() == FLAGS.format("").replace('"', " ").split()
     assert host.calls == ["systemctl restart kubelet"]
     assert list((host.root / "run").iterdir()) == []
+
+
+def restarts(host: FakeHost, curl: str) -> int:
+    """Run what restarts a kubelet of another minor version, for its exit status; `curl` answers for the API server, and then for the kubelet."""
+    host.program("curl", curl)
+    host.program("sleep")
+    host.file("/var/lib/kubelet/config.yaml")
+    script = kubelet.restarting_with_static_pods("h2", frozenset({"aaa"})).replace("/var/", f"{host.root}/var/")
+    return host.run(script).returncode
+
+
+def acts(host: FakeHost) -> list[str]:
+    return [call.removeprefix("ctr -n k8s.io tasks ") for call in host.calls if call.startswith("systemctl") or "kill" in call]
+
+
+STARTED = ["systemctl daemon-reload", "systemctl restart kubelet"]
+
+
+def test_no_kubelet_runs_that_would_start_another_api_server_and_other_pods_end_when_the_new_one_answers(host: FakeHost) -> None:
+    assert restarts(host, 'case "$*" in *healthz*) ;; *) exit 7 ;; esac') == 0
+    ended = ["systemctl stop kubelet", "kill --signal SIGTERM aaa", "kill --signal SIGKILL aaa"]
+    assert acts(host) == [*ended, *STARTED, *["kill --signal SIGTERM aaa"] * 3]  # the stand-in has the same for each component
+
+
+def test_a_kubelet_that_does_not_start_leaves_the_other_static_pods_running(host: FakeHost) -> None:
+    assert restarts(host, "exit 7") == 0
+    assert acts(host)[-2:] == STARTED
+
+
+def test_the_kubelet_runs_again_where_that_is_cut_short(host: FakeHost) -> None:
+    assert restarts(host, "kill $PPID") == 1
+    assert acts(host)[-1] == "systemctl restart kubelet"
 
 
 def test_the_kubelets_count_is_read_from_its_metrics(host: FakeHost) -> None:

@@ -112,10 +112,17 @@ async def test_a_kubelet_is_upgraded_on_an_empty_cordoned_node_that_then_takes_p
     api_of(world).pod("default", "web", "h1")
     await carried_out(world, KUBELET)
     assert api_of(world).below("/api/v1/namespaces/default/pods") == []
-    assert running(world, "h1").ran == ["install kubectl kubelet", "restart kubelet"]
+    assert running(world, "h1").ran == ["install kubectl kubelet", "restart kubelet and static Pods"]
     assert running(world, "h1").kubelet == NEW
     assert CORDONED not in node(world, "h1")["metadata"].get("annotations", {})  # type: ignore[attr-defined]
     assert "unschedulable" not in node(world, "h1").get("spec", {})  # type: ignore[operator]
+
+
+async def test_a_kubelet_of_the_same_minor_version_leaves_static_pods_alone_and_so_the_api_server_is() -> None:
+    world = cluster()
+    running(world, "h1").kubelet = "v1.35.1"
+    await carried_out(world, KUBELET)
+    assert running(world, "h1").ran == ["install kubectl kubelet", "restart kubelet"]
 
 
 async def test_a_node_that_somebody_else_cordoned_stays_cordoned() -> None:

@@ -20,6 +20,7 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place import cluster as core
 from quorate.core.ring import Member as CoreMember
 from quorate.core.ring import Ring
+from quorate.core.versions import Version
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, SnapshotClient, Status
 from quorate.hosts.access import AccessFailed
 from quorate.hosts.act.keys import PKI
@@ -77,6 +78,11 @@ class FakeHost:
     packages: bool = False
     ran: list[str] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
+
+    @property
+    def kubelet_version(self) -> Version | None:
+        """Of the kubelet that runs, if there is one."""
+        return None
 
     async def run(self, script: str, *, stdin: bytes = b"", deadline: float, sudo: bool = True) -> Outcome:
         assert sudo, "every step's script runs as root"
@@ -321,7 +327,7 @@ class World:
         for name, host in self.hosts.items():
             own = next((member.id for member in self.members if any(host.address in url for url in member.peer_urls)), Absent())
             control_plane = self.manifest_host(name) in self.manifest.control_plane.hosts
-            hosts.append(core.Host(name, control_plane, self.kind(name), member=own))
+            hosts.append(core.Host(name, control_plane, self.kind(name), member=own, kubelet=host.kubelet_version))
         cluster = core.Cluster(
             name=self.manifest.name,
             version=self.manifest.version,

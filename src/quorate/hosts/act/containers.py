@@ -65,9 +65,13 @@ def ending(host: str, component: Component) -> str:
     return _each(host, component, 'ctr -n k8s.io tasks kill --signal SIGTERM "$id" 2>/dev/null || :')
 
 
-def ending_the_silent(ids: Iterable[str]) -> str:
-    """A script that ends these containers of the API server once it has been silent for SILENCE. It ends with them, or after 70 s or so without silence."""
+def ending_the_silent(ids: Iterable[str], *, gone_is_enough: bool = True) -> str:
+    """A script that ends these containers of the API server once it has been silent for SILENCE, or after 70 s or so without silence.
+
+    It ends with them if that is enough, and otherwise when nobody has listened for SILENCE.
+    """
     return _END_THE_SILENT.format(
+        going_on="any_runs" if gone_is_enough else ":",
         refuses=REFUSES,
         ids=" ".join(map(shlex.quote, sorted(ids))),
         port=API_SERVER_PORT,
@@ -106,7 +110,7 @@ any_runs() {{
 }}
 refused=0
 looks=0
-while [ "$looks" -lt {looks} ] && any_runs; do
+while [ "$looks" -lt {looks} ] && {going_on}; do
     if refuses {port}; then refused=$((refused + 1)); else refused=0; fi
     if [ "$refused" -ge {refusals} ]; then
         for id in {ids}; do ctr -n k8s.io tasks kill --signal SIGKILL "$id" 2>/dev/null || :; done

@@ -1,21 +1,59 @@
-"""The kubelet of one host, upgraded: its Node drained, the package exchanged, the kubelet restarted, and Pods let in again."""
+"""The kubelet of one host, upgraded: its Node drained, the package exchanged, the kubelet restarted, and Pods let in again.
+
+A kubelet of another minor version restarts the static Pods, and does not wait for those before them. So an API server would be gone within a second, and
+another would listen a second later and answer nobody for two to three more. Load balancers look once in a second at most: whom they send there meanwhile waits,
+and is cut off when they notice, which now and then loses a write with its retry. So the API server is ended first, while no kubelet runs that would start
+another, and until it has refused everybody for as long as load balancers take to notice (`containers.SILENCE`).
+
+Such a kubelet asks that API server, so that it does not know for 10 to 20 s that it may end what ran before. What it starts meanwhile finds its ports taken,
+and waits for its next attempt. So the other static Pods are asked to end as soon as the kubelet answers, and not before: one that does not start leaves them
+alone.
+"""
 
 from __future__ import annotations
 
+from quorate.core.in_place.cluster import Host
 from quorate.core.in_place.steps import Uncordon, UpgradeKubelet
-from quorate.hosts.act import kubeadm
+from quorate.core.versions import Version, minor_distance
+from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.drain import drain
 from quorate.hosts.act.nodes import cordon, uncordon
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.programs import install
 from quorate.hosts.act.restarts import make_ready
-from quorate.hosts.act.settled import control_plane_is_back, kubelet_is_back
+from quorate.hosts.act.settled import KUBELET_ANSWERS, control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_patch
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, upgrade_file
+from quorate.workload.static_pods import Component
 
 RESTART_DEADLINE = 120.0
 _RESTART = "systemctl daemon-reload\nsystemctl restart kubelet"
+_REMEDY = "Look at journalctl -u kubelet on the host"
+_LOOKS, _PAUSE = 100, 0.1
+"""How often the new kubelet is asked whether it answers, and how many seconds are between: it does after one."""
+_RESTART_WITH_STATIC_PODS = """\
+others=$(
+{listing}
+)
+answers() (
+{answers}
+)
+trap 'systemctl restart kubelet' EXIT
+trap 'exit 1' HUP INT TERM
+systemctl stop kubelet
+{ending}
+{ending_the_silent}
+trap - EXIT
+{restart}
+looks=0
+until answers 2>/dev/null; do
+    [ "$looks" -lt {looks} ] || exit 0
+    looks=$((looks + 1))
+    sleep {pause}
+done
+for id in $others; do ctr -n k8s.io tasks kill --signal SIGTERM "$id" 2>/dev/null || :; done
+"""
 
 
 async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Observation) -> None:
@@ -38,16 +76,39 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
     if control_plane:
         await make_ready(tools, step.host, observation)
     tools.report(step.host, "restarting the kubelet")
-    await _restart(tools, step.host)
+    if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version):
+        await _restart_with_static_pods(tools, step.host)
+    else:
+        await tools.run(step.host, _RESTART, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=_REMEDY)
     await kubelet_is_back(tools, step.host, step.version, control_plane=control_plane)
     if control_plane:
         await control_plane_is_back(tools, step.host)
     await uncordon(tools, Uncordon(step.host))
 
 
-async def _restart(tools: Tools, name: str) -> None:
-    await tools.run(
-        name, _RESTART, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy="Look at journalctl -u kubelet on the host"
+def _restarts_static_pods(host: Host, version: Version) -> bool:
+    """Whether a kubelet of this version runs them in another way than the one before it did."""
+    return any(minor_distance(kubelet, version) != 0 for kubelet in host.kubelets)
+
+
+async def _restart_with_static_pods(tools: Tools, host: str) -> None:
+    script = restarting_with_static_pods(host, await containers.running(tools, host, Component.API_SERVER))
+    await tools.run(host, script, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=_REMEDY)
+
+
+def restarting_with_static_pods(host: str, api_servers: frozenset[str]) -> str:
+    """A script that restarts the kubelet when these containers of the API server have ended, and then ends the other static Pods.
+
+    Cut short at any point, it leaves the kubelet running.
+    """
+    return _RESTART_WITH_STATIC_PODS.format(
+        listing="".join(containers.listing(host, component) for component in Component if component is not Component.API_SERVER),
+        answers=KUBELET_ANSWERS,
+        ending=containers.ending(host, Component.API_SERVER),
+        ending_the_silent=containers.ending_the_silent(api_servers, gone_is_enough=False),
+        restart=_RESTART,
+        looks=_LOOKS,
+        pause=_PAUSE,
     )
 
 

@@ -97,12 +97,12 @@ async def _api_server(tools: Tools, host: str, version: Version | None) -> str:
 
 
 async def _kubelet_answers(tools: Tools, host: str) -> str:
-    outcome = await tools.access.ssh(host).run(_HEALTHZ, deadline=_ASK_DEADLINE)
+    outcome = await tools.access.ssh(host).run(KUBELET_ANSWERS, deadline=_ASK_DEADLINE)
     return outcome.last_words if outcome.exit_status else ""
 
 
 # As the probe asks. Without curl there is no answer, which is no reason to go on.
-_HEALTHZ = """\
+KUBELET_ANSWERS = """\
 config=/var/lib/kubelet/config.yaml
 port=$(sed -n 's/^healthzPort: *//p' "$config")
 address=$(sed -n 's/^healthzBindAddress: *//p' "$config" | tr -d "\\"'")
