@@ -21,7 +21,7 @@ from quorate.hosts.act.nodes import cordon, uncordon
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.programs import install
 from quorate.hosts.act.restarts import make_ready
-from quorate.hosts.act.settled import KUBELET_ANSWERS, control_plane_is_back, kubelet_is_back
+from quorate.hosts.act.settled import KUBELET_ANSWERS, KUBELET_REMEDY, control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_patch
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, upgrade_file
@@ -29,7 +29,6 @@ from quorate.workload.static_pods import Component
 
 RESTART_DEADLINE = 120.0
 _RESTART = "systemctl daemon-reload\nsystemctl restart kubelet"
-_REMEDY = "Look at journalctl -u kubelet on the host"
 _LOOKS, _PAUSE = 100, 0.1
 """How often the new kubelet is asked whether it answers, and how many seconds are between: it does after one."""
 _RESTART_WITH_STATIC_PODS = """\
@@ -44,8 +43,8 @@ trap 'exit 1' HUP INT TERM
 systemctl stop kubelet
 {ending}
 {ending_the_silent}
-trap - EXIT
 {restart}
+trap - EXIT
 looks=0
 until answers 2>/dev/null; do
     [ "$looks" -lt {looks} ] || exit 0
@@ -79,7 +78,7 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
     if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version):
         await _restart_with_static_pods(tools, step.host)
     else:
-        await tools.run(step.host, _RESTART, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=_REMEDY)
+        await tools.run(step.host, _RESTART, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
     await kubelet_is_back(tools, step.host, step.version, control_plane=control_plane)
     if control_plane:
         await control_plane_is_back(tools, step.host)
@@ -93,7 +92,7 @@ def _restarts_static_pods(host: Host, version: Version) -> bool:
 
 async def _restart_with_static_pods(tools: Tools, host: str) -> None:
     script = restarting_with_static_pods(host, await containers.running(tools, host, Component.API_SERVER))
-    await tools.run(host, script, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=_REMEDY)
+    await tools.run(host, script, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
 
 
 def restarting_with_static_pods(host: str, api_servers: frozenset[str]) -> str:

@@ -20,7 +20,7 @@ DEADLINE = 300.0
 """Seconds; a host under load takes one to two minutes for everything."""
 _ASK_DEADLINE = 10.0
 _REMEDY = "Look at the containers of the control plane on the host (crictl ps -a, crictl logs) and at journalctl -u kubelet"
-_KUBELET_REMEDY = "Look at journalctl -u kubelet on the host"
+KUBELET_REMEDY = "Look at journalctl -u kubelet on the host"
 _RUNNING = ("Running", "Pending")
 
 
@@ -38,11 +38,11 @@ async def control_plane_is_back(tools: Tools, host: str, version: Version | None
 
 async def kubelet_is_back(tools: Tools, host: str, version: Version | None, *, control_plane: bool) -> None:
     """Wait until the host's kubelet, just restarted, answers, has seen to its Pods, and its Node is ready, with this version where one is given."""
-    await tools.waits.until(host, "its kubelet", partial(_kubelet_answers, tools, host), deadline=DEADLINE, remedy=_KUBELET_REMEDY)
-    await tools.waits.until(host, "its Node", partial(node_is_ready, tools, host, version), deadline=DEADLINE, remedy=_KUBELET_REMEDY)
+    await tools.waits.until(host, "its kubelet", partial(_kubelet_answers, tools, host), deadline=DEADLINE, remedy=KUBELET_REMEDY)
+    await tools.waits.until(host, "its Node", partial(node_is_ready, tools, host, version), deadline=DEADLINE, remedy=KUBELET_REMEDY)
     if control_plane:
         await tools.waits.until(
-            host, "its kubelet to see to its Pods", partial(pods_seen_to, tools, host), deadline=DEADLINE, remedy=_KUBELET_REMEDY
+            host, "its kubelet to see to its Pods", partial(pods_seen_to, tools, host), deadline=DEADLINE, remedy=KUBELET_REMEDY
         )
 
 
