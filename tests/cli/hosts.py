@@ -76,6 +76,7 @@ class HostsWorld:
     steps: list[Step] = field(default_factory=list)
     failing: Exception | None = None
     looks: int = 0
+    settled: int = 0
 
     @asynccontextmanager
     async def entered(self, _loaded: Loaded) -> AsyncIterator[FakeAccess]:
@@ -109,6 +110,9 @@ class FakeHands:
 
     async def carry_out(self, step: Step, seen: Seen) -> None:
         await self.world.carry_out(step, seen)
+
+    async def settle(self, _seen: Seen) -> None:
+        self.world.settled += 1
 
 
 @pytest.fixture

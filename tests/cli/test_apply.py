@@ -62,6 +62,7 @@ def test_the_plan_is_shown_carried_out_and_recorded(apply: Cli, world: HostsWorl
     last = records.read(records.newest(world.runs))[-1]
     assert isinstance(last, Ended)
     assert (last.outcome, last.steps) == (Outcome.CONVERGED, 2)
+    assert world.settled == 1
 
 
 def test_a_second_apply_has_nothing_to_do(apply: Cli, world: HostsWorld) -> None:

@@ -45,6 +45,7 @@ class World:
     told: list[Done] = field(default_factory=list)
     cluster: Cluster = field(default_factory=BUILD.three)
     hang: asyncio.Event | None = None
+    settled: list[int] = field(default_factory=list)  # after how many steps
 
     async def observe(self, done: Done) -> Seen:
         self.now += timedelta(seconds=self.look)
@@ -62,6 +63,9 @@ class World:
             raise self.failing[step].pop(0)
         self.done.append(step)
 
+    async def settle(self, _seen: Seen) -> None:
+        self.settled.append(len(self.done))
+
     async def sleep(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
@@ -73,6 +77,7 @@ class World:
             now=lambda: self.now,
             sleep=self.sleep,
             decide=self.decide,
+            settle=self.settle,
         )
         return Session(parts, command="apply", by="jane@desk")
 
@@ -110,6 +115,21 @@ async def test_steps_follow_each_other_with_a_look_after_each_until_there_is_not
     assert (ended.outcome, ended.steps) == (Outcome.CONVERGED, 2)
     assert world.done == [Join("cp-2"), Join("cp-3")]
     assert world.kinds() == ["Started", "Observed", "StepBegun", "StepDone", "Observed", "StepBegun", "StepDone", "Observed", "Ended"]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "settled"),
+    [
+        ([NOTHING], [0]),
+        ([step(Join("cp-2")), NOTHING], [1]),
+        ([step(Join("cp-2")), refusal()], [1]),
+        ([refusal()], [0]),
+    ],
+)
+async def test_what_steps_left_to_go_on_is_finished_once_at_the_end(decisions: list[Decision], settled: list[int]) -> None:
+    world = World(decisions)
+    await world.run()
+    assert world.settled == settled
 
 
 async def test_events_say_who_what_and_on_which_checks() -> None:

@@ -174,7 +174,7 @@ def parts(run: Run, access: Access, emit: Callable[[Event], None]) -> Parts[Obse
         if run.otherwise is None or not await run.otherwise(working, step, observation):
             await hands.carry_out(step, observation)
 
-    whole = Parts(observe=observe, carry_out=carry_out, emit=emit, now=now, sleep=asyncio.sleep)
+    whole = Parts(observe=observe, carry_out=carry_out, emit=emit, now=now, sleep=asyncio.sleep, settle=hands.settle)
     return replace(whole, decide=run.decide or whole.decide, goal=run.goal or whole.goal)
 
 

@@ -62,11 +62,15 @@ class Done:
         return replace(cluster, snapshot_taken=self.snapshot_taken, regenerated=self.regenerated, renewed=self.renewed)
 
 
+async def _nothing(_seen: Observation) -> None:
+    """Nothing goes on by itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Generic[Seen]):
     """What a session works with. `observe` is told what this run has done; `carry_out` raises StepFailed; `emit` takes each event.
 
-    `decide` is the judgement, `goal` what there is when it wants nothing more.
+    `decide` is the judgement, `goal` what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves; it never fails.
     """
 
     observe: Callable[[Done], Awaitable[Seen]]
@@ -76,6 +80,7 @@ class Parts(Generic[Seen]):
     sleep: Callable[[float], Awaitable[None]]
     decide: Callable[[Cluster, datetime], Decision] = decide
     goal: str = "everything is as the manifest says"
+    settle: Callable[[Seen], Awaitable[None]] = _nothing
 
 
 class Session(Generic[Seen]):
@@ -115,8 +120,10 @@ class Session(Generic[Seen]):
                 if (ended := await self._take(decision.step, decision, observation)) is not None:
                     return ended
             elif not decision.refusals:
+                await self._parts.settle(observation)
                 return self._end(Outcome.CONVERGED, self._parts.goal)
             elif not await self._waited(decision, cluster):
+                await self._parts.settle(observation)
                 return self._stalled(decision)
             observation = await self._parts.observe(self._done)
             if decision.step is not None:

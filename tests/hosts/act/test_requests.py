@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from quorate.core.in_place.steps import Initialize, Join
+from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.requests import SIGNER, Approvals, problem_of
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest import Host
@@ -107,11 +110,23 @@ def approved(world: World) -> list[str]:
     return [line for line in world.api.log if line.endswith("/approval")]
 
 
+async def never(_seconds: float) -> None:
+    raise AssertionError("nobody is waited for")
+
+
+async def settle(world: World) -> None:
+    approvals = Approvals(tools_for(world))
+    approvals.expect(["h1"])
+    await approvals.settle(world.observed().machines)
+
+
 async def test_what_matches_is_approved_once_and_the_host_is_waited_for_no_longer(world: World) -> None:
     world.api.put(f"{REQUESTS}/csr-1", request())
-    approvals = Approvals(tools_for(world), world.observed().machines)
-    await approvals.serve("h1")
-    await approvals.serve("h1")
+    approvals = Approvals(tools_for(world))
+    approvals.expect(["h1"])
+    approvals._tools.waits._sleep = never
+    await approvals.settle(world.observed().machines)
+    await approvals.settle(world.observed().machines)
     assert approved(world) == [f"PATCH {REQUESTS}/csr-1/approval"]
     condition = world.api.objects[f"{REQUESTS}/csr-1"]["status"]["conditions"][0]
     assert (condition["type"], condition["status"]) == ("Approved", "True")
@@ -119,7 +134,7 @@ async def test_what_matches_is_approved_once_and_the_host_is_waited_for_no_longe
 
 async def test_what_does_not_match_is_left_alone_and_said_with_the_way_out(world: World) -> None:
     world.api.put(f"{REQUESTS}/csr-1", request(names=[x509.DNSName("evil")]))
-    await Approvals(tools_for(world), world.observed().machines).serve("h1")
+    await settle(world)
     assert approved(world) == []
     told = [what for host, what in world.reports if host == "h1"]
     assert len(told) == 1
@@ -130,14 +145,15 @@ async def test_what_does_not_match_is_left_alone_and_said_with_the_way_out(world
 async def test_strangers_and_what_others_have_decided_are_left_alone(world: World) -> None:
     world.api.put(f"{REQUESTS}/csr-1", request(username="system:node:elsewhere", common_name="system:node:elsewhere"))
     world.api.put(f"{REQUESTS}/csr-2", request() | {"status": {"conditions": [{"type": "Denied", "status": "True"}]}})
-    await Approvals(tools_for(world), world.observed().machines).serve("h1")
+    await settle(world)
     assert approved(world) == []
 
 
 async def test_a_request_of_a_former_life_does_not_end_the_wait(world: World) -> None:
     world.api.put(f"{REQUESTS}/old", request() | {"status": {"conditions": [{"type": "Approved", "status": "True"}]}})
-    approvals = Approvals(tools_for(world), world.observed().machines)
-    await approvals.begin()
+    approvals = Approvals(tools_for(world))
+    await approvals.look(world.observed().machines)
+    approvals.expect(["h1"])
     waited: list[float] = []
 
     async def ask_later(seconds: float) -> None:
@@ -145,13 +161,49 @@ async def test_a_request_of_a_former_life_does_not_end_the_wait(world: World) ->
         world.api.put(f"{REQUESTS}/csr-1", request())
 
     approvals._tools.waits._sleep = ask_later
-    await approvals.serve("h1")
+    await approvals.settle(world.observed().machines)
     assert len(waited) == 1
     assert len(approved(world)) == 1
 
 
+async def test_where_nobody_joined_nobody_is_asked(world: World) -> None:
+    world.api.put(f"{REQUESTS}/csr-1", request())
+    await Approvals(tools_for(world)).settle(world.observed().machines)
+    assert world.api.log == []
+
+
+async def test_hosts_that_joined_are_waited_for_in_the_end_and_not_before(world: World) -> None:
+    hands = Hands(tools := tools_for(world))
+    waited: list[float] = []
+
+    async def asks(seconds: float) -> None:
+        waited.append(seconds)
+        world.api.put(f"{REQUESTS}/csr-2", request(names=[x509.DNSName("h2")], common_name="system:node:h2", username="system:node:h2"))
+
+    await hands.carry_out(Initialize("h1"), world.observed())
+    world.api.put(f"{REQUESTS}/csr-1", request())
+    await hands.carry_out(Join("h2"), world.observed())
+    assert approved(world) == [f"PATCH {REQUESTS}/csr-1/approval"]
+    tools.waits._sleep = asks
+    await hands.settle(world.observed())
+    assert approved(world) == [f"PATCH {REQUESTS}/csr-1/approval", f"PATCH {REQUESTS}/csr-2/approval"]
+    assert len(waited) == 1
+
+
 async def test_a_host_that_never_asks_holds_nobody_up(world: World) -> None:
-    await Approvals(tools_for(world), world.observed().machines).serve("h1")
+    await settle(world)
     world.api.failing[REQUESTS] = Forbidden("not allowed", code=403)
-    await Approvals(tools_for(world), world.observed().machines).serve("h1")
+    await settle(world)
     assert approved(world) == []
+
+
+async def test_an_api_server_that_has_gone_holds_nobody_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.hosts.act.requests.PATIENCE", 0.5)
+    approvals = Approvals(tools_for(world))
+    approvals.expect(["h1"])
+
+    async def silence(_machines: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(approvals, "_look", silence)
+    await approvals.settle(world.observed().machines)

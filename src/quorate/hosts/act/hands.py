@@ -1,4 +1,4 @@
-"""Carries out one step. Which function does which step stands here, and nothing else."""
+"""Carries out one step: which function does which stands here, and what outlasts a step."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from quorate.hosts.act.machine_deployments import ensure_machine_deployments
 from quorate.hosts.act.nodes import uncordon, update_nodes
 from quorate.hosts.act.prepare import prepare
 from quorate.hosts.act.reconfigure import reconfigure
+from quorate.hosts.act.requests import Approvals
 from quorate.hosts.act.reset import reset
 from quorate.hosts.act.ring import delete_node, remove_member
 from quorate.hosts.act.services import start_services
@@ -58,13 +59,21 @@ class Hands:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._approvals = Approvals(tools)
 
     async def carry_out(self, step: Step, observation: Observation) -> None:
         """Do the step that was decided on from this observation. Raises StepFailed, and nothing else that the world may cause."""
+        if isinstance(step, Join | JoinWorkers):
+            await self._approvals.look(observation.machines)
+        self._approvals.expect(_joining(step))
         try:
             await self._do(step, observation)
         except EXPECTED as error:
             raise failure_of(_where(step), error) from error
+
+    async def settle(self, observation: Observation) -> None:
+        """Finish, when there is nothing more to do, what goes on by itself after a step: serving certificates of kubelets are approved. Never fails."""
+        await self._approvals.settle(observation.machines)
 
     async def _do(self, step: Step, observation: Observation) -> None:
         tools = self._tools
@@ -112,6 +121,15 @@ class Hands:
                 await ensure_machine_deployments(tools)
             case _:
                 assert_never(step)
+
+
+def _joining(step: Step) -> tuple[str, ...]:
+    match step:
+        case Initialize(host) | Join(host):
+            return (host,)
+        case JoinWorkers(hosts):
+            return hosts
+    return ()
 
 
 def _where(step: Step) -> str:

@@ -14,7 +14,6 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.encryption import contents_for_first
 from quorate.hosts.act.gates import control_plane_serves
 from quorate.hosts.act.placing import placing
-from quorate.hosts.act.requests import Approvals
 from quorate.hosts.act.tokens import new_token, remove
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_patch
@@ -46,4 +45,3 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     await kubeadm.run(tools, step.host, command)
     await control_plane_serves(tools, step.host)
     await remove(tools, token)
-    await Approvals(tools, observation.machines).serve(step.host)

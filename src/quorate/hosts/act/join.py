@@ -18,7 +18,6 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.gates import DEADLINE, control_plane_serves, node_exists
 from quorate.hosts.act.keys import read_authorities
 from quorate.hosts.act.placing import placing
-from quorate.hosts.act.requests import Approvals
 from quorate.hosts.act.rings import fresh_ring, require
 from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.act.tools import Observation, Tools
@@ -37,21 +36,18 @@ async def join(tools: Tools, step: Join, observation: Observation) -> None:
     tools.report(step.host, f"reading the authorities from {donor}")
     authorities = await read_authorities(tools, donor)
     features = feature_files(tools.manifest, await contents_of(tools, donor))
-    approvals = await _approvals(tools, observation)
     async with bootstrap_token(tools) as token:
         discovery = Discovery(token, authorities.cluster)
         joining = join_files(tools.manifest, machine, discovery, control_plane=True)
         require(step.host, [addition((await fresh_ring(tools, observation)).ring)])
         await _run(tools, machine, (*authorities.files, *features, *joining))
         await control_plane_serves(tools, step.host)
-    await approvals.serve(step.host)
 
 
 async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation) -> None:
     """Join the hosts as workers, several at once, and wait until each has its Node. Raises StepFailed naming those that failed; the others have joined."""
     donor = _donor(tools, observation, "")
     authority = (await read_authorities(tools, donor)).cluster
-    approvals = await _approvals(tools, observation)
 
     async with bootstrap_token(tools) as token:
 
@@ -59,7 +55,6 @@ async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation
             machine = observation.machines[name]
             await _run(tools, machine, join_files(tools.manifest, machine, Discovery(token, authority), control_plane=False))
             await tools.waits.until(name, "its Node", lambda: node_exists(tools, name), deadline=DEADLINE)
-            await approvals.serve(name)
 
         await on_all(step.hosts, one, tools.report, limit=observation.cluster.wishes.parallel_workers)
 
@@ -71,12 +66,6 @@ async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> Non
     tools.report(machine.name, "running kubeadm join")
     command = kubeadm.Command(_JOIN, "kubeadm join", before=placed, after=f"rm -f -- {JOIN_PATH} {DISCOVERY_PATH}")
     await kubeadm.run(tools, machine.name, command)
-
-
-async def _approvals(tools: Tools, observation: Observation) -> Approvals:
-    approvals = Approvals(tools, observation.machines)
-    await approvals.begin()
-    return approvals
 
 
 def _donor(tools: Tools, observation: Observation, joining: str) -> str:

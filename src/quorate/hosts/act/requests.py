@@ -6,10 +6,11 @@ Source: Kubernetes' signer kubernetes.io/kubelet-serving (certificate-signing-re
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +28,7 @@ REQUESTS: Resource[dict[str, Any]] = Resource(
 )
 SIGNER = "kubernetes.io/kubelet-serving"
 PATIENCE = 10.0
-"""Seconds that a host is given to ask. It asks one or two after its Node has addresses; one that asks later is served by the next step or run."""
+"""Seconds that hosts are given to ask once the rest is done. A kubelet tries 2, 6 and 14 s after its start, and cannot before its Node has addresses."""
 _LOOK_EVERY = 0.5
 _USER = "system:node:"
 _GROUPS = {"system:nodes", "system:authenticated"}
@@ -36,41 +37,49 @@ _ORGANIZATION = "system:nodes"
 
 
 class Approvals:
-    """Approves what may be approved while hosts join. What it leaves alone is told once."""
+    """Approves what may be approved in one run. What it leaves alone is told once.
 
-    def __init__(self, tools: Tools, machines: Mapping[str, Machine]) -> None:
+    A kubelet asks up to 10 s after its host has joined, and nothing that follows needs its answer: it is served before the next host joins, or in the end.
+    """
+
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._machines = {machine.name: machine for machine in machines.values()}
-        self._old: set[str] = set()
-        self._answered: set[str] = set()
+        self._seen: set[str] = set()
+        self._expected: set[str] = set()
 
-    async def begin(self) -> None:
-        """Remember the requests of former lives of the hosts. Raises ApiErrors and AccessFailed."""
-        self._old = {request["metadata"]["name"] for request in await self._requests() if _is_decided(request)}
+    def expect(self, hosts: Iterable[str]) -> None:
+        """These hosts join: whatever they have asked in a former life, their kubelets will ask anew."""
+        self._expected.update(hosts)
 
-    async def serve(self, host: str) -> None:
-        """Look until this host has asked, for PATIENCE seconds at most. Never fails: a kubelet without it serves no logs, and its Node is fine all the same.
+    async def settle(self, machines: Mapping[str, Machine]) -> None:
+        """Look until every host that is expected to ask has asked, for PATIENCE seconds at most; not at all where none is. Never fails, as `look`.
 
         With a cloud's own controller manager a kubelet asks when that has told the Node's addresses, which nobody waits for here.
         """
         looks = 1 if self._tools.manifest.cloud_provider.external else int(PATIENCE / _LOOK_EVERY)
-        for _ in range(looks):
-            with suppress(*EXPECTED):
-                await self.look()
-            if host in self._answered:
-                return
-            await self._tools.waits.pause(_LOOK_EVERY)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):  # an API server that has gone meanwhile is silent for longer
+                for number in range(looks if self._expected else 0):
+                    if number:
+                        await self._tools.waits.pause(_LOOK_EVERY)
+                    await self.look(machines)
+                    if not self._expected:
+                        return
 
-    async def look(self) -> None:
-        """Approve every request that waits and matches its host. Raises ApiErrors and AccessFailed."""
+    async def look(self, machines: Mapping[str, Machine]) -> None:
+        """Approve every request that waits and matches its host. Never fails: a kubelet without it serves no logs, and its Node is fine all the same."""
+        with suppress(*EXPECTED):
+            await self._look({machine.name: machine for machine in machines.values()})
+
+    async def _look(self, machines: Mapping[str, Machine]) -> None:
         for request in await self._requests():
             host, name = str(request["spec"].get("username", "")).removeprefix(_USER), request["metadata"]["name"]
-            if host not in self._machines or name in self._old:
+            if host not in machines or name in self._seen:
                 continue
             if not _is_decided(request):
-                await self._answer(name, host, problem_of(request, self._machines[host]))
-            self._old.add(name)
-            self._answered.add(host)
+                await self._answer(name, host, problem_of(request, machines[host]))
+            self._seen.add(name)
+            self._expected.discard(host)
 
     async def _answer(self, name: str, host: str, problem: str) -> None:
         if problem:
