@@ -75,10 +75,10 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
     if control_plane:
         await make_ready(tools, step.host, observation)
     tools.report(step.host, "restarting the kubelet")
+    restart = _RESTART
     if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version):
-        await _restart_with_static_pods(tools, step.host)
-    else:
-        await tools.run(step.host, _RESTART, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
+        restart = restarting_with_static_pods(step.host, await containers.running(tools, step.host, Component.API_SERVER))
+    await tools.run(step.host, restart, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
     await kubelet_is_back(tools, step.host, step.version, control_plane=control_plane)
     if control_plane:
         await control_plane_is_back(tools, step.host)
@@ -88,11 +88,6 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
 def _restarts_static_pods(host: Host, version: Version) -> bool:
     """Whether a kubelet of this version runs them in another way than the one before it did."""
     return any(minor_distance(kubelet, version) != 0 for kubelet in host.kubelets)
-
-
-async def _restart_with_static_pods(tools: Tools, host: str) -> None:
-    script = restarting_with_static_pods(host, await containers.running(tools, host, Component.API_SERVER))
-    await tools.run(host, script, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
 
 
 def restarting_with_static_pods(host: str, api_servers: frozenset[str]) -> str:

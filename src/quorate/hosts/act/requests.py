@@ -56,15 +56,20 @@ class Approvals:
 
         With a cloud's own controller manager a kubelet asks when that has told the Node's addresses, which nobody waits for here.
         """
-        looks = 1 if self._tools.manifest.cloud_provider.external else int(PATIENCE / _LOOK_EVERY)
+        if not self._expected:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):  # an API server that has gone meanwhile is silent for longer
-                for number in range(looks if self._expected else 0):
-                    if number:
-                        await self._tools.waits.pause(_LOOK_EVERY)
-                    await self.look(machines)
-                    if not self._expected:
-                        return
+                await self._look_until_asked(machines)
+
+    async def _look_until_asked(self, machines: Mapping[str, Machine]) -> None:
+        looks = 1 if self._tools.manifest.cloud_provider.external else int(PATIENCE / _LOOK_EVERY)
+        await self.look(machines)
+        for _ in range(looks - 1):
+            if not self._expected:
+                return
+            await self._tools.waits.pause(_LOOK_EVERY)
+            await self.look(machines)
 
     async def look(self, machines: Mapping[str, Machine]) -> None:
         """Approve every request that waits and matches its host. Never fails: a kubelet without it serves no logs, and its Node is fine all the same."""
