@@ -74,7 +74,7 @@ class Approvals:
     async def look(self, machines: Mapping[str, Machine]) -> None:
         """Approve every request that waits and matches its host. Never fails: a kubelet without it serves no logs, and its Node is fine all the same."""
         with suppress(*EXPECTED):
-            await self._look({machine.name: machine for machine in machines.values()})
+            await self._look(machines)
 
     async def _look(self, machines: Mapping[str, Machine]) -> None:
         for request in await self._requests():
