@@ -46,7 +46,7 @@ class Tunnels:
 class TunnelConnector(aiohttp.BaseConnector):
     """aiohttp's connections to one server, each over a stream that `dial` opens. Only for https, with a TLS context and a server name of the request's own.
 
-    Overrides the hook of aiohttp 3 that its own connectors override: tests/hosts/test_access.py watches it.
+    Overrides the hook of aiohttp 3 that its own connectors override: tests/hosts/test_library_contracts.py watches it.
     """
 
     def __init__(self, dial: Dial) -> None:

@@ -7,6 +7,7 @@ import binascii
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from ipaddress import ip_address
 from typing import TypeVar
 
 from cryptography import x509
@@ -32,6 +33,7 @@ class Certificate:
     is_authority: bool
     public_key: bytes = field(repr=False)  # PKIX DER
     key_identifier: bytes | None = field(repr=False)
+    names: frozenset[str] = frozenset()  # that it serves: DNS names and addresses, as `comparable` has them
 
     @property
     def common_name(self) -> str:
@@ -65,6 +67,14 @@ def read_certificates(pem: bytes, *, field_name: str = CERTIFICATE_FIELD) -> tup
     return tuple(_read_block(block, f"{field_name}: certificate {number} of {len(blocks)}") for number, block in enumerate(blocks, 1))
 
 
+def comparable(name: str) -> str:
+    """The one form in which a name of a certificate is compared: an address in its canonical form, a name in small letters."""
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name.lower()
+
+
 def not_after(pem: bytes) -> datetime:
     """When the first certificate in `pem` expires, aware and in UTC; raises PkiError if there is none."""
     return read_certificates(pem)[0].not_after
@@ -92,7 +102,7 @@ def _read_block(block: bytes, where: str) -> Certificate:
         return _parse(der)
     except binascii.Error as error:
         raise PkiError(f"{where}: not base64: {error}") from None
-    except (ValueError, x509.DuplicateExtension, x509.InvalidVersion, UnsupportedAlgorithm) as error:
+    except (ValueError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm) as error:
         raise PkiError(f"{where}: not an X.509 certificate: {error}") from None
 
 
@@ -108,7 +118,16 @@ def _parse(der: bytes) -> Certificate:
         is_authority=constraints is not None and constraints.ca,
         public_key=parsed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
         key_identifier=identifier.digest if identifier else None,
+        names=_names(parsed),
     )
+
+
+def _names(certificate: x509.Certificate) -> frozenset[str]:
+    names = _extension(certificate, x509.SubjectAlternativeName)
+    if names is None:
+        return frozenset()
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return frozenset(map(comparable, (*names.get_values_for_type(x509.DNSName), *addresses)))
 
 
 def _extension(certificate: x509.Certificate, kind: type[ExtensionT]) -> ExtensionT | None:

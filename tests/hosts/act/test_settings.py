@@ -257,6 +257,14 @@ async def test_cut_at_any_call_a_reconfiguration_ends_the_same(how: str) -> None
 # Certificates.
 
 
+@pytest.mark.parametrize("found", [b"", b"no certificate", pairs()["ca"].certificate])
+async def test_a_certificate_that_names_nobody_or_is_none_is_made_anew(found: bytes) -> None:
+    world = configured()
+    world.hosts["h1"].files[CERTIFICATE] = found
+    await done(world, Reconfigure("h1"))
+    assert any("certificate with api.example.com" in what for _, what in world.reports)
+
+
 async def test_certificates_are_renewed_before_their_readers_restart_and_the_administrators_last() -> None:
     world = await done(configured(), RenewCertificates("h2"))
     ran = running(world, "h2").ran

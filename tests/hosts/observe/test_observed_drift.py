@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtensionOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,3 +309,25 @@ async def test_a_name_that_an_api_servers_certificate_lacks_is_drift_of_its_host
         world.machines[name].folder.file("etc/kubernetes/pki/apiserver.crt", pair.certificate)
     cluster = await world.cluster()
     assert [host.drift for host in cluster.hosts] == [(), ("kube-apiserver: its certificate lacks new.example.com",), ()]
+
+
+async def test_an_api_servers_certificate_that_names_nobody_lacks_every_name_and_one_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    world = stand(tmp_path, apiEndpoint={"host": "api.example.com"})
+    nameless, unreadable = authority().certificate, with_a_name_of_no_known_kind()
+    for name, certificate in (("cp-1", nameless), ("cp-2", unreadable)):
+        world.machines[name].folder.file("etc/kubernetes/pki/apiserver.crt", certificate)
+    first, second, _ = (await world.cluster()).hosts
+    assert first.drift == ("kube-apiserver: its certificate lacks api.example.com",)
+    assert second.drift == ()  # what it says of itself is unknown: kubeadm judges it when it is renewed
+
+
+def with_a_name_of_no_known_kind() -> bytes:
+    """A certificate whose subject alternative name is an x400Address, which parsers of certificates do not know."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(5)
+    made = made.not_valid_before(NOW).not_valid_after(NOW + timedelta(days=365))
+    made = made.add_extension(
+        x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, bytes.fromhex("3004a3020500")), critical=False
+    )
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from ipaddress import ip_address
-
-from cryptography import x509
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.steps import Reconfigure
@@ -33,6 +30,8 @@ from quorate.hosts.observe.kubelet import overruling_flags
 from quorate.hosts.ssh.errors import NoSuchFile
 from quorate.kubeadm.cluster_configuration import decode
 from quorate.kubernetes.resource import CONFIG_MAPS
+from quorate.pki.certificates import comparable, read_certificates
+from quorate.pki.keys import PkiError
 from quorate.workload.kubeadm_config import KEY, NAME
 from quorate.workload.static_pods import NAMESPACE, Component
 
@@ -195,29 +194,15 @@ def _encrypts(observation: Observation, name: str) -> bool:
 async def _renew_names(tools: Tools, machine: Machine, configuration: HostFile) -> None:
     """Make the API server's certificate anew where it lacks a name of the manifest; the API server reads it again while it runs."""
     try:
-        found = names_in(await tools.access.ssh(machine.name).read_file(_CERTIFICATE))
-    except NoSuchFile:  # an attempt was cut short here
+        found = read_certificates(await tools.access.ssh(machine.name).read_file(_CERTIFICATE))[0].names
+    except (NoSuchFile, PkiError):  # an attempt was cut short here, or what is there is no certificate
         found = frozenset()
-    missing = sorted(set(map(_comparable, certificate_names(tools.manifest))) - found)
+    missing = sorted(set(map(comparable, certificate_names(tools.manifest))) - found)
     if missing:
         tools.report(machine.name, f"making the API server's certificate with {', '.join(missing)}")
         arguments = f"init phase certs apiserver --config {CONFIGURATION}"
         before = f"{placing([configuration])}\n{_WITHOUT_CERTIFICATE}"
         await kubeadm.run(tools, machine.name, kubeadm.Command(arguments, "making the API server's certificate", before=before))
-
-
-def names_in(certificate: bytes) -> frozenset[str]:
-    """The names and addresses that a certificate (PEM) is for."""
-    names = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return frozenset(map(_comparable, (*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress)))))
-
-
-def _comparable(name: str) -> str:
-    """An address in its one canonical form, and a name in small letters."""
-    try:
-        return str(ip_address(name))
-    except ValueError:
-        return name.lower()
 
 
 # The kubelet.

@@ -32,7 +32,7 @@ from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
 from quorate.hosts.prerequisites import prerequisite_files
 from quorate.hosts.probe.facts import Fact, HostFacts, Program
-from quorate.hosts.serving_names import comparable, names_in
+from quorate.pki.certificates import comparable
 
 _PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
 _OF_THE_CLUSTER = ("kubelet", "kubeadm")
@@ -139,7 +139,7 @@ def _certificate(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
     chain = facts.certificates["apiserver"]
     if isinstance(chain, Absent | Unknown):
         return
-    missing = set(map(comparable, certificate_names(manifest))) - names_in(chain[0].der)
+    missing = set(map(comparable, certificate_names(manifest))) - chain[0].names
     if missing:
         yield f"kube-apiserver: its certificate lacks {', '.join(sorted(missing))}"
 
