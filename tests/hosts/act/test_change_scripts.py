@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 
 from quorate.core.in_place.steps import Reconfigure
-from quorate.hosts.act import containers, kubelet, settled, upgrade
+from quorate.hosts.act import containers, kubelet, serving_certificate, settled, upgrade
+from quorate.hosts.act.component_manifests import _NEW_FOLDER, CONFIGURATION, FOLDER, _take_place
 from quorate.hosts.act.hands import Hands
-from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _NEW_FOLDER, CONFIGURATION, FOLDER, _restart_kubelet, _take_place
+from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _restart_kubelet
 from quorate.hosts.host_files import HostFile
+from quorate.pki.certificates import read_certificates, verify_pair
+from quorate.pki.keys import KeyPair
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import running, tools
 from tests.hosts.act.test_settings import configured
+from tests.hosts.act.world import pki_files
 from tests.hosts.scripts import FakeHost, parses
 
 KUBEADM = Path(__file__).parents[3] / ".bin" / "kubeadm"
@@ -176,6 +180,42 @@ def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_o
     generate(host, Component.API_SERVER, (policy, provider))
     assert changed(host, Component.API_SERVER)
     assert any("kill" in call for call in host.calls)
+
+
+# The API server's certificate.
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["the disk is full", "kubeadm has room"])
+def test_the_certificate_that_serves_stays_until_kubeadm_has_made_the_next(host: FakeHost, full: bool) -> None:
+    if not KUBEADM.exists():
+        pytest.skip(f"{KUBEADM} is missing: make programs")
+    pki = host.root / "etc/kubernetes/pki"
+    folder = f"{host.root}{serving_certificate.FOLDER}"
+    for path, content in pki_files().items():
+        host.file(path, content.decode())
+    old = {name: host.file(f"/etc/kubernetes/pki/{name}", "old").stat().st_ino for name in ("apiserver.crt", "apiserver.key")}
+    configuration = host.file(
+        serving_certificate.CONFIGURATION,
+        f"{CONFIGURATION_DOCUMENTS.replace('apiServer: {', 'apiServer: {certSANs: [new.example.com], ')}certificatesDir: {folder}\n",
+    )
+    run(host, serving_certificate._BESIDE)
+    made = subprocess.run(
+        [KUBEADM, "init", "phase", "certs", "apiserver", "--config", str(configuration)], capture_output=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    assert {name: (pki / name).stat().st_ino for name in old} == old, "kubeadm has made the next one beside"
+    if full:
+        (host.root / serving_certificate.FOLDER.lstrip("/") / "apiserver.crt").unlink()
+        assert host.run(serving_certificate._TAKE_PLACE).returncode != 0
+        assert {name: (pki / name).stat().st_ino for name in old} == old
+        return
+    run(host, serving_certificate._TAKE_PLACE)
+    certificate = read_certificates((pki / "apiserver.crt").read_bytes())[0]
+    assert "new.example.com" in certificate.names
+    verify_pair(KeyPair((pki / "apiserver.crt").read_bytes(), (pki / "apiserver.key").read_bytes()))
+    assert (pki / "apiserver.key").stat().st_mode & 0o777 == 0o600
+    assert not (host.root / serving_certificate.FOLDER.lstrip("/")).exists()
+    assert (pki / "ca.key").read_bytes() == pki_files()["/etc/kubernetes/pki/ca.key"], "the authority is as it was"
 
 
 # The kubelet.

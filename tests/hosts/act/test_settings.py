@@ -20,11 +20,11 @@ from quorate.core.in_place.steps import (
     UpdateNodes,
 )
 from quorate.core.versions import Version
+from quorate.hosts.act.component_manifests import CONFIGURATION
 from quorate.hosts.act.configuration import merged_cluster_configuration, merged_kubelet_configuration
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.machine_deployments import machine_deployments
-from quorate.hosts.act.reconfigure import CONFIGURATION
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.kubeadm_configuration import cluster_configuration
@@ -263,6 +263,16 @@ async def test_a_certificate_that_names_nobody_or_is_none_is_made_anew(found: by
     world.hosts["h1"].files[CERTIFICATE] = found
     await done(world, Reconfigure("h1"))
     assert any("certificate with api.example.com" in what for _, what in world.reports)
+
+
+async def test_nothing_of_a_certificate_is_moved_before_kubeadm_has_made_the_next_one() -> None:
+    world = configured()
+    world.hosts["h1"].files[CERTIFICATE] = b""
+    await done(world, Reconfigure("h1"))
+    script = next(script for script in world.hosts["h1"].scripts if "kubeadm init phase certs" in script)
+    before, _, after = script.partition("kubeadm init phase certs")
+    assert "mv -f -T -- /etc/kubernetes/tmp/quorate/pki/$file /etc/kubernetes/pki/$file" in after
+    assert "/etc/kubernetes/pki/apiserver" not in before
 
 
 async def test_certificates_are_renewed_before_their_readers_restart_and_the_administrators_last() -> None:

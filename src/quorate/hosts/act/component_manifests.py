@@ -1,0 +1,178 @@
+"""The static Pods of a control-plane host's components, written by kubeadm as the manifest says.
+
+kubeadm writes what a component's manifest would be to a folder beside; only one that differs takes its place, the kubelet then restarts that component, and the
+next one waits until it serves. One that does not come up gets its old manifest back.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from quorate.core.versions import Version
+from quorate.hosts.act import containers, kubeadm
+from quorate.hosts.act.certificates import serves
+from quorate.hosts.act.configuration import merged_cluster_configuration
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.placing import placing
+from quorate.hosts.act.tools import Tools
+from quorate.hosts.host_files import HostFile, yaml_documents
+from quorate.hosts.kubeadm_configuration import Machine, init_configuration
+from quorate.hosts.manifest import Secret
+from quorate.kubeadm.cluster_configuration import Document, decode
+from quorate.kubernetes.resource import CONFIG_MAPS
+from quorate.workload.kubeadm_config import KEY, NAME
+from quorate.workload.static_pods import NAMESPACE, Component
+
+CONFIGURATION = "/etc/kubernetes/quorate/reconfigure.yaml"
+FOLDER = "/etc/kubernetes/tmp/quorate"
+"""On the file system of the manifests, so that one takes another's place in one act."""
+_PHASES = {
+    Component.ETCD: "etcd local",
+    Component.API_SERVER: "control-plane apiserver",
+    Component.CONTROLLER_MANAGER: "control-plane controller-manager",
+    Component.SCHEDULER: "control-plane scheduler",
+}
+COMPONENTS = tuple(_PHASES)
+"""In the order in which they are changed: what the others stand on first."""
+_MANIFESTS = "/etc/kubernetes/manifests"
+_DEADLINE = 60.0
+
+
+async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | None) -> tuple[Document, Document]:
+    """What kubeadm generates files from: this host's part by the manifest, and the cluster's as kubeadm keeps it, with fields that only others know.
+
+    `version` is the one that the host's components have, None where it is not known. The cluster's may be older: of the first host of an upgrade that was
+    interrupted before kubeadm had written it, components would go back to it. Raises StepFailed.
+    """
+    stored = await (await tools.access.api()).get(CONFIG_MAPS, NAME, NAMESPACE)
+    try:
+        document = decode(stored.data.get(KEY, ""))
+    except ValueError as error:
+        raise StepFailed(
+            machine.name, f"ConfigMap {NAMESPACE}/{NAME}: {error}", "Correct it by hand, then run the same command again"
+        ) from None
+    own = init_configuration(tools.manifest, machine, Secret(""))
+    del own["bootstrapTokens"]  # nobody joins with it
+    cluster = merged_cluster_configuration(tools.manifest, document)
+    if version is not None:
+        cluster["kubernetesVersion"] = str(version)
+    return own, cluster
+
+
+async def replace_component(
+    tools: Tools, host: str, component: Component, documents: tuple[Document, Document], files: tuple[HostFile, ...] = ()
+) -> None:
+    """Give the host the component's files and manifest, and wait until it serves with them where either was another. Idempotent. Raises StepFailed."""
+    configuration = HostFile(CONFIGURATION, yaml_documents(*documents))
+    command = kubeadm.Command(
+        f"init phase {_PHASES[component]} --dry-run --config {CONFIGURATION}",
+        f"writing the manifest of {component}",
+        before=f"{_NEW_FOLDER}\n{placing([configuration, *files])}",
+        then=_take_place(host, component, files),
+    )
+    tools.report(host, f"comparing {component} with the manifest")
+    await kubeadm.run(tools, host, command)
+    before = await _containers_before(tools, host, component)
+    if before is None:
+        return
+    try:
+        await containers.replaced(tools, host, component, before)
+        await serves(tools, host, component)
+    except StepFailed as failure:
+        await _put_back(tools, host, component)
+        remedy = (
+            f"Correct what the manifest says of {component}; its log says what it did not like (crictl ps -a and crictl logs on the host)"
+        )
+        raise StepFailed(host, f"{failure.cause}. The manifest that it had before was put back", remedy) from failure
+    await tools.run(host, f"rm -f -- {_previous(component)}", doing="removing the old manifest", deadline=_DEADLINE)
+
+
+async def _containers_before(tools: Tools, host: str, component: Component) -> frozenset[str] | None:
+    """Those that ran when the manifest was changed, as long as the change has yet to prove itself: in an attempt that was cut short, too. None: no change."""
+    script = f"if [ -e {_previous(component)} ]; then cat -- {_containers(component)}; echo changed; fi"
+    outcome = await tools.run(host, script, doing="looking for the old manifest", deadline=_DEADLINE)
+    words = outcome.stdout.decode(errors="replace").split()
+    return frozenset(words[:-1]) if words else None
+
+
+async def _put_back(tools: Tools, host: str, component: Component) -> None:
+    tools.report(host, f"{component} does not serve: putting its old manifest back")
+    script = f"mv -f -T -- {_previous(component)} {_MANIFESTS}/{component}.yaml"
+    await tools.run(host, script, doing=f"putting the old manifest of {component} back", deadline=_DEADLINE)
+
+
+def _previous(component: Component) -> str:
+    return f"{FOLDER}/{component}.before"
+
+
+def _containers(component: Component) -> str:
+    return f"{FOLDER}/{component}.containers"
+
+
+def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) -> str:
+    """After kubeadm has written the new manifest: let it take the old one's place if it differs, or restart the API server where only its files do.
+
+    etcd keeps the members that it was started with in its manifest: they count for nothing while it has its data, and without it tell a member that joined from
+    one that founded the ring.
+    """
+    names = {
+        "component": component,
+        "folder": FOLDER,
+        "manifests": _MANIFESTS,
+        "previous": _previous(component),
+        "containers": _containers(component),
+        "listing": containers.listing(host, component),
+        "ending": containers.ending(host, component),
+        "files": " ".join(shlex.quote(file.path) for file in files if "encryption" not in file.path),  # those it reads again by itself
+    }
+    names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
+    parts = (
+        *((_KEEP_MEMBERS,) if component is Component.ETCD else ()),
+        _TAKE_PLACE,
+        *((_RESTART_FOR_FILES,) if files else ()),
+    )
+    return "".join(part.format(**names) for part in parts)
+
+
+_NEW_FOLDER = f"""\
+mkdir -p {FOLDER}/new
+rm -f -- {FOLDER}/new/*
+export KUBEADM_INIT_DRYRUN_DIR={FOLDER}/new
+"""
+# Each is put right behind the flag that precedes both, the first of the two last.
+_KEEP_MEMBERS = """\
+if grep -q -e '^ *- --initial-cluster=' {manifests}/etcd.yaml; then
+    for flag in initial-cluster-state initial-cluster; do
+        sed -i "/^ *- --$flag=/d" {folder}/new/etcd.yaml
+        line=$(grep -m 1 -e "^ *- --$flag=" {manifests}/etcd.yaml || :)
+        [ -z "$line" ] || sed -i "/^ *- --initial-advertise-peer-urls=/a\\\\$line" {folder}/new/etcd.yaml
+    done
+fi
+"""
+# etcd's flags may be in another order, after an upgrade that patched one in: that is no difference.
+_SAME_BUT_FOR_ORDER = '[ "$(sort {folder}/new/{component}.yaml)" = "$(sort {manifests}/{component}.yaml)" ]'
+_SAME = "cmp -s -- {folder}/new/{component}.yaml {manifests}/{component}.yaml"
+# A copy of the old manifest, and what ran with it, are there before the new one takes its place: they say that a change has yet to prove itself.
+_TAKE_PLACE = """\
+if ! {same}; then
+    chmod 0600 {folder}/new/{component}.yaml
+    ( {listing} ) >{containers}
+    cp -p -- {manifests}/{component}.yaml {previous}.new
+    mv -f -T -- {previous}.new {previous}
+    mv -f -T -- {folder}/new/{component}.yaml {manifests}/{component}.yaml
+fi
+"""
+_RESTART_FOR_FILES = """\
+started=$(ps -C kube-apiserver -o etimes= | sort -n | tail -n 1)
+if [ ! -e {previous} ] && [ -n "$started" ]; then
+    for file in {files}; do
+        if [ "$(stat -c %Y -- "$file")" -ge "$(($(date +%s) - started))" ]; then
+            ( {listing} ) >{containers}
+            cp -p -- {manifests}/{component}.yaml {previous}.new
+            mv -f -T -- {previous}.new {previous}
+            {ending}
+            break
+        fi
+    done
+fi
+"""
