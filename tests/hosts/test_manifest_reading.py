@@ -178,7 +178,7 @@ def test_a_key_that_appears_twice_is_refused_with_both_lines() -> None:
         ("name: !vault x", "has a tag that a manifest cannot have"),
         ("name: !!int x", "is not a value of the kind that its tag says"),
         ("? [a]\n: b", "has a key that is not a text"),
-        ("controlPlane: &it {hosts: [*it]}", "is an alias of what it is part of"),
+        ("controlPlane: &it {hosts: [*it]}", "has an alias of what it is part of"),
     ],
 )
 def test_yaml_that_has_no_meaning_in_a_manifest_is_refused(line: str, expected: str) -> None:

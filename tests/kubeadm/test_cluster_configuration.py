@@ -210,7 +210,7 @@ def test_an_empty_text_is_an_empty_document() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("- 1", "it is a list"),
         ("apiVersion: kubeadm.k8s.io/v1beta2\nkind: ClusterConfiguration", "v1beta2 ClusterConfiguration, not"),
         ("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration", "InitConfiguration, not"),

@@ -91,8 +91,8 @@ def test_renewal_keeps_name_and_server_and_changes_the_key(stored: bytes, author
 @pytest.mark.parametrize(
     ("kubeconfig", "complaint"),
     [
-        (b"{", "not YAML"),
-        (b"\xff\xfe\xfd", "not YAML"),
+        (b"{", "it is not YAML"),
+        (b"\xff\xfe\xfd", "it is not YAML"),
         (b"- 1", "not a mapping"),
         (b"users: 7", "users is not a list"),
         (b"users: [7]", r"users\[0\] has no name or no user"),

@@ -11,6 +11,8 @@ from typing import TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from quorate.core.text import printable
+
 
 def configure(*, level: int, json: bool, stream: TextIO | None = None) -> None:
     """Send everything of `level` (as in `logging`) and above to stderr, the libraries' own messages included. Idempotent."""
@@ -21,7 +23,9 @@ def configure(*, level: int, json: bool, stream: TextIO | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
         _error,
     ]
-    last: Sequence[Processor] = (structlog.processors.EventRenamer("msg"), structlog.processors.JSONRenderer()) if json else (_console(),)
+    last: Sequence[Processor] = (
+        (structlog.processors.EventRenamer("msg"), structlog.processors.JSONRenderer()) if json else (_printable, _console())
+    )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -46,6 +50,14 @@ def _console() -> Processor:
     from structlog.dev import ConsoleRenderer
 
     return ConsoleRenderer(colors=sys.stderr.isatty(), timestamp_key="ts")
+
+
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """What libraries log of what they were sent, such as the version that an SSH server names, is not made printable by anybody before."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = "\n".join(map(printable, value.split("\n"))) if name == "stacktrace" else printable(value)
+    return event
 
 
 def _error(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorate.core.text import printable
+
 CALL_TIMEOUT = 15.0
 """Seconds that one call may take once connected. (Cluster API's default for its etcd calls.)"""
 DIAL_TIMEOUT = 10.0
@@ -14,13 +16,20 @@ DIAL_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One line of the member list. A member that was added and never started has no name and no client URLs yet."""
+    """One line of the member list, its texts printable whatever the member sent. A member that was added and never started has no name and no client URLs
+    yet.
+    """
 
     id: int
     name: str
     peer_urls: tuple[str, ...] = ()  # Cluster API's in-memory provider reports none
     client_urls: tuple[str, ...] = ()
     learner: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", printable(self.name))
+        object.__setattr__(self, "peer_urls", tuple(map(printable, self.peer_urls)))
+        object.__setattr__(self, "client_urls", tuple(map(printable, self.client_urls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class MemberList:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What one member says of itself, without asking the others."""
+    """What one member says of itself, without asking the others; its texts are printable whatever it sent."""
 
     member_id: int  # 0 where the server sends none (Cluster API's in-memory provider)
     leader: int  # the member it follows; 0: it knows of none
@@ -44,6 +53,10 @@ class Status:
     learner: bool = False
     revision: int = 0  # of the newest key that this member has applied
     errors: tuple[str, ...] = ()  # such as "etcdserver: no leader", or an alarm in words
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "version", printable(self.version))
+        object.__setattr__(self, "errors", tuple(map(printable, self.errors)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from quorate.core.text import printable
+
 
 class EtcdError(Exception):
-    """Any failure of a question to, or a change in, etcd. `node` names the node whose member was asked."""
+    """Any failure of a question to, or a change in, etcd. `node` names the node whose member was asked.
+
+    The message may quote the member, and is made printable here, for everybody who tells it on.
+    """
 
     def __init__(self, node: str, message: str) -> None:
+        message = printable(message)
         super().__init__(f"etcd on node {node}: {message}")
         self.node = node
         self.message = message

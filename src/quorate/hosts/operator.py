@@ -5,11 +5,13 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
+
+from quorate.core.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,10 @@ class Holder:
 def decode(text: bytes | str) -> Holder | None:
     """A holder from JSON; None for anything else."""
     try:
-        return msgspec.json.decode(text, type=Holder)
-    except msgspec.MsgspecError:
+        found = msgspec.json.decode(text, type=Holder)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+    return replace(found, id=printable(found.id), who=printable(found.who), command=printable(found.command))
 
 
 def this_run(command: str, identity: str, now: datetime) -> Holder:

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from quorate.core import documents
 from quorate.core.versions import Version
 from quorate.kubeadm.config import Spec, api_version, etcd_is_managed, machine_config
 
@@ -45,9 +46,9 @@ _DAY = 86400.0
 def decode(text: str) -> Document:
     """The document in a ConfigMap's text; an empty text, as Cluster API's in-memory provider keeps it, is an empty one. Raises ValueError."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is no YAML: {error}") from error
+        document = documents.load(text)
+    except documents.NotADocument as error:
+        raise ValueError(str(error)) from None
     if document is None:
         return {}
     if not isinstance(document, dict) or document.get("kind") != _KIND or document.get("apiVersion") not in (V1BETA3, V1BETA4):

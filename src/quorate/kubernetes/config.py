@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from quorate.core.text import printable
+
 
 class ConfigError(Exception):
-    """A kubeconfig, or what it refers to, cannot be used. The message names the file and the way out."""
+    """A kubeconfig, or what it refers to, cannot be used. The message names the file and the way out, printable also where the file came from elsewhere."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class Credentials(Protocol):

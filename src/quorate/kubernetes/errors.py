@@ -18,14 +18,18 @@ ConnectionFailed         no answer at all
 
 from __future__ import annotations
 
+from quorate.core.text import printable
 from quorate.kubernetes.objects import Status
 
 
 class ApiError(Exception):
-    """An answer of the API that is an error. `code` is the HTTP status, `reason` the Status' reason ("" where there was none)."""
+    """An answer of the API that is an error. `code` is the HTTP status, `reason` the Status' reason ("" where there was none).
+
+    The message quotes the server, and is made printable here, for everybody who tells it on.
+    """
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "", retry_after: float | None = None) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.code = code
         self.reason = reason
         self.retry_after = retry_after  # seconds
@@ -80,7 +84,10 @@ class Timeout(ServerError):
 
 
 class ConnectionFailed(Exception):
-    """No connection, or it broke before the answer was complete."""
+    """No connection, or it broke before the answer was complete. What the other side said of it is made printable."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 _BY_REASON: dict[str, type[ApiError]] = {

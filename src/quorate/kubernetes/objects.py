@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 from msgspec import UNSET, Struct, StructMeta, UnsetType, field
+from msgspec.structs import force_setattr
+
+from quorate.core.text import printable
 
 
 class _Meta(StructMeta):
@@ -35,8 +38,22 @@ class OwnerReference(Object):
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(Object):
+class Told(Object):
+    """Base of what is made of texts that people are told: those of the fields in `_TOLD` are printable, whatever the server sent."""
+
+    _TOLD: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in self._TOLD:
+            given = getattr(self, name)
+            if not given.isprintable():
+                force_setattr(self, name, printable(given))
+
+
+class ObjectMeta(Told):
     """Metadata without managedFields, which are half of an object's size and of no use to a reader."""
+
+    _TOLD = ("name", "namespace")
 
     name: str = ""
     namespace: str = ""
@@ -51,8 +68,10 @@ class ObjectMeta(Object):
     deletion_timestamp: datetime | None = None
 
 
-class Condition(Object):
+class Condition(Told):
     """What is true of an object, and why."""
+
+    _TOLD = ("type", "status", "reason", "message")
 
     type: str
     status: str
@@ -130,15 +149,19 @@ class Node(Object):
     status: NodeStatus = NodeStatus()
 
 
-class ContainerStateWaiting(Object):
+class ContainerStateWaiting(Told):
     """Why a container does not run yet."""
+
+    _TOLD = ("reason", "message")
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerStateTerminated(Object):
+class ContainerStateTerminated(Told):
     """How a container ended."""
+
+    _TOLD = ("reason", "message")
 
     exit_code: int = 0
     reason: str = ""

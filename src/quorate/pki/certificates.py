@@ -15,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from cryptography.x509.oid import NameOID
 
+from quorate.core.text import printable
 from quorate.pki.keys import CERTIFICATE_FIELD, KEY_FIELD, KeyPair, PkiError, public_key_der, read_key
 
 ExtensionT = TypeVar("ExtensionT", bound=x509.ExtensionType)
@@ -53,7 +54,7 @@ class Certificate:
         return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
 
     def _subject_values(self, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
-        return tuple(str(attribute.value) for attribute in self.subject.get_attributes_for_oid(oid))
+        return tuple(printable(str(attribute.value)) for attribute in self.subject.get_attributes_for_oid(oid))
 
 
 def read_certificates(pem: bytes, *, field_name: str = CERTIFICATE_FIELD) -> tuple[Certificate, ...]:
@@ -127,7 +128,7 @@ def _names(certificate: x509.Certificate) -> frozenset[str]:
     if names is None:
         return frozenset()
     addresses = map(str, names.get_values_for_type(x509.IPAddress))
-    return frozenset(map(comparable, (*names.get_values_for_type(x509.DNSName), *addresses)))
+    return frozenset(comparable(printable(name)) for name in (*names.get_values_for_type(x509.DNSName), *addresses))
 
 
 def _extension(certificate: x509.Certificate, kind: type[ExtensionT]) -> ExtensionT | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from quorate.core import documents
 from quorate.pki.certificates import read_certificates
 from quorate.pki.issue import issue_client
 from quorate.pki.keys import KeyAlgorithm, KeyPair, PkiError
@@ -82,9 +83,9 @@ def _base64(data: bytes) -> str:
 
 def _parse(kubeconfig: bytes) -> Mapping[str, Any]:
     try:
-        document = yaml.load(kubeconfig, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError):  # their messages quote the input, which holds a key
-        raise PkiError("kubeconfig: not YAML") from None
+        document = documents.load(kubeconfig)
+    except documents.NotADocument as error:
+        raise PkiError(f"kubeconfig: {error}") from None
     if not isinstance(document, Mapping):
         raise PkiError("kubeconfig: not a mapping with clusters, contexts and users")
     return document

@@ -160,15 +160,15 @@ def test_a_second_kubeadm_waits_for_the_first(host: FakeHost, tools: Any, monkey
     ("words", "cause"),
     [
         (
-            "a\nerror execution phase certs: no space\nTo see the stack trace of this error execute with --v=5 or higher\n",
+            ("a", "error execution phase certs: no space", "To see the stack trace of this error execute with --v=5 or higher"),
             "error execution phase certs: no space",
         ),
-        ("error: timed out\n", "timed out"),
-        ("something else\n", "something else"),
-        ("", "kubeadm gave no reason"),
+        (("error: timed out",), "timed out"),
+        (("something else",), "something else"),
+        ((), "kubeadm gave no reason"),
     ],
 )
-def test_the_complaint_is_found_in_the_log(words: str, cause: str) -> None:
+def test_the_complaint_is_found_in_the_log(words: tuple[str, ...], cause: str) -> None:
     assert kubeadm.explanation(words)[0] == cause
 
 

@@ -196,7 +196,7 @@ async def test_configurations_that_are_missing_or_broken_are_drift_and_those_not
     del world.api_objects.objects[f"{CONFIG_MAPS}/kubeadm-config"]
     assert (await world.cluster()).configuration_drift == (
         "ClusterConfiguration: is missing or cannot be read",
-        "KubeletConfiguration: it is no YAML",
+        "KubeletConfiguration: it is not YAML: line 2, column 1",
         "kube-proxy: clusterCIDR is not set instead of '10.244.0.0/16'",
         "kube-proxy: mode is 'ipvs' instead of 'iptables'",
     )

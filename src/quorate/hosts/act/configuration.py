@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.core.health import Absent
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.nodes import written
@@ -145,8 +144,8 @@ async def _data(api: Client, name: str) -> Any:
 async def _write(api: Client, name: str, key: str, stored: Any, change: Any) -> None:
     """Change the document under a key of a ConfigMap."""
     try:
-        found = yaml.load(stored.data.get(key, ""), Loader=yaml.CSafeLoader) or {}
-    except yaml.YAMLError as error:
+        found = documents.load(stored.data.get(key, "")) or {}
+    except documents.NotADocument as error:
         found = error
     if not isinstance(found, dict):
         raise StepFailed(

@@ -35,7 +35,7 @@ refuses() {
 async def running(tools: Tools, host: str, component: Component) -> frozenset[str]:
     """The ids of the component's containers that run; more than one while one takes over from another. Raises StepFailed and SshErrors."""
     outcome = await tools.run(host, listing(host, component), doing=f"listing the containers of {component}", deadline=DEADLINE)
-    return frozenset(outcome.stdout.decode(errors="replace").split())
+    return frozenset(" ".join(outcome.lines).split())
 
 
 async def replaced(tools: Tools, host: str, component: Component, before: frozenset[str]) -> None:

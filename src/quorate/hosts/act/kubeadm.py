@@ -7,6 +7,7 @@ So it goes on to its end when quorate is interrupted, and the next attempt finds
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -65,7 +66,7 @@ async def run(tools: Tools, name: str, command: Command) -> None:
     if outcome.exit_status == BUSY:
         raise _busy(name)
     if outcome.exit_status:
-        cause, remedy = explanation(outcome.stderr.decode(errors="replace"))
+        cause, remedy = explanation(outcome.complaints)
         raise StepFailed(name, f"{command.doing} failed: {cause}", remedy)
 
 
@@ -97,9 +98,8 @@ def script(tools: Tools, command: Command) -> str:
     return with_proxies(tools.manifest.proxy, body)
 
 
-def explanation(words: str) -> tuple[str, str]:
+def explanation(lines: Sequence[str]) -> tuple[str, str]:
     """What kubeadm complains of in the last lines of its log, and the way out."""
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
     refusals = [line.removeprefix("[ERROR ").replace("]", "", 1) for line in lines if line.startswith("[ERROR ")]
     if refusals:
         return (
@@ -126,7 +126,7 @@ async def _tell(tools: Tools, host: Host, name: str) -> None:
         await tools.waits.pause(_LOOK_EVERY)
         with suppress(SshError):
             outcome = await host.run(_LOOK, deadline=_LOOK_DEADLINE)
-            line = outcome.stdout.decode(errors="replace").strip()[:200]
+            line = " ".join(outcome.lines)[:200]
             if line and line != told:
                 told = line
                 tools.report(name, f"kubeadm: {line}")

@@ -120,7 +120,7 @@ async def _codename(tools: Tools, name: str) -> str:
     """What Debian and Ubuntu call their release in the names of repositories."""
     script = '. /etc/os-release\nprintf %s "$VERSION_CODENAME"'
     outcome = await tools.run(name, script, doing="reading /etc/os-release", deadline=SETTINGS_DEADLINE)
-    return outcome.stdout.decode(errors="replace").strip()
+    return "".join(outcome.lines)
 
 
 def _flatcar(versions: Mapping[str, Version], manifest: Manifest) -> str:
@@ -148,9 +148,7 @@ async def _set_up(tools: Tools, name: str, system: OperatingSystem) -> None:
     outcome = await tools.run(name, "containerd --version", doing="asking containerd its version", deadline=SETTINGS_DEADLINE)
     found = _CONTAINERD_VERSION.search(outcome.stdout)
     if found is None:
-        raise StepFailed(
-            name, f"containerd tells no version: {outcome.stdout.decode(errors='replace')[:100]!r}", "Install containerd 1.7 or 2 there"
-        )
+        raise StepFailed(name, f"containerd tells no version: {' '.join(outcome.lines)[:100]!r}", "Install containerd 1.7 or 2 there")
     files = containerd_files(manifest, min(max(int(found[1]), 1), 2))
     script = "\n".join(
         (
@@ -211,6 +209,6 @@ def preflight_documents(manifest: Manifest, machine: Machine) -> bytes:
 async def _run(tools: Tools, name: str, script: str, doing: str, deadline: float) -> None:
     """Run the script, and tell what it changed and what the host does not allow."""
     outcome = await tools.run(name, script, doing=doing, deadline=deadline)
-    for line in outcome.stdout.decode(errors="replace").splitlines():
+    for line in outcome.lines:
         if line.startswith(("changed ", "removed ", "not possible")):
             tools.report(name, line)

@@ -30,7 +30,7 @@ async def start_services(tools: Tools, step: StartServices) -> None:
 
     async def not_running() -> str:
         outcome = await tools.access.ssh(step.host).run(_STATES.format(units=names), deadline=_ANSWER_DEADLINE)
-        return "; ".join(outcome.stdout.decode(errors="replace").split("\n")).strip("; ")
+        return "; ".join(outcome.lines)
 
     remedy = f"Look at journalctl -u {step.units[0]} on the host"
     await tools.waits.until(step.host, f"{', '.join(step.units)} to run", not_running, deadline=RUNNING_DEADLINE, remedy=remedy)

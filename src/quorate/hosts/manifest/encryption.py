@@ -10,8 +10,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.hosts.manifest.values import Secret
 
 API_VERSION = "apiserver.config.k8s.io/v1"
@@ -23,9 +22,9 @@ _KEY_SIZES = {"aescbc": (16, 24, 32), "aesgcm": (16, 24, 32), "secretbox": (32,)
 def problems_of(configuration: Secret) -> Iterator[str]:
     """What is wrong with the configuration; no answer holds any of its values."""
     try:
-        document = yaml.load(configuration.reveal(), Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
-        yield "is not YAML"
+        document = documents.load(configuration.reveal())
+    except documents.NotADocument as error:
+        yield f"cannot be read: {error}"
         return
     if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
         yield f"must be an {KIND} of {API_VERSION}"
@@ -41,7 +40,7 @@ def problems_of(configuration: Secret) -> Iterator[str]:
 
 def kms_endpoints(configuration: Secret) -> tuple[str, ...]:
     """The endpoints of the KMS plugins that a valid configuration names: sockets that every API server has to reach."""
-    document = yaml.load(configuration.reveal(), Loader=yaml.CSafeLoader) if configuration else {}
+    document = documents.load(configuration.reveal()) if configuration else {}
     providers = [provider for resource in document.get("resources", ()) for provider in resource["providers"]]
     return tuple(dict.fromkeys(provider["kms"]["endpoint"] for provider in providers if "kms" in provider))
 

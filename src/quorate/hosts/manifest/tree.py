@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
+from quorate.core.documents import NotADocument, measure
 from quorate.hosts.manifest.findings import ROOT, Findings, Mark, child, item
 
 Scalar = str | int | float | bool | None
@@ -67,16 +68,17 @@ def from_json(value: Any, source: str, path: str = ROOT) -> Node:
 def from_yaml(text: str, findings: Findings) -> Node | None:
     """The tree of the one document in `text`; None, with the mistake in `findings`, where it cannot be read."""
     try:
+        measure(text)
         documents = [document for document in yaml.compose_all(text, Loader=yaml.CSafeLoader) if not _empty(document)]
+    except NotADocument as error:
+        findings.wrong(ROOT, f"cannot be read: {error}")
+        return None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         findings.wrong(ROOT, f"is not YAML: {error.problem or error.context}", Mark(findings.source, line))
         return None
     except yaml.YAMLError:
         findings.wrong(ROOT, "is not YAML: it has a character that YAML does not allow; look for control characters")
-        return None
-    except RecursionError:
-        findings.wrong(ROOT, "is nested too deeply to be a manifest")
         return None
     if len(documents) != 1:
         findings.wrong(ROOT, f"holds {len(documents)} documents; one KubeOneCluster is expected" if documents else "is empty")
@@ -89,24 +91,16 @@ def _empty(document: yaml.Node | None) -> bool:
 
 
 class _Reader:
-    """Turns PyYAML's nodes into ours, noting duplicate keys, unknown tags, and aliases that contain themselves."""
+    """Turns PyYAML's nodes into ours, noting duplicate keys and unknown tags."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._constructor = SafeConstructor()
-        self._open: set[int] = set()
 
     def read(self, node: yaml.Node, path: str, line: int) -> Node:
         mark = Mark(self._findings.source, line)
         self._findings.marks[path] = mark
-        if id(node) in self._open:
-            self._findings.wrong(path, "is an alias of what it is part of")
-            return Node(None, mark)
-        self._open.add(id(node))
-        try:
-            return Node(self._value(node, path, line), mark)
-        finally:
-            self._open.remove(id(node))
+        return Node(self._value(node, path, line), mark)
 
     def _value(self, node: yaml.Node, path: str, line: int) -> Scalar | dict[str, Node] | list[Node]:
         if isinstance(node, yaml.MappingNode):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.core.health import Absent, Unknown
+from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.kubeadm_configuration import cluster_configuration
@@ -43,7 +43,7 @@ def configuration_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) 
     """In what the configurations differ, each as a sentence. Nothing where they could not be read: that says nothing about them."""
     if not isinstance(api, ApiReading):
         return ()
-    return (*_of_cluster(manifest, api), *_of_kubelets(manifest, api), *_of_kube_proxy(manifest, api))
+    return tuple(map(printable, (*_of_cluster(manifest, api), *_of_kubelets(manifest, api), *_of_kube_proxy(manifest, api))))
 
 
 def fixed_problems(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tuple[str, ...]:
@@ -121,8 +121,8 @@ def _of_kube_proxy(manifest: Manifest, api: ApiReading) -> Iterator[str]:
     if wanted is None or not isinstance(api.kube_proxy, Mapping):
         return
     try:
-        found = yaml.load(api.kube_proxy.get("config.conf", ""), Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
+        found = documents.load(api.kube_proxy.get("config.conf", ""))
+    except documents.NotADocument:
         found = None
     if not isinstance(found, dict):
         yield "KubeProxyConfiguration: cannot be read"

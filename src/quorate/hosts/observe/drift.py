@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.core.health import Absent, Unknown
+from quorate.core.text import printable
 from quorate.core.versions import Version
 from quorate.hosts.component_arguments import (
     ADMISSION_CONFIGURATION,
@@ -68,7 +68,7 @@ def drift(
     found = list(_kubelet(manifest, host, facts, inspection))
     if control_plane:
         found += [*_flags(manifest, facts), *_features(manifest, contents, inspection), *_certificate(manifest, facts)]
-    return tuple(found)
+    return tuple(map(printable, found))
 
 
 def _before_kubeadm(manifest: Manifest, facts: HostFacts, system: OperatingSystem) -> tuple[HostFile, ...]:
@@ -160,6 +160,6 @@ def _same(found: bytes, wanted: bytes) -> bool:
 
 def _documents(content: bytes) -> list[Any] | None:
     try:
-        return list(yaml.load_all(content, Loader=yaml.CSafeLoader))
-    except yaml.YAMLError:
+        return documents.load_all(content)
+    except documents.NotADocument:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,7 +89,7 @@ def _decoded(path: str, words: Iterable[str]) -> Fact[bytes]:
         return Absent()
     try:
         return base64.b64decode(encoded.removeprefix("="), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error among them, and what is not ASCII
         return Unknown(f"{path} did not arrive as it is")
 
 

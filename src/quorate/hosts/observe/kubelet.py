@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.hosts.observe.values import differ, difference
 
 FIELDS = (
@@ -29,9 +28,9 @@ IGNORED = {"volumePluginDir": "KubeOne gives this as a flag, which means the sam
 def read(text: str | bytes) -> dict[str, Any]:
     """A KubeletConfiguration. Raises ValueError saying what is wrong, without any of its text."""
     try:
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
-        raise ValueError("it is no YAML") from None
+        document = documents.load(text)
+    except documents.NotADocument as error:
+        raise ValueError(str(error)) from None
     if not isinstance(document, dict):
         raise ValueError("it is no KubeletConfiguration")  # noqa: TRY004 (the text is wrong, not its type)
     return document

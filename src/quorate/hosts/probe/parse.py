@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from quorate.core.health import Absent, Unknown
+from quorate.core.text import printable
 from quorate.core.versions import Version
 from quorate.hosts.probe.facts import (
     CERTIFICATES,
@@ -216,7 +217,7 @@ def _unquoted(scalar: str) -> str:
     """A YAML scalar on one line. In double quotes YAML and JSON escape alike, but for what kubeadm does not write."""
     if scalar.startswith("'"):
         return scalar[1:].removesuffix("'").replace("''", "'")
-    return str(json.loads(scalar)) if scalar.startswith('"') else scalar
+    return printable(str(json.loads(scalar))) if scalar.startswith('"') else scalar
 
 
 def _answer(fields: Fields) -> Answer:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quorate.core.health import Absent, Unknown
+from quorate.core.text import printable
 from quorate.hosts.probe.facts import Fact
 
 T = TypeVar("T")
+_LONGEST = 1 << 20  # characters of a field: all that a script may write, since certificates are long
 Fields = tuple[str, ...]
 
 
@@ -48,7 +50,7 @@ def read_record(output: bytes, missing: Unknown) -> Record:
     lines: dict[str, Fact[Fields]] = {}
     for line in output.decode(errors="replace").split("\n")[:-1]:
         key, _, rest = line.partition("\t")
-        kind, *fields = rest.split("\t")
+        kind, *fields = (printable(field, most=_LONGEST) for field in rest.split("\t"))
         match kind:
             case "=":
                 lines.setdefault(key, tuple(fields))

@@ -22,11 +22,17 @@ SshError
 
 from __future__ import annotations
 
+from quorate.core.text import printable
+
 
 class SshError(Exception):
-    """Any failure with a host. `where` is the host (or its bastion) with user and port, `remedy` is empty where time alone may help."""
+    """Any failure with a host. `where` is the host (or its bastion) with user and port, `remedy` is empty where time alone may help.
+
+    The cause may quote the host: it is made printable here, for everybody who tells it on.
+    """
 
     def __init__(self, where: str, cause: str, remedy: str = "") -> None:
+        cause = printable(cause)
         super().__init__(f"{where}: {cause}{'. ' if remedy else ''}{remedy}")
         self.where = where
         self.cause = cause

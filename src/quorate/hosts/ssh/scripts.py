@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
+from quorate.core.text import lines
 from quorate.hosts.ssh.errors import ConnectionCut, DeadlineExceeded, OutputTooLong, SessionRefused, SudoRefused
 
 LIMIT = 1 << 20
@@ -42,10 +43,20 @@ class Outcome:
     stderr: bytes = field(repr=False)
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """What it wrote to stdout, for readers: each line that says something, printable whatever the host sent."""
+        return lines(self.stdout)
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """What it wrote to stderr, likewise."""
+        return lines(self.stderr)
+
+    @property
     def last_words(self) -> str:
         """The last line of stderr that says something, at most 300 characters."""
-        lines = [line.strip() for line in self.stderr.decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "no message"
+        complaints = self.complaints
+        return complaints[-1][:300] if complaints else "no message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ async def execute(connection: asyncssh.SSHClientConnection, where: str, order: O
     if outcome.exit_status in _ENDED_BY_TIMEOUT and now() - started >= order.deadline:
         cause = f"a script did not end within {order.deadline:g} s and was ended; it last wrote: {outcome.last_words}"
         raise DeadlineExceeded(where, cause, ended=True)
-    if order.sudo and outcome.exit_status in (1, 127) and (words := _sudo_refusal(outcome.stderr)):
+    if order.sudo and outcome.exit_status in (1, 127) and (words := _sudo_refusal(outcome.complaints)):
         remedy = "Let the user run sudo without a password and a terminal (NOPASSWD in sudoers, no requiretty), or log in as root"
         raise SudoRefused(where, f"sudo refuses: {words}", remedy)
     return outcome
@@ -163,6 +174,5 @@ def _end(process: asyncssh.SSHClientProcess[bytes]) -> None:
     process.channel.abort()
 
 
-def _sudo_refusal(stderr: bytes) -> str:
-    lines = (line.strip() for line in stderr.decode(errors="replace").splitlines())
-    return next((line for line in lines if _SUDO_REFUSES.search(line)), "")
+def _sudo_refusal(complaints: tuple[str, ...]) -> str:
+    return next((line for line in complaints if _SUDO_REFUSES.search(line)), "")

@@ -1,0 +1,84 @@
+"""YAML that others wrote, read so that it cannot harm the reader: bounded with its aliases written out, and one error for whatever is wrong.
+
+A few lines of aliases of aliases are a gigabyte once anybody prints or compares them, and PyYAML answers a date such as 2001-99-99, or a number of 5,000
+digits, with errors that are not its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+LARGEST = 4 << 20
+"""Characters or bytes of a document: a ConfigMap is at most 1 MiB, and a file of a host is not read beyond that."""
+DEEPEST = 100
+"""Levels of lists and mappings in each other; no configuration has twenty."""
+MOST_VALUES = 100_000
+"""Texts, numbers, lists and mappings; a manifest of a thousand hosts has a tenth of that."""
+
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class NotADocument(ValueError):
+    """The text is no YAML that is read here. The message says why and where, and never quotes it: it may hold a secret."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """JSON's kinds of values alone, as Kubernetes reads YAML: what looks like a date stays the text that it is."""
+
+
+_Loader.add_constructor(_TIMESTAMP, lambda _, node: node.value)
+
+
+def load(text: str | bytes) -> Any:
+    """The one document in the text, None where it is empty. Raises NotADocument."""
+    documents = load_all(text)
+    if len(documents) > 1:
+        raise NotADocument(f"it holds {len(documents)} documents")
+    return documents[0] if documents else None
+
+
+def load_all(text: str | bytes) -> list[Any]:
+    """Every document in the text. Raises NotADocument."""
+    try:
+        measure(text)
+        return list(yaml.load_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        where = f": line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
+        raise NotADocument(f"it is not YAML{where}") from None
+    except NotADocument:
+        raise
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise NotADocument("it is not YAML: a character or a value in it is none that YAML has") from None
+
+
+def measure(text: str | bytes) -> None:
+    """Look through the text before anything is built of it. Raises NotADocument where it is too large, an alias counting as all that it stands for; and
+    yaml.YAMLError where it is not YAML.
+    """
+    if len(text) > LARGEST:
+        raise NotADocument(f"it is larger than {LARGEST >> 20} MiB")
+    values, begun = 0, list[tuple[str | None, int]]()  # those that are open: their anchors, and how many values stand before each
+    sizes: dict[str | None, int] = {}
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        match event:
+            case yaml.DocumentStartEvent():
+                sizes.clear()
+            case yaml.AliasEvent(anchor=anchor):
+                if anchor in (name for name, _ in begun):
+                    raise NotADocument("it has an alias of what it is part of")
+                values += sizes.get(anchor, 1)
+            case yaml.ScalarEvent():
+                values += 1
+                sizes[event.anchor] = 1
+            case yaml.CollectionStartEvent():
+                begun.append((event.anchor, values))
+                values += 1
+            case yaml.CollectionEndEvent():
+                anchor, before = begun.pop()
+                sizes[anchor] = values - before
+        if len(begun) > DEEPEST:
+            raise NotADocument(f"it is nested more than {DEEPEST} deep")
+        if values > MOST_VALUES:
+            raise NotADocument(f"it has more than {MOST_VALUES} values, its aliases written out")
