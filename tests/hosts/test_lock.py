@@ -3,118 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from quorate.hosts import lock as locks
-from quorate.hosts import operator
-from quorate.hosts.access import AccessFailed
-from quorate.hosts.lock import LASTS, RENEW_EVERY, Lock, Locked, held
+from quorate.hosts import lock_file, operator
+from quorate.hosts.lock import PATIENCE, RENEW_EVERY, Lock, Locked, LockLost, NotLockable, held
+from quorate.hosts.lock_file import LASTS, Busy, Failed, Lost, Taken, Theirs, Unasked
 from quorate.hosts.operator import Holder
-from quorate.hosts.ssh.errors import NoAnswer
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.scripts import Outcome
-from quorate.kubernetes.errors import AlreadyExists, Conflict, NotFound
-from quorate.kubernetes.objects import Lease
-from tests.core.in_place.conftest import Build
-
-NOON = Build().noon
-JANE = Holder("jane-1", "jane@desk", "apply", NOON, "desk 17@99")
-JOHN = Holder("john-1", "john@couch", "apply", NOON, "couch 4@5")
-
-
-@dataclass
-class Host:
-    """A host whose /run is a folder of the test and whose uptime is a file there. `silent`: nobody can ask it."""
-
-    name: str
-    root: Path
-    silent: bool = False
-
-    def __post_init__(self) -> None:
-        self.root.mkdir()
-        self.uptime(1000)
-
-    def uptime(self, seconds: int) -> None:
-        (self.root / "uptime").write_text(f"{seconds}.25 8000.12\n")
-
-    @property
-    def locked(self) -> bool:
-        return (self.root / "run" / "quorate" / "lock.json").exists()
-
-    async def run(self, script: str, *, stdin: bytes = b"", deadline: float, sudo: bool = True) -> Outcome:
-        if self.silent:
-            raise NoAnswer(self.name, "no answer")
-        assert (deadline, sudo) == (15.0, True)
-        script = script.replace("/run/quorate", f"{self.root}/run/quorate").replace("/proc/uptime", f"{self.root}/uptime")
-        body = f"printf %s '{stdin.decode()}' | {{\nset -eu\n{script}\n}}"
-        done = await asyncio.to_thread(subprocess.run, ["sh", "-s"], input=body.encode(), capture_output=True, timeout=20, check=False)
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-@dataclass
-class Leases:
-    """An API with one Lease."""
-
-    lease: dict[str, Any] | None = None
-    version: int = 0
-
-    async def get(self, _resource: Any, _name: str, _namespace: str = "") -> Lease:
-        if self.lease is None:
-            raise NotFound("no such Lease")
-        return msgspec.convert(self.lease, Lease)
-
-    async def create(self, _resource: Any, body: Mapping[str, Any], _namespace: str = "") -> Lease:
-        if self.lease is not None:
-            raise AlreadyExists("there is one")
-        return self._store(dict(body))
-
-    async def merge_patch(self, _resource: Any, _name: str, patch: Mapping[str, Any], _namespace: str = "") -> Lease:
-        assert self.lease is not None
-        if patch["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
-            raise Conflict("it has changed")
-        merged = {key: {**self.lease[key], **patch.get(key, {})} for key in ("metadata", "spec")}
-        return self._store({**self.lease, **merged})
-
-    def _store(self, body: dict[str, Any]) -> Lease:
-        self.version += 1
-        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
-        return msgspec.convert(self.lease, Lease)
-
-    @property
-    def holder(self) -> str:
-        return str(self.lease["spec"]["holderIdentity"]) if self.lease else ""
-
-
-@dataclass
-class World:
-    """Hosts, perhaps an API, and a clock that only sleeps move."""
-
-    states: dict[str, Any]
-    leases: Leases | None = None
-    slept: float = 0.0
-    said: list[str] = field(default_factory=list)
-    ended: set[str] = field(default_factory=set)
-
-    async def api(self) -> Leases:
-        if self.leases is None:
-            raise AccessFailed("no API server answers")
-        return self.leases
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept += seconds
-        for host in self.states.values():
-            if isinstance(host, Host):
-                host.uptime(1000 + int(self.slept))
-
-    def lock(self, holder: Holder) -> Lock:
-        return Lock(self, holder, now=lambda: NOON, sleep=self.sleep, has_ended=lambda other: other.id in self.ended, tell=self.said.append)
+from tests.hosts.locks import JANE, JOHN, NOON, Host, Leases, World
 
 
 @pytest.fixture
@@ -132,9 +35,7 @@ async def test_the_second_operator_is_refused_and_told_who_is_first(world: World
 
 
 async def test_whoever_is_refused_has_taken_nothing(world: World) -> None:
-    await world.states["cp-2"].run(  # Jane has cp-2 alone
-        locks._TAKE.format(path=locks.PATH, id=JANE.id, dead="''", lasts=LASTS, theirs=76), stdin=JANE.encode(), deadline=15.0
-    )
+    assert await lock_file.take(world.states["cp-2"], JANE) == Taken()  # Jane has cp-2 alone
     with pytest.raises(Locked, match="host cp-2"):
         await world.lock(JOHN).acquire()
     assert [name for name, host in world.states.items() if host.locked] == ["cp-2"]
@@ -178,6 +79,108 @@ async def test_hosts_that_cannot_be_asked_have_no_say(world: World) -> None:
         await world.lock(JOHN).acquire()
 
 
+# A lock that cannot be had is a refusal, and says why.
+
+FULL = "trap '' XFSZ; ulimit -f 0"
+"""No file can be written any more, as on a disk that is full."""
+NO_FLOCK = "flock() { echo 'flock: not found' >&2; return 127; }"
+
+
+@pytest.mark.parametrize(("prelude", "reason"), [(FULL, "error"), (NO_FLOCK, "flock: not found")])
+async def test_a_host_that_cannot_lock_is_a_refusal_with_its_reason(world: World, prelude: str, reason: str) -> None:
+    world.states["cp-2"].prelude = prelude
+    with pytest.raises(NotLockable, match=rf"host cp-2 cannot be locked: .*{reason}"):
+        await world.lock(JANE).acquire()
+    assert not any(host.locked for host in world.states.values())
+
+
+async def test_what_came_of_a_lock_is_one_of_six_answers(world: World) -> None:
+    host = world.states["cp-1"]
+    assert await lock_file.renew(host, JANE) == Lost()
+    assert await lock_file.take(host, JANE) == Taken()
+    assert await lock_file.look(host, JANE) == await lock_file.renew(host, JANE) == Taken()
+    assert await lock_file.take(host, JOHN) == await lock_file.look(host, JOHN) == Theirs(JANE)
+    async with working(world, JANE, "cp-1", "sleep 1"):
+        assert await lock_file.renew(host, JANE) == Taken()
+        await world.sleep(LASTS)
+        busy = await lock_file.take(host, JOHN, wait=0)
+    assert isinstance(busy, Busy)
+    assert "sleep (" in busy.programs
+    host.prelude = FULL
+    assert isinstance(await lock_file.take(host, JOHN), Failed)
+    host.silent = True
+    assert await lock_file.take(host, JOHN) == Unasked("no answer")
+
+
+@asynccontextmanager
+async def working(world: World, holder: Holder, name: str, script: str) -> AsyncIterator[asyncio.Task[Outcome]]:
+    """A script of a run that has the lock goes on meanwhile, and at the end of the block it has ended."""
+    host = world.states[name]
+    begun = host.root / "begun"
+    os.mkfifo(begun)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(host.run(lock_file.fenced(f"echo >{begun}\n{script}", holder), deadline=20.0))
+        await asyncio.to_thread(begun.read_bytes)
+        yield running
+    assert running.result().exit_status == 0
+
+
+async def test_scripts_of_an_earlier_run_are_waited_for_by_name(world: World) -> None:
+    await world.lock(JANE).acquire()
+    host = world.states["cp-2"]
+    async with working(world, JANE, "cp-2", f"{lock_file_wait()}; {host.changing('first')}") as running:
+        await world.sleep(LASTS)  # Jane's run is stopped, or gone
+        await world.lock(JOHN).acquire()
+        assert running.done()
+    assert any("host cp-2 is still changed by" in said and "sleep (" in said for said in world.said), world.said
+    assert host.changes == ["first"]
+    assert await world.lock(JANE).holder_elsewhere() == JOHN
+
+
+def lock_file_wait() -> str:
+    """Longer than somebody who takes the lock waits before it says for whom."""
+    return f"sleep {lock_file.GUARD_WAIT + 1}"
+
+
+async def test_a_script_that_never_ends_is_a_refusal_in_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_file, "GUARD_WAIT", 0)
+    lock = world.lock(JOHN)
+    lock._elapsed = iter([0.0, 0.0, PATIENCE + 1, PATIENCE + 1]).__next__
+    assert await lock_file.take(world.states["cp-1"], JANE) == Taken()
+    async with working(world, JANE, "cp-1", "sleep 2"):
+        await world.sleep(LASTS)
+        with pytest.raises(NotLockable, match=r"host cp-1 is still changed by .*sleep \("):
+            await lock._take_or_wait(world.states["cp-1"])
+
+
+async def test_a_host_that_was_started_anew_is_locked_anew(world: World) -> None:
+    lock = world.lock(JANE)
+    await lock.acquire()
+    world.states["cp-2"].restart()
+    await world.sleep(RENEW_EVERY)
+    await lock.renew()
+    assert await world.lock(JOHN).holder_elsewhere() == JANE
+
+
+async def test_a_lock_that_somebody_had_since_is_lost_though_nobody_has_it_now(world: World) -> None:
+    lock = world.lock(JANE)
+    await lock.acquire()
+    await world.sleep(LASTS)
+    await world.lock(JOHN).acquire()
+    await world.lock(JOHN).release()
+    with pytest.raises(LockLost, match="run the same command again"):
+        await lock.renew()
+
+
+async def test_a_lease_that_somebody_had_since_is_lost_though_nobody_has_it_now(world: World) -> None:
+    world.leases = Leases()
+    lock = world.lock(JANE)
+    await lock.acquire()
+    world.leases.lease["spec"]["holderIdentity"] = ""  # type: ignore[index]  # somebody took it, and has given it back
+    with pytest.raises(Locked, match="Lease kube-system/quorate-hosts"):
+        await lock.renew()
+
+
 async def test_a_lease_keeps_operators_apart_who_reach_different_hosts(world: World, tmp_path: Path) -> None:
     world.leases = Leases()
     await world.lock(JANE).acquire()
@@ -202,8 +205,7 @@ async def test_a_lease_appears_with_the_cluster_and_goes_with_the_run(world: Wor
     lock = world.lock(JANE)
     await lock.acquire()
     world.leases = Leases()
-    await lock._take_files()
-    assert await lock._take_lease() is None
+    await lock.renew()
     assert world.leases.holder == JANE.id
     await lock.release()
     assert world.leases.holder == ""
@@ -251,5 +253,5 @@ class Elsewhere(World):
 
     async def sleep(self, seconds: float) -> None:
         assert self.renewing is not None
-        await self.renewing._take_lease()
+        await self.renewing._keep_lease()
         await World.sleep(self, seconds)

@@ -62,7 +62,8 @@ async def _taken(loaded: Loaded, file: Path | None, folder: Path) -> Path:
     from quorate.hosts.act import snapshot as taking
 
     async with entered(loaded) as access:
-        tools = hosts_run.tools(loaded, access, _said, folder)
+        lock = hosts_run.lock_of(access, hosts_run.this_run("etcd snapshot"), tell=lambda _: None)  # never taken: nothing is changed
+        tools = hosts_run.tools(loaded, access, lock, _said, folder)
         if file is None:
             return await taking.take_snapshot(tools)
         await taking.save(await access.etcd(), file, lambda size: _said("etcd", f"{size / (1 << 20):.1f} MiB"))

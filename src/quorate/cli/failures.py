@@ -17,7 +17,7 @@
 | 13 | the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself |
 | 14 | no host, or not the one that is needed, can be reached over SSH, or no API server or etcd member answers there |
 | 15 | a step on a host failed, or a file of records, plans or snapshots cannot be used; the same command goes on from there |
-| 16 | somebody else works on these hosts |
+| 16 | somebody else works on these hosts, or has since the run began, or a host cannot be locked |
 | 17 | the world has moved since the plan was made |
 | 64 | of `quorate plan`: the command line is wrong, or the edit would be refused; of `quorate apply`: there is no terminal to ask at, and no -y |
 | 130 | interrupted by a signal; the same command goes on from there |
@@ -70,7 +70,7 @@ def failure_of(error: Exception) -> Failure:
 def _of_hosts(cause: Exception) -> Failure | None:
     from quorate.hosts.access import AccessFailed
     from quorate.hosts.act.failures import StepFailed
-    from quorate.hosts.lock import Locked
+    from quorate.hosts.lock import LockRefused
     from quorate.hosts.manifest import ManifestError
     from quorate.hosts.plan_file import PlanError, WorldMoved
     from quorate.hosts.records import RecordError
@@ -84,7 +84,7 @@ def _of_hosts(cause: Exception) -> Failure | None:
             return Failure(str(cause), ExitCode.HOSTS)
         case StepFailed() | RecordError() | PlanError():
             return Failure(str(cause), ExitCode.STEP_FAILED)
-        case Locked():
+        case LockRefused():
             return Failure(str(cause), ExitCode.LOCKED)
         case WorldMoved():
             return Failure(str(cause), ExitCode.WORLD_MOVED)

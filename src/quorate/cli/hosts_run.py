@@ -76,7 +76,7 @@ def at_a_terminal() -> bool:
 
 
 async def carry_out(run: Run) -> ExitCode:
-    """Work until the end, or until a signal ends it; how the command ends. Raises Locked, RecordError, and what is nobody's fault but ours."""
+    """Work until the end, or until a signal ends it; how the command ends. Raises LockRefused, RecordError, and what is nobody's fault but ours."""
     from quorate.cli.signals import stopping_by_signals
     from quorate.kubernetes.tasks import run_unless
 
@@ -113,8 +113,9 @@ async def _work(run: Run, ends: list[Ended]) -> None:
 
         async with entered(run.loaded) as access, ticking(run.renderer):
             holder = this_run(run.command)
-            async with held(lock_of(access, holder, run.renderer.say)):
-                session = Session(parts(run, access, emit), command=run.command, by=holder.who)
+            lock = lock_of(access, holder, run.renderer.say)
+            async with held(lock):
+                session = Session(parts(run, access, lock, emit), command=run.command, by=holder.who)
                 ends.append(await session.run())
     if record.path is not None:
         run.renderer.say(f"recorded in {record.path}")
@@ -137,16 +138,17 @@ def lock_of(access: Access, holder: Holder, tell: Callable[[str], None]) -> Lock
     return Lock(access, holder, now=now, sleep=asyncio.sleep, has_ended=has_ended, tell=tell)
 
 
-def tools(loaded: Loaded, access: Access, report: Report, snapshots: Path) -> Tools:
-    """What every step works with."""
+def tools(loaded: Loaded, access: Access, lock: Lock, report: Report, snapshots: Path) -> Tools:
+    """What every step works with: it changes nothing unless this run has the lock."""
     import secrets
 
     from quorate.hosts.act.tools import Tools
     from quorate.hosts.act.waiting import Waits
+    from quorate.hosts.fence import FencedAccess
 
     waits = Waits(report, asyncio.get_running_loop().time, asyncio.sleep)
     return Tools(
-        access=access,
+        access=FencedAccess(access, lock),
         manifest=loaded.manifest,
         contents=loaded.contents,
         report=report,
@@ -157,7 +159,7 @@ def tools(loaded: Loaded, access: Access, report: Report, snapshots: Path) -> To
     )
 
 
-def parts(run: Run, access: Access, emit: Callable[[Event], None]) -> Parts[Observation]:
+def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -> Parts[Observation]:
     """What the session works with."""
     from quorate.hosts.act.hands import Hands
     from quorate.hosts.events import Progress
@@ -167,7 +169,7 @@ def parts(run: Run, access: Access, emit: Callable[[Event], None]) -> Parts[Obse
         observation = await observed(run.loaded, access, run.memory, run.wishes)
         return replace(observation, cluster=done.told(observation.cluster))
 
-    working = tools(run.loaded, access, lambda host, what: emit(Progress(now(), host, what)), run.snapshots)
+    working = tools(run.loaded, access, lock, lambda host, what: emit(Progress(now(), host, what)), run.snapshots)
     hands = Hands(working)
 
     async def carry_out(step: Step, observation: Observation) -> None:

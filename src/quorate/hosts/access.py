@@ -148,7 +148,7 @@ class Access:
             return await self._members.get(through)
         return await self._answering(self._members, _member_answers, "no etcd member answers")
 
-    async def etcd_at(self, address: str, through: str) -> EtcdClient:
+    async def etcd_at(self, address: str, through: str) -> SnapshotClient:
         """A client of the member at another address, with the certificate of the host through which it is reached. Raises AccessFailed.
 
         For members on hosts that SSH does not reach, or that the manifest does not have. It is closed with this access.

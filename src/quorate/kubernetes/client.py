@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -103,6 +103,29 @@ class Carrier(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """A carrier that asks before it sends what may change something."""
+
+    carrier: Carrier
+    permit: Callable[[], Awaitable[None]]
+
+    async def send(self, request: Request) -> bytes:
+        if request.method != "GET":
+            await self.permit()
+        return await self.carrier.send(request)
+
+    def stream(self, path: str, doing: str, inactivity: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.carrier.stream(path, doing, inactivity)
+
+    async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
+        await self.permit()
+        return await self.carrier.websocket(path, doing, protocols)
+
+    async def close(self) -> None:
+        await self.carrier.close()
+
+
 class Client:
     """One API server as one identity.
 
@@ -114,6 +137,10 @@ class Client:
         self.config = config
         self._transport = transport
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+    def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
+        """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
+        return Client(self.config, _Guarded(self._transport, permit))
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -144,10 +171,12 @@ class Client:
                 return Listing(items, page.metadata.resource_version)
             first = {"continue": page.metadata.continue_}  # which has the resourceVersion in it: the server takes one or the other
 
-    async def create(self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "") -> T:
-        """Create an object. Not repeated when the answer is lost: AlreadyExists may then be one's own doing."""
+    async def create(
+        self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "", dry_run: bool = False
+    ) -> T:
+        """Create an object. Not repeated when the answer is lost: AlreadyExists may then be one's own doing. `dry_run`: as it would be, and nothing is kept."""
         doing = _doing("create", resource, namespace)
-        path = resource.path(namespace) + _encoded({"fieldManager": field_manager})
+        path = resource.path(namespace) + _encoded({"fieldManager": field_manager, "dryRun": "All" if dry_run else ""})
         return self._decode(resource.type, await self._transport.send(Request("POST", path, doing, msgspec.json.encode(body))), doing)
 
     async def create_subresource(

@@ -90,7 +90,7 @@ async def replace_component(
 async def _containers_before(tools: Tools, host: str, component: Component) -> frozenset[str] | None:
     """Those that ran when the manifest was changed, as long as the change has yet to prove itself: in an attempt that was cut short, too. None: no change."""
     script = f"if [ -e {_previous(component)} ]; then cat -- {_containers(component)}; echo changed; fi"
-    outcome = await tools.run(host, script, doing="looking for the old manifest", deadline=_DEADLINE)
+    outcome = await tools.look(host, script, doing="looking for the old manifest", deadline=_DEADLINE)
     words = " ".join(outcome.lines).split()
     return frozenset(words[:-1]) if words else None
 

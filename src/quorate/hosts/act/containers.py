@@ -34,7 +34,7 @@ refuses() {
 
 async def running(tools: Tools, host: str, component: Component) -> frozenset[str]:
     """The ids of the component's containers that run; more than one while one takes over from another. Raises StepFailed and SshErrors."""
-    outcome = await tools.run(host, listing(host, component), doing=f"listing the containers of {component}", deadline=DEADLINE)
+    outcome = await tools.look(host, listing(host, component), doing=f"listing the containers of {component}", deadline=DEADLINE)
     return frozenset(" ".join(outcome.lines).split())
 
 

@@ -21,6 +21,7 @@ from quorate.kubernetes.eviction import evict
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import NODES, Resource
 from quorate.kubernetes.store import Store
+from quorate.kubernetes.tasks import sole
 
 DEADLINE = 300.0
 """Seconds for all Pods of a Node to be gone. What is blocked for longer needs somebody who decides."""
@@ -82,10 +83,13 @@ class _Evictions:
         pods = [pod for pod in self._reflector.store.items() if leaves(pod)]
         if not pods or (self._while_ready and not await self._is_ready()):
             return ""
-        async with asyncio.TaskGroup() as group:
-            for pod in pods:
-                if not _is_going(pod) and _uid(pod) not in self._accepted:
-                    group.create_task(self._evict(pod))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for pod in pods:
+                    if not _is_going(pod) and _uid(pod) not in self._accepted:
+                        group.create_task(self._evict(pod))
+        except BaseExceptionGroup as errors:
+            raise sole(errors) from None
         await self._change_or_pause()
         return "; ".join(sorted(self._told(pod) for pod in self._reflector.store.items() if leaves(pod)))
 

@@ -65,7 +65,7 @@ async def read_authorities(tools: Tools, host: str) -> Authorities:
     remedy = (
         "quorate needs the authorities' keys on a control-plane host to make another: put the file back there, or join the host by hand"
     )
-    outcome = await tools.run(host, _READ, doing="reading the cluster's authorities", deadline=_READ_DEADLINE, remedy=remedy)
+    outcome = await tools.look(host, _READ, doing="reading the cluster's authorities", deadline=_READ_DEADLINE, remedy=remedy)
     contents: dict[str, bytes] = {}
     for line in outcome.stdout.decode("ascii").splitlines():
         name, _, text = line.partition(" ")

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.tools import Tools
+from quorate.hosts.act.tools import Host, Tools
 from quorate.hosts.prerequisites import with_proxies
 from quorate.hosts.ssh.errors import SshError
-from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.scripts import Outcome
 
 LOG = "/var/log/quorate/kubeadm.log"
@@ -61,7 +60,7 @@ async def run(tools: Tools, name: str, command: Command) -> None:
         watching = group.create_task(_tell(tools, host, name))
         outcome = await _outcome(host, script(tools, command), command.stdin)
         watching.cancel()
-    if isinstance(outcome, SshError):
+    if isinstance(outcome, SshError | StepFailed):
         raise outcome
     if outcome.exit_status == BUSY:
         raise _busy(name)
@@ -72,7 +71,7 @@ async def run(tools: Tools, name: str, command: Command) -> None:
 
 async def wait_for_others(tools: Tools, name: str) -> None:
     """Wait until no kubeadm runs there that an earlier attempt may have left. Raises StepFailed where that takes too long."""
-    outcome = await tools.access.ssh(name).run(_WAIT, deadline=PATIENCE + 30.0)
+    outcome = await tools.access.ssh(name).change(_WAIT, deadline=PATIENCE + 30.0)
     if outcome.exit_status:
         raise _busy(name)
 
@@ -111,11 +110,11 @@ def explanation(lines: Sequence[str]) -> tuple[str, str]:
     return cause.removeprefix("error: "), f"The whole log is {LOG} on the host; the same command goes on from here"
 
 
-async def _outcome(host: Host, text: str, stdin: bytes) -> Outcome | SshError:
+async def _outcome(host: Host, text: str, stdin: bytes) -> Outcome | SshError | StepFailed:
     """An error is handed back, and raised outside of the TaskGroup, which would wrap it."""
     try:
-        return await host.run(text, stdin=stdin, deadline=DEADLINE + PATIENCE)
-    except SshError as error:
+        return await host.change(text, stdin=stdin, deadline=DEADLINE + PATIENCE)
+    except (SshError, StepFailed) as error:
         return error
 
 
@@ -125,7 +124,7 @@ async def _tell(tools: Tools, host: Host, name: str) -> None:
     while True:
         await tools.waits.pause(_LOOK_EVERY)
         with suppress(SshError):
-            outcome = await host.run(_LOOK, deadline=_LOOK_DEADLINE)
+            outcome = await host.look(_LOOK, deadline=_LOOK_DEADLINE)
             line = " ".join(outcome.lines)[:200]
             if line and line != told:
                 told = line

@@ -119,7 +119,7 @@ def _adds_repositories(manifest: Manifest) -> bool:
 async def _codename(tools: Tools, name: str) -> str:
     """What Debian and Ubuntu call their release in the names of repositories."""
     script = '. /etc/os-release\nprintf %s "$VERSION_CODENAME"'
-    outcome = await tools.run(name, script, doing="reading /etc/os-release", deadline=SETTINGS_DEADLINE)
+    outcome = await tools.look(name, script, doing="reading /etc/os-release", deadline=SETTINGS_DEADLINE)
     return "".join(outcome.lines)
 
 
@@ -145,7 +145,7 @@ def _subshell(script: str) -> str:
 
 async def _set_up(tools: Tools, name: str, system: OperatingSystem) -> None:
     manifest = tools.manifest
-    outcome = await tools.run(name, "containerd --version", doing="asking containerd its version", deadline=SETTINGS_DEADLINE)
+    outcome = await tools.look(name, "containerd --version", doing="asking containerd its version", deadline=SETTINGS_DEADLINE)
     found = _CONTAINERD_VERSION.search(outcome.stdout)
     if found is None:
         raise StepFailed(name, f"containerd tells no version: {' '.join(outcome.lines)[:100]!r}", "Install containerd 1.7 or 2 there")

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-from quorate.hosts.act.failures import EXPECTED
+from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.kubernetes.resource import Resource
@@ -73,7 +73,7 @@ class Approvals:
 
     async def look(self, machines: Mapping[str, Machine]) -> None:
         """Approve every request that waits and matches its host. Never fails: a kubelet without it serves no logs, and its Node is fine all the same."""
-        with suppress(*EXPECTED):
+        with suppress(StepFailed, *EXPECTED):
             await self._look(machines)
 
     async def _look(self, machines: Mapping[str, Machine]) -> None:

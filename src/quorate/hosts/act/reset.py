@@ -53,7 +53,7 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation) ->
 
 async def _holds_no_data(tools: Tools, host: str) -> None:
     """Where no host has a ring, data that is here may be all that is left of one."""
-    found = await tools.run(host, _HAS_DATA, doing="looking for etcd's data", deadline=30.0)
+    found = await tools.look(host, _HAS_DATA, doing="looking for etcd's data", deadline=30.0)
     if found.stdout.strip():
         remedy = "If you know that it is of no use, run `quorate reset -m MANIFEST` for this host, or move the folder away"
         raise StepFailed(host, f"not reset, since there is etcd data in {_DATA} and no ring that it could be checked against", remedy)

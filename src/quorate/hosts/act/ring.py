@@ -52,7 +52,7 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
 
 
 async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:
-    """Delete the Node, drained before where the step says so. Idempotent.
+    """Delete the Node, drained before where the step says so; one that has taken its place meanwhile stays. Idempotent.
 
     Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet; and where Pods do not leave.
     """
@@ -64,13 +64,13 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
             step.node, f"its Node is not deleted, since etcd has its member {member.label}", "The member has to leave the ring first"
         )
     with suppress(NotFound):
+        uid = (await (await tools.access.api()).get(NODES, step.node)).metadata.uid
         if step.drain:
-            await (await tools.access.api()).get(NODES, step.node)
             await cordon(tools, step.node)
             tools.report(step.node, "draining the Node")
             await drain(tools, step.node, while_ready=True)
         tools.report(step.node, "deleting the Node")
-        await (await tools.access.api()).delete(NODES, step.node)
+        await (await tools.access.api()).delete(NODES, step.node, uid=uid)
 
 
 async def _staying(tools: Tools, step: RemoveMember, reading: RingReading) -> EtcdClient:

@@ -29,7 +29,7 @@ async def start_services(tools: Tools, step: StartServices) -> None:
     await tools.run(step.host, start, doing=f"starting {', '.join(step.units)}", deadline=START_DEADLINE)
 
     async def not_running() -> str:
-        outcome = await tools.access.ssh(step.host).run(_STATES.format(units=names), deadline=_ANSWER_DEADLINE)
+        outcome = await tools.access.ssh(step.host).look(_STATES.format(units=names), deadline=_ANSWER_DEADLINE)
         return "; ".join(outcome.lines)
 
     remedy = f"Look at journalctl -u {step.units[0]} on the host"

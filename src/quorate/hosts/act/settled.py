@@ -79,7 +79,7 @@ async def pods_seen_to(tools: Tools, host: str) -> str:
     """
     pods = await (await tools.access.api()).list(PODS, field_selector=f"spec.nodeName={host}")
     expected = sum(pod.get("status", {}).get("phase") in _RUNNING for pod in pods.items)
-    outcome = await tools.access.ssh(host).run(_COUNT, deadline=_ASK_DEADLINE)
+    outcome = await tools.access.ssh(host).look(_COUNT, deadline=_ASK_DEADLINE)
     counted = outcome.stdout.strip()
     if outcome.exit_status or not counted.isdigit():
         return f"it does not tell its metrics: {outcome.last_words}"
@@ -97,7 +97,7 @@ async def _api_server(tools: Tools, host: str, version: Version | None) -> str:
 
 
 async def _kubelet_answers(tools: Tools, host: str) -> str:
-    outcome = await tools.access.ssh(host).run(KUBELET_ANSWERS, deadline=_ASK_DEADLINE)
+    outcome = await tools.access.ssh(host).look(KUBELET_ANSWERS, deadline=_ASK_DEADLINE)
     return outcome.last_words if outcome.exit_status else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
-from quorate.hosts.act.failures import EXPECTED
+from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.manifest import Secret
 from quorate.kubeadm import bootstrap_token as tokens
@@ -30,7 +30,7 @@ async def bootstrap_token(tools: Tools) -> AsyncIterator[Secret]:
     try:
         yield token
     finally:
-        with suppress(*EXPECTED):  # it expires by itself
+        with suppress(StepFailed, *EXPECTED):  # it expires by itself
             await remove(tools, token)
 
 

@@ -16,18 +16,38 @@ from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.scripts import Outcome
 from quorate.kubernetes.client import Client
 
 
-class Access(Protocol):
-    """The ways into one cluster: `quorate.hosts.access.Access` says how each behaves."""
+class Host(Protocol):
+    """One host, for steps: every script says whether it changes anything there. Raises SshErrors, and StepFailed where this run may not change anything."""
 
     @property
-    def states(self) -> Mapping[str, Host | Unreachable]:
-        """Every host, as it was when it was last connected to."""
+    def name(self) -> str:
+        """The host's name in the manifest."""
+        ...
+
+    async def change(self, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
+        """Run a script as root that may change the host, as long as this run has its lock: `quorate.hosts.lock`. Any exit status is an outcome."""
+        ...
+
+    async def look(self, script: str, *, deadline: float) -> Outcome:
+        """Run a script as root that changes nothing. Any exit status is an outcome."""
+        ...
+
+    async def read_file(self, path: str) -> bytes:
+        """The content of a file, at most 1 MiB. Raises NoSuchFile."""
+        ...
+
+
+class Access(Protocol):
+    """The ways into one cluster, behind the fence that `quorate.hosts.fence` puts up: `quorate.hosts.access.Access` says how each behaves."""
+
+    @property
+    def states(self) -> Mapping[str, object]:
+        """Every host, as it was when it was last connected to: Unreachable, or anything else."""
         ...
 
     def ssh(self, name: str) -> Host:
@@ -90,8 +110,15 @@ class Tools:
     snapshot_folder: Path
 
     async def run(self, host: str, script: str, *, doing: str, deadline: float, stdin: bytes = b"", remedy: str = "") -> Outcome:
-        """Run a script on a host as root; `doing` completes the sentence "... failed". Raises StepFailed for any status but zero, and SshErrors."""
-        outcome = await self.access.ssh(host).run(script, stdin=stdin, deadline=deadline)
-        if outcome.exit_status:
-            raise StepFailed(host, f"{doing} failed: {outcome.last_words} (status {outcome.exit_status})", remedy)
-        return outcome
+        """Run a script that changes a host; `doing` completes the sentence "... failed". Raises StepFailed for any status but zero, and SshErrors."""
+        return _succeeded(host, await self.access.ssh(host).change(script, stdin=stdin, deadline=deadline), doing, remedy)
+
+    async def look(self, host: str, script: str, *, doing: str, deadline: float, remedy: str = "") -> Outcome:
+        """Run a script that changes nothing, and raises the same."""
+        return _succeeded(host, await self.access.ssh(host).look(script, deadline=deadline), doing, remedy)
+
+
+def _succeeded(host: str, outcome: Outcome, doing: str, remedy: str) -> Outcome:
+    if outcome.exit_status:
+        raise StepFailed(host, f"{doing} failed: {outcome.last_words} (status {outcome.exit_status})", remedy)
+    return outcome
