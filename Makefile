@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test programs manifests rules guards bench bench-fleet simulate fleet nodes hosts hosts-end e2e lint format clean
+.PHONY: help run test programs manifests rules guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format clean
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -34,11 +34,17 @@ guards: .venv/ready ## docs/guards.md from the mutation test
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 	$(RUN) python tests/bench life
 
-bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
+bench-explore: .venv/ready ## Every history of a few control planes with up to two faults, to closure (about an hour)
+	$(RUN) python tests/explore
+
+fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
 
 simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
+
+explore: .venv/ready ## Every history of a few control planes with up to two faults, to closure (about an hour)
+	$(RUN) python tests/explore
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench

@@ -1,0 +1,65 @@
+"""The first way of working, explored: from control planes that are well, every interleaving of quorate's passes, their deaths, and what else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tests.explore.machines.moves import FAULTS, ORDINARY, as_core_reports
+from tests.explore.machines.process import Pass, one_pass, resumed
+from tests.explore.machines.promises import broken, converged
+from tests.explore.machines.starts import start
+from tests.explore.machines.state import State
+from tests.explore.search import Judged, Next
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """A control plane of this size that is well, with a backup of its management objects of another size, and so many faults. Size 0: nothing was made yet."""
+
+    name: str
+    size: int
+    backup_of: int | None
+    faults: int
+
+    def with_faults(self, faults: int | None) -> Machines:
+        """The same with another number of faults; None: as it is."""
+        return self if faults is None else replace(self, faults=faults)
+
+    def starts(self) -> Iterator[tuple[str, State]]:
+        """The one."""
+        yield self.name, start(self.size, faults=self.faults, backup_of=self.backup_of)
+
+    def judge(self, state: State) -> Judged[State]:
+        """One pass, cut off after each of its writes, and every other move."""
+        judged = Judged[State](converged=converged(state))
+        done = one_pass(state)
+        if done is not None:
+            judged.broken = broken(state, done)
+            judged.idle = done.decision.step is None and not done.after
+            judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
+            judged.nexts += _of_pass(done, "quorate")
+            if state.faults and state.stopped is None and done.decision.step is not None:
+                stopped = replace(state, faults=state.faults - 1, stopped=replace(state, faults=0, version=0))
+                judged.nexts.append(
+                    Next(f"quorate decides to {done.decision.step}, and is stopped: another process takes over", stopped, False)
+                )
+        if (late := resumed(state)) is not None:
+            judged.broken += broken(state, late)
+            judged.nexts += _of_pass(late, "the process that was stopped")
+        for moves in ORDINARY:
+            judged.nexts += [Next(label, as_core_reports(new)) for label, new in moves(state)]
+        if state.faults:
+            for moves in FAULTS:
+                judged.nexts += [
+                    Next(label, replace(as_core_reports(new), faults=new.faults - 1), recovers=False) for label, new in moves(state)
+                ]
+        return judged
+
+
+def _of_pass(done: Pass, who: str) -> Iterator[Next[State]]:
+    what = str(done.decision.step or "keep what is there up to date")
+    for written, state in done.after[:-1]:
+        yield Next(f"{who} begins to {what}, and dies after: {written}", as_core_reports(state), recovers=False)
+    for _, state in done.after[-1:]:
+        yield Next(f"{who}: {what}" + (f" (then refused: {done.refused})" if done.refused else ""), as_core_reports(state))

@@ -1,0 +1,178 @@
+"""What is held against every pass, counted from the plant and the stored objects alone: the promises of docs/safety.md, by their names there.
+
+None of this knows what the pass saw or why it did what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from quorate.core.steps import CreateReplica
+from tests.explore.machines.moves import annotations_of, deleting, name_of
+from tests.explore.machines.plant import Plant
+from tests.explore.machines.process import Pass
+from tests.explore.machines.starts import CLONED_FROM
+from tests.explore.machines.state import CONFIGS, INFRASTRUCTURE, MACHINES, Json, State
+
+HOOK = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup"
+RECORDS = ("quorate.dev/creating", "quorate.dev/remediating", "controlplane.cluster.x-k8s.io/remediation-in-progress")
+SURGE = 1
+
+Promise = Callable[[State, Pass], Iterator[str]]
+
+
+def s1_quorum_outlives_every_removal(_before: State, done: Pass) -> Iterator[str]:
+    """Counted from what runs, at the instant of the removal."""
+    for plant, member in done.removed:
+        if not plant.without_member(member).has_quorum:
+            yield f"member {member} is removed, and {_count(plant.without_member(member))} is no quorum"
+
+
+def s17_a_member_that_is_well_is_somebodys(before: State, done: Pass) -> Iterator[str]:
+    """Its host runs, its Node is there, and nobody has deleted a Machine of it."""
+    for plant, member in done.removed:
+        host = _holder(plant, member)
+        machine = before.find(MACHINES, host) if host else None
+        if member in plant.well and host in plant.nodes and (machine is None or not deleting(machine)):
+            yield f"member {member} of {host} is removed, which is well, has its Node, and of which nobody has deleted a Machine"
+
+
+def s7_leadership_moves_first(_before: State, done: Pass) -> Iterator[str]:
+    """The leader does not leave while another voter that runs could lead. Who has no Node cannot be asked to hand it over."""
+    for plant, member in done.removed:
+        if plant.leader == member and plant.well - {member} and _holder(plant, member) in plant.nodes:
+            yield f"member {member} is removed while it leads"
+
+
+def s2_nobody_joins_beside_a_learner(before: State, done: Pass) -> Iterator[str]:
+    """No Machine is made while a member has yet to vote."""
+    unsettled = [member.id for member in before.plant.members if member.learner or not member.started]
+    for name in _made(before, done) if unsettled else ():
+        yield f"{name} is made though member {unsettled[0]} has yet to vote"
+
+
+def s3_founded_once(before: State, done: Pass) -> Iterator[str]:
+    """Nothing that would run kubeadm init is made once there is a cluster, as long as anybody has its data or it is on record."""
+    for name in _made(before, done):
+        config = _last(before, done).find(CONFIGS, name)
+        founds = config is not None and "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
+        if founds and (before.plant.holders or before.plant.recorded):
+            yield f"{name} is made to found a cluster, and there is one: members {sorted(before.plant.holders)} have its data"
+        if not founds and not before.plant.founded:
+            yield f"{name} is made to join, and there is nothing to join"
+
+
+def s4_the_last_holder_of_data_stays(before: State, done: Pass) -> Iterator[str]:
+    """No Machine is let go on whose disk alone the data is. Exempt is a cluster that was never on record: kubeadm may finish just as its Machine goes."""
+    for name in _released(before, done) if before.plant.recorded else ():
+        plant = _last(before, done).plant
+        host = plant.host(name)
+        own = host.member if host is not None else None
+        held = {h.member for h in before.plant.hosts} & {m.id for m in before.plant.members if not m.learner}
+        if own in held and not plant.holders - {own}:
+            yield f"{name} is let go, the only one with the data"
+
+
+def s6_no_more_than_desired_and_a_surge(before: State, done: Pass) -> Iterator[str]:
+    """Machines that hold our hook, or none of ours and are not being deleted."""
+    made = _made(before, done)
+    held = [machine for machine in before.machines if HOOK in annotations_of(machine) or not deleting(machine)]
+    wanted = before.control_plane["spec"]["replicas"]
+    if made and len(held) + len(made) > wanted + SURGE:
+        yield f"{', '.join(made)} is made beside {len(held)}, and {wanted} are wanted"
+
+
+def s8_nobody_goes_without_a_reason(before: State, done: Pass) -> Iterator[str]:
+    """A Machine is deleted because it failed, differs from what is wanted, or is one too many."""
+    after, spec = _last(before, done), before.control_plane["spec"]
+    staying = [machine for machine in before.machines if not deleting(machine)]
+    for machine in staying:
+        now = after.find(MACHINES, name_of(machine))
+        if now is not None and not deleting(now):
+            continue
+        failed = any(c.get("type") == "OwnerRemediated" for c in (machine.get("status") or {}).get("conditions") or ())
+        if not failed and is_as_wanted(before, machine) and len(staying) <= spec["replicas"]:
+            yield f"{name_of(machine)} is deleted, which is as desired"
+
+
+def s12_a_machine_is_made_as_it_was_decided(before: State, done: Pass) -> Iterator[str]:
+    """Whatever an earlier process had in mind when it died."""
+    step, after = done.decision.step, _last(before, done)
+    spec = before.control_plane["spec"]
+    if not isinstance(step, CreateReplica):
+        return
+    for name in _made(before, done):
+        machine, config, host = after.find(MACHINES, name) or {}, after.find(CONFIGS, name) or {}, after.find(INFRASTRUCTURE, name) or {}
+        founds = "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
+        made = founds, machine["spec"].get("failureDomain", ""), machine["spec"]["version"], annotations_of(host).get(CLONED_FROM)
+        template = spec["machineTemplate"]["spec"]["infrastructureRef"]["name"]
+        if made != (wanted := (step.initialize, step.failure_domain, spec["version"], template)):
+            yield f"{name} is made with {made}, and what was decided is {wanted} (whether it founds, failure domain, version, template)"
+
+
+PROMISES: tuple[Promise, ...] = (
+    s1_quorum_outlives_every_removal,
+    s2_nobody_joins_beside_a_learner,
+    s3_founded_once,
+    s4_the_last_holder_of_data_stays,
+    s6_no_more_than_desired_and_a_surge,
+    s7_leadership_moves_first,
+    s8_nobody_goes_without_a_reason,
+    s12_a_machine_is_made_as_it_was_decided,
+    s17_a_member_that_is_well_is_somebodys,
+)
+
+
+def broken(before: State, done: Pass) -> list[str]:
+    """Each promise that a pass breaks, with how."""
+    return [f"{promise.__name__}: {how}" for promise in PROMISES for how in promise(before, done)]
+
+
+def converged(state: State) -> bool:
+    """Everything is as the specification says, and nothing is left over."""
+    spec, plant, machines = state.control_plane["spec"], state.plant, state.machines
+    names = {name_of(machine) for machine in machines}
+    return (
+        len(machines) == spec["replicas"]
+        and not any(deleting(machine) or _is_failed(machine) or not is_as_wanted(state, machine) for machine in machines)
+        and names == {host.name for host in plant.hosts} == set(plant.nodes) == {member.host for member in plant.members}
+        and plant.well == {member.id for member in plant.members}
+        and not any(record in annotations_of(state.control_plane) for record in RECORDS)
+        and all(key[2] in names for key in state.objects if key[0] in (CONFIGS, INFRASTRUCTURE))
+    )
+
+
+def is_as_wanted(state: State, machine: Json) -> bool:
+    """Whether it has the version and the template that are asked for now."""
+    spec, host = state.control_plane["spec"], state.find(INFRASTRUCTURE, name_of(machine))
+    template = spec["machineTemplate"]["spec"]["infrastructureRef"]["name"]
+    return bool(
+        machine["spec"]["version"] == spec["version"] and (host is None or annotations_of(host).get(CLONED_FROM, template) == template)
+    )
+
+
+def _is_failed(machine: Json) -> bool:
+    return any(c.get("type") == "OwnerRemediated" for c in (machine.get("status") or {}).get("conditions") or ())
+
+
+def _last(before: State, done: Pass) -> State:
+    return done.after[-1][1] if done.after else before
+
+
+def _made(before: State, done: Pass) -> list[str]:
+    known = {name_of(machine) for machine in before.machines}
+    return [name_of(machine) for machine in _last(before, done).machines if name_of(machine) not in known]
+
+
+def _released(before: State, done: Pass) -> list[str]:
+    after = _last(before, done)
+    held = [machine for machine in before.machines if HOOK in annotations_of(machine)]
+    return [name_of(machine) for machine in held if HOOK not in annotations_of(after.find(MACHINES, name_of(machine)) or machine)]
+
+
+def _holder(plant: Plant, member: int) -> str:
+    return next((host.name for host in plant.hosts if host.member == member), "")
+
+
+def _count(plant: Plant) -> str:
+    return f"{len(plant.well)} of {len(plant.voters)}"

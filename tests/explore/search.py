@@ -1,0 +1,179 @@
+"""Breadth first through every state that can be reached, to closure; and the shortest history of whatever should not be.
+
+A model gives the states to start from, what can come next, and what is held against that. States with the same identity are one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+S = TypeVar("S", bound="Identified")
+
+
+class Identified(Protocol):
+    """A state."""
+
+    @property
+    def identity(self) -> bytes:
+        """Equal for states that nobody could tell apart."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Next(Generic[S]):
+    """One state that may come next. `recovers`: nothing new goes wrong on the way, so that what must come about in the end may go this way."""
+
+    label: str
+    state: S
+    recovers: bool = True
+
+
+@dataclass(slots=True)
+class Judged(Generic[S]):
+    """What was found about one state: where it leads, the promises that the next pass from it breaks, whether all is as desired, and what is said where
+    nothing is done."""
+
+    nexts: list[Next[S]] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    converged: bool = False
+    idle: bool = False  # the engine does nothing here
+    said: tuple[str, ...] = ()  # why nothing is done, by the names of the checks
+
+
+class Model(Protocol[S]):
+    """What is explored."""
+
+    def starts(self) -> Iterator[tuple[str, S]]:
+        """The first states, each with a sentence."""
+        ...
+
+    def judge(self, state: S) -> Judged[S]:
+        """Everything about one state."""
+        ...
+
+
+@dataclass(slots=True)
+class Example:
+    """What was found in so many states, and the shortest history that leads to one of them."""
+
+    what: str
+    history: list[str]
+    states: int = 0
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of an exploration."""
+
+    states: int = 0
+    transitions: int = 0
+    seconds: float = 0.0
+    longest: int = 0  # moves of the longest of all shortest histories
+    unfinished: str = ""  # why not everything was looked at; empty: it is closed
+    violations: dict[str, Example] = field(default_factory=dict)  # by the name of the promise
+    waits: dict[tuple[str, ...], Example] = field(default_factory=dict)  # where somebody has to act: by what is said
+
+
+def explore(model: Model[S], *, seconds: float = 3600.0, violations: int = 100) -> Found:
+    """Everything that can be reached. Ends early, and says so, after so many seconds, or so many states in which a promise is broken."""
+    return _Search(model, seconds, violations).run()
+
+
+class _Search(Generic[S]):
+    def __init__(self, model: Model[S], seconds: float, violations: int) -> None:
+        self.model, self.limit, self.enough = model, seconds, violations
+        self.found = Found()
+        self.index: dict[bytes, int] = {}
+        self.parent: list[int] = []
+        self.label: list[str] = []
+        self.depth: list[int] = []
+        self.queue: deque[tuple[int, S]] = deque()
+        self.back: list[list[int]] = []  # from which states one is reached while nothing new goes wrong
+        self.good: list[int] = []
+        self.idle: dict[int, tuple[str, ...]] = {}
+        self.bad: set[int] = set()
+
+    def run(self) -> Found:
+        began = time.monotonic()
+        for label, state in self.model.starts():
+            self._reach(state, -1, label)
+        while self.queue:
+            if time.monotonic() - began > self.limit:
+                self.found.unfinished = f"{self.limit:g} s were over with {len(self.queue)} states still to be looked at"
+            elif len(self.bad) >= self.enough:
+                self.found.unfinished = f"promises are broken in {len(self.bad)} states already"
+            if self.found.unfinished:
+                break
+            self._expand(*self.queue.popleft())
+        self.found.states, self.found.longest = len(self.parent), max(self.depth, default=0)
+        if not self.found.unfinished:
+            self._look_for_stalls()
+        self.found.seconds = time.monotonic() - began
+        return self.found
+
+    def _expand(self, number: int, state: S) -> None:
+        judged = self.model.judge(state)
+        if judged.converged:
+            self.good.append(number)
+        if judged.idle:
+            self.idle[number] = judged.said
+        for how in judged.broken:
+            self._violated(how.partition(":")[0], how, number)
+        if judged.broken:
+            self.bad.add(number)
+            return
+        for each in judged.nexts:
+            self.found.transitions += 1
+            reached = self._reach(each.state, number, each.label)
+            if each.recovers:
+                self.back[reached].append(number)
+
+    def _reach(self, state: S, parent: int, label: str) -> int:
+        identity = state.identity
+        number = self.index.get(identity)
+        if number is None:
+            number = self.index[identity] = len(self.parent)
+            self.parent.append(parent)
+            self.label.append(label)
+            self.depth.append(0 if parent < 0 else self.depth[parent] + 1)
+            self.back.append([])
+            self.queue.append((number, state))
+        return number
+
+    def _look_for_stalls(self) -> None:
+        """States from which what is desired cannot be reached any more though nothing new goes wrong: something has to be said, in the end, that is true."""
+        hopeful = self._leading_to(self.good)
+        hopeless = set(range(len(self.parent))) - hopeful - self.bad
+        speaking = [number for number in hopeless if self.idle.get(number)]
+        explained = self._leading_to(speaking)
+        for number in sorted(hopeless - explained):
+            self._violated("liveness", "what is desired cannot be reached any more, and nothing says why", number)
+        for number in sorted(speaking):
+            said = self.idle[number]
+            example = self.found.waits.setdefault(said, Example("; ".join(said), self._history(number)))
+            example.states += 1
+
+    def _violated(self, promise: str, how: str, number: int) -> None:
+        if promise not in self.found.violations:
+            self.found.violations[promise] = Example(how, self._history(number))
+        self.found.violations[promise].states += 1
+
+    def _leading_to(self, goals: list[int]) -> set[int]:
+        reached, waiting = set(goals), list(goals)
+        while waiting:
+            for number in self.back[waiting.pop()]:
+                if number not in reached:
+                    reached.add(number)
+                    waiting.append(number)
+        return reached
+
+    def _history(self, number: int) -> list[str]:
+        told: list[str] = []
+        while number >= 0:
+            told.append(self.label[number])
+            number = self.parent[number]
+        return told[::-1]

@@ -1,0 +1,63 @@
+"""The search itself: it closes, finds the shortest history of what is broken, and tells where what is desired cannot be reached any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.explore.search import Judged, Next, explore
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+
+    @property
+    def identity(self) -> bytes:
+        return str(self.value).encode()
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """From 1 on, doubled or one more, up to ten. `last` are those from which nothing recovers, and what they say."""
+
+    forbidden: int = 0
+    desired: int = 10
+    last: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def starts(self) -> Iterator[tuple[str, Number]]:
+        yield "one", Number(1)
+
+    def judge(self, state: Number) -> Judged[Number]:
+        value = state.value
+        broken = [f"never {value}: it is {value}"] if value == self.forbidden else []
+        ways = () if value in self.last else (("doubled", 2 * value), ("one more", value + 1))
+        nexts = [Next(label, Number(after)) for label, after in ways if after <= 10]
+        return Judged(nexts, broken, converged=value == self.desired, idle=not nexts, said=self.last.get(value, ()))
+
+
+def test_everything_is_reached_once() -> None:
+    found = explore(Numbers())
+    assert (found.states, found.unfinished, found.violations, found.waits) == (10, "", {}, {})
+    assert found.longest == 4  # moves to nine: doubled three times, and one more
+
+
+def test_a_broken_promise_is_told_by_the_shortest_history_and_nothing_comes_after_it() -> None:
+    found = explore(Numbers(forbidden=8))
+    example = found.violations["never 8"]
+    assert example.history == ["one", "doubled", "doubled", "doubled"]
+    assert found.states == 9  # nine comes after eight alone, ten after five as well
+
+
+def test_a_wait_that_says_why_is_told_and_one_without_a_word_is_broken() -> None:
+    spoken = explore(Numbers(desired=5, last={10: ("ten is the end",), 7: ("seven too",)}))
+    assert {said: example.states for said, example in spoken.waits.items()} == {("ten is the end",): 1, ("seven too",): 1}
+    assert spoken.violations == {}
+    silent = explore(Numbers(desired=5, last={10: (), 7: ("seven too",)}))
+    assert silent.violations["liveness"].states == 3  # 8, 9 and 10; 6 can still come to 7, which says it
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    found = explore(Numbers(forbidden=3), violations=1)
+    assert found.unfinished == "promises are broken in 1 states already"
+    assert explore(Numbers(), seconds=-1.0).unfinished.startswith("-1 s were over")
