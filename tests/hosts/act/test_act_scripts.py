@@ -87,6 +87,42 @@ def test_a_file_that_cannot_be_placed_ends_the_script(host: FakeHost) -> None:
     assert not (host.root / "etc/y").exists()
 
 
+@pytest.mark.parametrize("failing", ["mktemp", "base64", "chown", "chmod", "sync", "mv"])
+def test_a_file_keeps_its_old_content_whatever_fails_on_the_way_to_the_new(host: FakeHost, failing: str) -> None:
+    run(host, placing([mine("/etc/x", b"old", 0o600)]))
+    host.program(failing, "echo No space left on device >&2; exit 1")
+    done = run(host, f"{placing([mine('/etc/x', b'new', 0o644)])}\necho reached")
+    assert done.returncode != 0
+    assert "reached" not in done.stdout
+    assert [(path.name, path.read_bytes()) for path in (host.root / "etc").iterdir()] == [("x", b"old")]
+
+
+def test_content_that_arrives_in_part_is_not_put_in_place(host: FakeHost) -> None:
+    host.program("base64", "printf ne")
+    done = run(host, placing([mine("/etc/x", b"new")]))
+    assert "did not arrive as a whole" in done.stderr
+    assert list((host.root / "etc").iterdir()) == []
+
+
+def test_nobody_else_can_read_a_file_before_it_has_its_mode(host: FakeHost) -> None:
+    host.program("chown", 'stat -c %a -- "$3" >&2; exit 1')
+    assert run(host, placing([mine("/etc/x", b"secret", 0o600)])).stderr.splitlines()[0] == "600"
+
+
+def test_a_link_is_replaced_and_what_it_led_to_is_left_alone(host: FakeHost) -> None:
+    target = host.file("/etc/target", "old")
+    (host.root / "etc/link").symlink_to(target)
+    run(host, placing([mine("/etc/link", b"new")]))
+    link = host.root / "etc/link"
+    assert (link.read_text(), target.read_text(), link.is_symlink()) == ("new", "old", False)
+
+
+@pytest.mark.parametrize("owner", ["", "root:", "root; reboot", "$(reboot)"])
+def test_an_owner_that_is_none_is_refused(owner: str) -> None:
+    with pytest.raises(ValueError, match="is not an owner"):
+        placing([HostFile("/etc/x", b"", 0o600, owner)])
+
+
 # kubeadm.
 
 

@@ -1,4 +1,4 @@
-"""A host as the rest of quorate sees it: scripts, files and streams, over one SSH connection that is made again when it was cut."""
+"""A host as the rest of quorate sees it: scripts, files to be read, and streams, over one SSH connection that is made again when it was cut."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quorate.hosts.ssh.tunnel import Tunnel
 T = TypeVar("T")
 
 FILE_DEADLINE = 30.0
-"""Seconds for reading or writing one file."""
+"""Seconds for reading one file."""
 _SESSIONS = 8
 """Scripts at once on one connection; sshd's MaxSessions is 10 by default. Tunnels are not counted by it."""
 
@@ -41,10 +41,6 @@ class Host(Protocol):
 
     async def read_file(self, path: str, *, sudo: bool = True) -> bytes:
         """The content of a file, at most 1 MiB. Raises NoSuchFile."""
-        ...
-
-    async def write_file(self, path: str, content: bytes, *, owner: str = "root:root", mode: int = 0o600, sudo: bool = True) -> None:
-        """Put a file in place as a whole: at any moment it has its old content or the new. Idempotent."""
         ...
 
     async def forward(self, address: str, port: int) -> Tunnel:
@@ -90,12 +86,6 @@ class SshHost:
             raise NoSuchFile(str(self.target), f"there is no file {path}", exit_status=files.MISSING)
         self._succeeded(outcome, f"{path} cannot be read")
         return outcome.stdout
-
-    async def write_file(self, path: str, content: bytes, *, owner: str = "root:root", mode: int = 0o600, sudo: bool = True) -> None:
-        """See Host."""
-        script = files.writing(path, len(content), owner, mode)
-        outcome = await self.run(script, stdin=content, deadline=FILE_DEADLINE, sudo=sudo)
-        self._succeeded(outcome, f"{path} cannot be written")
 
     async def forward(self, address: str, port: int) -> Tunnel:
         """See Host."""
