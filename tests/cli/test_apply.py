@@ -32,6 +32,11 @@ from .hosts import BUILD, FakeHost, HostsWorld, world
 __all__ = ["world"]
 
 Cli = Callable[..., Result]
+KUBECONFIG = {
+    "current-context": "admin@demo",
+    "contexts": [{"name": "admin@demo", "context": {"cluster": "demo", "user": "admin"}}],
+    "clusters": [{"name": "demo", "cluster": {"server": "https://lb:6443", "certificate-authority-data": "Y2E="}}],
+}
 UPGRADE = BUILD.three(version=V135, snapshot_taken=False)
 
 
@@ -303,9 +308,32 @@ def test_etcd_members_are_shown_and_the_exit_code_says_whether_there_is_quorum(c
     assert cli("etcd", "members", "-m", str(world.manifest)).exit_code == 13
 
 
-def test_the_kubeconfig_comes_from_the_first_host_that_has_one(cli: Cli, world: HostsWorld) -> None:
-    world.access.states["cp-1"].files["/etc/kubernetes/admin.conf"] = b"kind: Config\n"
-    assert cli("kubeconfig", "-m", str(world.manifest)).stdout == "kind: Config\n"
+def test_the_kubeconfig_comes_from_the_first_host_whose_own_can_be_used_and_holds_nothing_but_what_is_known(
+    cli: Cli, world: HostsWorld
+) -> None:
+    usable = KUBECONFIG | {
+        "users": [{"name": "admin", "user": {"token": "t", "new-in-2030": {"command": "sh"}}}],
+        "extensions": [{"a": "b"}],
+    }
+    running = KUBECONFIG | {"users": [{"name": "admin", "user": {"exec": {"command": "sh"}}}]}
+    for name, document in (("cp-1", running), ("cp-2", usable)):
+        world.access.states[name].files["/etc/kubernetes/admin.conf"] = yaml.safe_dump(document).encode()
+    result = cli("kubeconfig", "-m", str(world.manifest))
+    assert result.exit_code == 0, result.output
+    assert yaml.safe_load(result.stdout) == KUBECONFIG | {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "users": [{"name": "admin", "user": {"token": "t"}}],
+    }
+
+
+def test_a_kubeconfig_that_would_run_a_program_is_refused_with_its_host(cli: Cli, world: HostsWorld) -> None:
+    for host in world.access.states.values():
+        document = KUBECONFIG | {"users": [{"name": "admin", "user": {"tokenFile": "/root/.ssh/id_ed25519"}}]}
+        host.files["/etc/kubernetes/admin.conf"] = yaml.safe_dump(document).encode()
+    result = cli("kubeconfig", "-m", str(world.manifest))
+    assert (result.exit_code, result.stdout) == (14, "")
+    assert "/etc/kubernetes/admin.conf of host cp-2: user 'admin' uses tokenFile" in result.stderr
 
 
 def test_certificates_are_renewed_host_by_host_and_nothing_else_is_done(cli: Cli, world: HostsWorld) -> None:

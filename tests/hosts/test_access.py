@@ -235,7 +235,7 @@ async def test_credentials_are_read_anew_only_where_somebody_doubts_them(closing
 async def test_an_unusable_kubeconfig_is_named_with_its_host() -> None:
     host = TunnelHost("cp-1", {ADMIN: b"a: [b"})
     async with Access(named("cp-1"), TunnelHosts({"192.0.2.1": host}), {}) as access:
-        with pytest.raises(AccessFailed, match=r"admin.conf of host cp-1 is not YAML.*kubeadm init phase kubeconfig admin"):
+        with pytest.raises(AccessFailed, match=r"admin.conf of host cp-1: it is not YAML.*kubeadm init phase kubeconfig admin"):
             await access.api_of("cp-1")
 
 

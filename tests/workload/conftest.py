@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from quorate.kubernetes.client import Listing, WatchEvent
+from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import ConfigMap, Node, NodeSpec, ObjectMeta, Pod, PodStatus
 from quorate.kubernetes.resource import Resource
@@ -44,10 +45,10 @@ class FakeCluster:
     probes: list[float] = field(default_factory=list)
     watches: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     clients: list[FakeClient] = field(default_factory=list)
-    kubeconfigs: list[bytes] = field(default_factory=list)
+    configs: list[RestConfig] = field(default_factory=list)
 
-    def connect(self, kubeconfig: bytes) -> FakeClient:
-        self.kubeconfigs.append(kubeconfig)
+    def connect(self, config: RestConfig) -> FakeClient:
+        self.configs.append(config)
         self.clients.append(FakeClient(self))
         return self.clients[-1]
 

@@ -1,4 +1,4 @@
-"""Kubeconfigs that are refused, and who we are toward etcd."""
+"""Who we are toward etcd, and the way there."""
 
 from __future__ import annotations
 
@@ -10,30 +10,9 @@ import pytest
 from quorate.etcd.dialers import NoPod, UpgradeRefused
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound
 from quorate.pki.keys import KeyPair
-from quorate.workload.access import AccessUnavailable, EtcdIdentity, EtcdSecrets, check_kubeconfig, port_forward_dialer
+from quorate.workload.access import AccessUnavailable, EtcdIdentity, EtcdSecrets, port_forward_dialer
 
 MINTED = KeyPair(b"minted", b"minted key")
-
-
-@pytest.mark.parametrize("field", ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"])
-def test_a_kubeconfig_that_runs_programs_or_reads_files_is_refused_by_name(field: str) -> None:
-    text = f"users:\n- name: a\n  user:\n    token: secret\n- name: b\n  user:\n    {field}: something\n"
-    with pytest.raises(AccessUnavailable, match=field) as caught:
-        check_kubeconfig(text.encode())
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text", [b"users:\n- name: a\n  user:\n    token: t\n    client-key-data: eA==\n", b"users: []", b"users:\n- name: a\n"]
-)
-def test_any_other_kubeconfig_passes_unchanged(text: bytes) -> None:
-    assert check_kubeconfig(text) == text
-
-
-@pytest.mark.parametrize("text", [b"", b"- a list", b"{", b"users: 7", b"users: [1]", b"users: [{user: 7}]"])
-def test_what_is_no_kubeconfig_is_said_to_be_none(text: bytes) -> None:
-    with pytest.raises(AccessUnavailable, match="Secret"):
-        check_kubeconfig(text)
 
 
 async def test_a_certificate_is_minted_once_for_an_authority() -> None:

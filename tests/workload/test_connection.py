@@ -16,7 +16,6 @@ import pytest
 from quorate.core.health import Absent, Unknown
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError, Unauthorized
 from quorate.pki.keys import KeyPair
 from quorate.workload import connection
@@ -26,7 +25,12 @@ from quorate.workload.static_pods import Component
 from quorate.workload.updates import CannotUpdate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-KUBECONFIG = b"users: [{name: a, user: {token: t}}]"
+KUBECONFIG = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: a}}]
+clusters: [{name: k, cluster: {server: "https://api:6443"}}]
+users: [{name: a, user: {token: t}}]
+"""
 DOWN = ConnectionFailed("connection refused")
 
 
@@ -79,7 +83,7 @@ class Stage:
 
     @property
     def attempts(self) -> int:
-        return len(self.cluster.kubeconfigs)
+        return len(self.cluster.configs)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -246,14 +250,14 @@ async def test_a_missing_or_dangerous_or_malformed_kubeconfig_is_the_reason(clus
     missing = Stage(cluster, FakeSecrets(problem="Secret blue-kubeconfig does not exist"))
     async with missing.running():
         assert missing.workload.connectivity.reason == "Secret blue-kubeconfig does not exist"
-    dangerous = Stage(cluster, FakeSecrets(b"users: [{name: a, user: {exec: {command: sh}}}]"))
+    dangerous = Stage(cluster, FakeSecrets(KUBECONFIG.replace(b"token: t", b"exec: {command: sh}")))
     async with dangerous.running():
-        assert "exec" in dangerous.workload.connectivity.reason
-    assert cluster.kubeconfigs == []
-    with refusing(cluster, ConfigError("no current-context")):
+        assert "uses exec" in dangerous.workload.connectivity.reason
+    assert cluster.configs == []
+    with refusing(cluster, ValueError("the certificate is none")):
         malformed = Stage(cluster)
     async with malformed.running():
-        assert malformed.workload.connectivity.reason == "no current-context"
+        assert malformed.workload.connectivity.reason == "the certificate is none"
 
 
 async def test_a_silent_connection_is_probed_every_twenty_five_seconds(stage: Stage) -> None:
@@ -343,7 +347,7 @@ async def test_what_was_lost_is_connected_again_with_another_client(stage: Stage
 @pytest.mark.parametrize("where", ["probe", "watch"])
 async def test_credentials_that_are_refused_are_read_again_at_once(stage: Stage, where: str) -> None:
     async with stage.running():
-        stage.secrets.content = KUBECONFIG + b"\n# rotated"
+        stage.secrets.content = KUBECONFIG.replace(b"token: t", b"token: rotated")
         refusal = Unauthorized("unauthorized", code=401)
         if where == "probe":
             stage.cluster.trouble["probe"] = refusal
@@ -353,7 +357,7 @@ async def test_credentials_that_are_refused_are_read_again_at_once(stage: Stage,
             stage.cluster.break_watch("pods", refusal)
         await asyncio.sleep(0.05 if where == "watch" else 1)
         assert stage.phase() is Phase.CONNECTED
-        assert stage.cluster.kubeconfigs[-1].endswith(b"# rotated")
+        assert await stage.cluster.configs[-1].credentials.token() == "rotated"
 
 
 async def test_credentials_refused_for_good_are_not_tried_without_pause(stage: Stage) -> None:

@@ -11,6 +11,7 @@ from quorate.cli.hosts_access import with_manifest
 
 if TYPE_CHECKING:
     from quorate.cli.hosts_access import Place
+    from quorate.kubernetes.inline_kubeconfig import InlineKubeconfig
 
 PATH = "/etc/kubernetes/admin.conf"
 
@@ -19,7 +20,10 @@ PATH = "/etc/kubernetes/admin.conf"
 @with_manifest()
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:
-    """Print the administrator's kubeconfig. It holds a private key: keep the file to yourself (umask 077)."""
+    """Print the administrator's kubeconfig: server, authority, and the client's certificate and key, and nothing else that the host's file may say.
+
+    It holds a private key: keep the file to yourself (umask 077).
+    """
     from quorate.cli import event_loop, hosts_access, logs
 
     logs.quiet(debug=ctx.find_root().params["debug"])
@@ -27,16 +31,29 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
 
 
 async def _read(where: Place) -> bytes:
-    """From the first host, in the manifest's order, that has one."""
+    """From the first host, in the manifest's order, that has one which can be used."""
     from quorate.cli.hosts_access import entered, load
     from quorate.hosts.ssh.errors import SshError
+    from quorate.kubernetes.config import ConfigError
+    from quorate.kubernetes.inline_kubeconfig import read
 
     loaded = await load(where)
     causes = []
     async with entered(loaded) as access:
         for name in access.control_planes:
             try:
-                return await access.ssh(name).read_file(PATH)
-            except SshError as error:
+                return _written(read(await access.ssh(name).read_file(PATH), source=f"{PATH} of host {name}"))
+            except (SshError, ConfigError) as error:
                 causes.append(str(error))
     raise Failure(f"no control-plane host gave {PATH}: {'; '.join(causes)}", ExitCode.HOSTS)
+
+
+def _written(found: InlineKubeconfig) -> bytes:
+    """A kubeconfig of our own with what was found: whoever uses it runs no program and reads no file that a host named."""
+    import yaml
+
+    from quorate.pki.kubeconfig import client_certificate, document
+
+    credentials = {"token": found.token} if found.token else client_certificate(found.certificate, found.key)
+    made = document(found.cluster, found.server, found.authority, user=found.user, credentials=credentials, context=found.context)
+    return yaml.safe_dump(made, sort_keys=True, default_flow_style=False).encode()

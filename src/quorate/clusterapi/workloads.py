@@ -15,9 +15,8 @@ from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.types.names import Secret as SecretSuffix
 from quorate.etcd.dialers import InMemoryDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import USER_AGENT, Client, connect
-from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
@@ -150,11 +149,8 @@ def _mint(authority: KeyPair, *, algorithm: str, now: Callable[[], datetime]) ->
     return issue_etcd_client(authority, KeyAlgorithm.parse(algorithm), now=now())
 
 
-def _connect(data: bytes, *, qps: float, burst: int) -> Client:
-    try:
-        return connect(kubeconfig.parse(data), user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0)
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
+def _connect(config: RestConfig, *, qps: float, burst: int) -> Client:
+    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0)
 
 
 def _in_memory_dialer(client: Client) -> InMemoryDialer:

@@ -24,10 +24,10 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.target import Target
 from quorate.hosts.targets import target
 from quorate.hosts.tunnels import TunnelConnector, TunnelDialer, Tunnels
+from quorate.kubernetes import inline_kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
-from quorate.kubernetes.kubeconfig import parse
 
 T = TypeVar("T")
 
@@ -216,7 +216,7 @@ class Access:
         address = node_address(self.manifest, self.hosts[name])
         server = f"https://{f'[{address}]' if ':' in address else address}:{API_SERVER_PORT}"
         try:
-            admin = parse(kubeconfig, source=f"{_ADMIN_KUBECONFIG} of host {name}")
+            admin = inline_kubeconfig.read(kubeconfig, source=f"{_ADMIN_KUBECONFIG} of host {name}")
             config = RestConfig(
                 server=server, authority=admin.authority, certificate=admin.certificate, key=admin.key, tls_server_name=_SERVER_NAME
             )

@@ -70,9 +70,14 @@ def document(cluster: str, server: str, authority: bytes, *, user: str, credenti
     }
 
 
+def client_certificate(certificate: bytes, key: bytes) -> dict[str, str]:
+    """A user's own fields in a kubeconfig, with a client certificate and its key in PEM."""
+    return {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
+
+
 def _serialize(cluster_name: str, server: str, authority: bytes, client: KeyPair) -> bytes:
     user = f"{cluster_name}-admin"
-    credentials = {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}
+    credentials = client_certificate(client.certificate, client.key)
     made = document(cluster_name, server, authority, user=user, credentials=credentials, context=f"{user}@{cluster_name}")
     return yaml.safe_dump(made, sort_keys=True, default_flow_style=False).encode()
 

@@ -17,7 +17,6 @@ from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost
@@ -172,9 +171,8 @@ class Process:
             certificate_expiry=lambda _client, node, _port: shown_expiry(self._cluster, self.workload, node),
         )
 
-    def _connect(self, data: bytes) -> Client:
+    def _connect(self, config: RestConfig) -> Client:
         cluster = self._cluster
-        config = kubeconfig.parse(data)
         return Client(
             config,
             SimulatedTransport(

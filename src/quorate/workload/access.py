@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
-import yaml
 
 from quorate.etcd.dialers import OpenWebSocket, PortForwardDialer, UpgradeRefused
 from quorate.etcd.tls import Credentials
@@ -41,29 +40,6 @@ class Secrets(Protocol):
     async def etcd(self) -> EtcdSecrets:
         """etcd's authority, from `<cluster>-etcd`, and, where that has no key, the API server's client pair."""
         ...
-
-
-_PROGRAMS = ("exec", "auth-provider")
-_FILES = ("tokenFile", "client-certificate", "client-key")
-
-
-def check_kubeconfig(kubeconfig: bytes) -> bytes:
-    """The kubeconfig itself, unless its users would have us run a program or read a file of this machine.
-
-    Whoever may write that Secret could otherwise run anything here, or have our own token sent to a server of theirs (`tokenFile`). Raises AccessUnavailable
-    naming the fields. (Cluster API's ClusterCache refuses the programs, not the files.)
-    """
-    try:
-        document = yaml.load(kubeconfig, Loader=yaml.CSafeLoader)
-        users = [entry.get("user") or {} for entry in document.get("users") or []]
-        refused = [name for name in (*_PROGRAMS, *_FILES) if any(name in user for user in users)]
-    except (yaml.YAMLError, AttributeError, TypeError) as error:
-        raise AccessUnavailable("the kubeconfig is not one: write a kubeconfig to the key `value` of its Secret") from error
-    if refused:
-        raise AccessUnavailable(
-            f"the kubeconfig uses {' and '.join(refused)}, which is not allowed here: embed a client certificate or a token"
-        )
-    return kubeconfig
 
 
 Mint = Callable[[KeyPair], KeyPair]

@@ -7,6 +7,7 @@ whatever the watches tell counts as a sign of life, and every change is told at 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,13 +20,14 @@ from quorate.core.health import Absent, Unknown
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Access, Pool
-from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes import inline_kubeconfig
+from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import NotFound, Unauthorized
 from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
-from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets, check_kubeconfig
+from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
 from quorate.workload.updates import CannotUpdate
@@ -89,7 +91,7 @@ Client = TypeVar("Client", bound=WorkloadClient)
 class Setup(Generic[Client]):
     """What a Workload is made with; the same for every cluster of a process."""
 
-    connect: Callable[[bytes], Client]  # from a kubeconfig; does no I/O of its own; raises ConfigError where it is malformed
+    connect: Callable[[RestConfig], Client]  # does no I/O of its own; raises ValueError where the certificates are malformed
     dialer: Callable[[Client], Dialer]
     mint: Mint
     pool: Pool
@@ -241,8 +243,8 @@ class Workload(Generic[Client]):
 
     async def _attempt(self) -> _Ending:
         try:
-            kubeconfig = check_kubeconfig(await self._secrets.kubeconfig())
-            client = self._setup.connect(kubeconfig)
+            kubeconfig = inline_kubeconfig.read(await self._secrets.kubeconfig(), source="the Secret of the kubeconfig")
+            client = self._setup.connect(kubeconfig.rest_config(os.environ))
         except (AccessUnavailable, ConfigError, ValueError) as error:
             return _Ending(str(error))
         try:
