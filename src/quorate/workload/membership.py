@@ -47,6 +47,9 @@ class RingReading:
     read_at: datetime  # when the list was asked for: it contains everything confirmed before
     disagreement: str = ""  # in what the members contradict each other about who they are, asked twice; empty: they agree
     statuses: Mapping[str, etcd.Status] = field(default_factory=dict)  # by node: what each said that answered, whichever ring it is of
+    elsewhere: frozenset[str] = (
+        frozenset()
+    )  # of these nodes, those that were asked at an address of the ring's, and not through the node itself
 
 
 Answer = etcd.Status | EtcdError

@@ -132,6 +132,9 @@ def _reset(cluster: Cluster, name: str) -> Iterator[str]:
         return
     if not isinstance(host.member, Absent):
         yield "it may have a member"
+    rest = [member for member in cluster.ring.members if member.id != host.member and _is_good_voter(member)]
+    if 2 * len(rest) <= len(_voters(cluster.ring)):
+        yield "quorum does not outlive it"
     held = {other.member for other in cluster.control_planes if other is not host}
     if not any(_is_good_voter(member) and member.id in held for member in cluster.ring.members):
         yield "no other host holds the data"

@@ -225,7 +225,7 @@ def test_reset_never_lets_kubeadm_touch_etcd_and_leaves_what_is_not_the_clusters
         host.file(f"/etc/kubernetes/{path}", "x")
     host.file("/var/lib/etcd/member/snap/db", "data")
     mine_ = [host.file("/etc/cni/net.d/10-mine.conflist"), host.file("/var/lib/other"), host.file("/etc/containerd/config.toml")]
-    done = run(host, reset._CLEAN)
+    done = run(host, reset.script("/var/lib/etcd"))
     assert done.returncode == 0, done.stderr
     call = next(call for call in host.calls if call.startswith("kubeadm"))
     assert "--skip-phases=remove-etcd-member" in call
@@ -234,21 +234,20 @@ def test_reset_never_lets_kubeadm_touch_etcd_and_leaves_what_is_not_the_clusters
     assert left == set()
     assert all(path.exists() for path in mine_)
     assert (host.root / "rules").read_text() == "*nat\n-A OUTPUT -j MINE\nCOMMIT\n"
-    assert run(host, reset._CLEAN).returncode == 0, "a second reset finds nothing to do"
+    assert run(host, reset.script("/var/lib/etcd")).returncode == 0, "a second reset finds nothing to do"
 
 
-def test_reset_finds_data_where_the_manifest_of_etcd_says(host: FakeHost) -> None:
+def test_reset_empties_the_folder_that_the_host_has_its_data_in(host: FakeHost) -> None:
     host.program("kubeadm")
-    elsewhere = host.file("/srv/data/etcd/member/snap/db")
-    host.file("/etc/kubernetes/manifests/etcd.yaml", f"  - command:\n    - etcd\n    - --data-dir={host.root}/srv/data/etcd\n")
-    assert run(host, reset._CLEAN).returncode == 0
-    assert not elsewhere.exists()
+    elsewhere, usual = host.file("/var/lib/own/etcd/member/snap/db"), host.file("/var/lib/etcd/member/snap/db")
+    assert run(host, reset.script("/var/lib/own/etcd")).returncode == 0
+    assert (elsewhere.exists(), usual.exists()) == (False, True)
 
 
 def test_a_reset_that_kubeadm_refuses_deletes_no_data(host: FakeHost) -> None:
     host.program("kubeadm", "echo cannot unmount; exit 1")
     data = host.file("/var/lib/etcd/member/snap/db")
-    done = run(host, reset._CLEAN)
+    done = run(host, reset.script("/var/lib/etcd"))
     assert done.returncode != 0
     assert "cannot unmount" in done.stderr
     assert data.exists()

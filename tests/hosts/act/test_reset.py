@@ -46,7 +46,7 @@ async def test_a_host_whose_member_came_into_the_ring_meanwhile_is_left_alone(wo
 
 
 async def test_a_host_that_has_taken_a_strangers_name_but_not_its_address_is_reset(world: World) -> None:
-    world.members.append(Member(99, "h3", ("https://10.0.0.99:2380",)))
+    world.members.append(Member(98, "h3", ("https://10.0.0.99:2380",)))
     await reset(world)
     assert was_reset(world)
 
@@ -57,6 +57,55 @@ async def test_a_ring_that_cannot_be_read_resets_nobody(world: World) -> None:
     with pytest.raises(StepFailed, match="the ring cannot be read"):
         await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
     assert not was_reset(world)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.2", "10.0.0.99"])
+async def test_a_host_whose_own_data_are_those_of_a_member_elsewhere_is_left_alone(world: World, address: str) -> None:
+    """Whatever the manifest says of its address: it says it wrongly."""
+    decided = world.observed()
+    if address == "10.0.0.99":
+        world.members.append(Member(98, "h3", (f"https://{address}:2380",)))
+    world.hosts["h3"].data_of = (98 if address == "10.0.0.99" else 12, 7)
+    with pytest.raises(
+        StepFailed, match=f"h3 is etcd member .* which the ring has at {address}.* but the manifest says that h3 is at 10.0.0.3"
+    ):
+        await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
+    assert not was_reset(world)
+
+
+async def test_a_host_whose_own_etcd_answers_apart_from_the_ring_is_left_alone(world: World) -> None:
+    world.apart["h3"] = 97
+    with pytest.raises(StepFailed, match="its own etcd answers as member 61, which is not in the ring"):
+        await reset(world)
+    assert not was_reset(world)
+
+
+async def test_a_host_whose_log_cannot_be_read_is_left_alone(world: World) -> None:
+    world.hosts["h3"].data_of = (0, 0)
+    with pytest.raises(StepFailed, match="whose the etcd data in /var/lib/etcd are is not known"):
+        await reset(world)
+    assert not was_reset(world)
+
+
+async def test_nobody_is_reset_while_the_others_have_no_quorum_of_healthy_voters(world: World) -> None:
+    world.members += [Member(96, "gone", ("https://10.0.0.96:2380",)), Member(97, "lost", ("https://10.0.0.97:2380",))]
+    with pytest.raises(StepFailed, match="quorum survives the reset: 2 of 4 voters healthy"):
+        await reset(world)
+    assert not was_reset(world)
+
+
+@pytest.mark.parametrize("folder", ["/data", "/srv/../etc", "/srv/$(x)/etcd", "srv/etcd", "/srv/e tcd"])
+async def test_a_folder_that_nothing_should_be_deleted_from_is_refused(world: World, folder: str) -> None:
+    world.hosts["h3"].data_folder = folder
+    with pytest.raises(StepFailed, match="it is not known where its etcd data are"):
+        await reset(world)
+    assert not was_reset(world)
+
+
+async def test_the_folder_that_is_emptied_is_the_hosts(world: World) -> None:
+    world.hosts["h3"].data_folder = "/srv/data/etcd"
+    await reset(world)
+    assert any(script.startswith("data=/srv/data/etcd\n") for script in world.hosts["h3"].scripts)
 
 
 async def test_data_of_a_cluster_that_nobody_else_has_is_not_deleted() -> None:

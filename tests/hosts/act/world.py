@@ -31,6 +31,7 @@ from quorate.hosts.kubeadm_configuration import INIT_PATH, JOIN_PATH, Machine
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import Family, HostFacts, OperatingSystem
 from quorate.hosts.probe.parse import parse
+from quorate.hosts.probe.probe import script as probing
 from quorate.hosts.ssh.errors import ConnectFailed, ConnectionCut, NoSuchFile
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.scripts import Outcome
@@ -38,6 +39,7 @@ from quorate.kubernetes.client import Client
 from quorate.pki.issue import generate_authority, generate_service_account
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from tests.hosts.act.api import Api
+from tests.hosts.probe.machine import etcd_log
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KUBELET = "/etc/kubernetes/kubelet.conf"
@@ -75,6 +77,8 @@ class FakeHost:
     world: World
     files: dict[str, bytes] = field(default_factory=dict)
     packages: bool = False
+    data_of: tuple[int, int] | None = None  # whose its etcd data are: member and cluster; None: of the member at its address, or of 99
+    data_folder: str = "/var/lib/etcd"
     ran: list[str] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
 
@@ -90,6 +94,8 @@ class FakeHost:
         assert deadline > 0
         if "tail -n 1 --" in script:
             return _said(b"[phase] it goes on")
+        if script == probing():
+            return _said(self.probed())
         self.scripts.append(script)
         cut = self.world.cut_now()
         if cut == "before":
@@ -103,6 +109,21 @@ class FakeHost:
         if path not in self.files:
             raise NoSuchFile(self.name, f"there is no file {path}", exit_status=44)
         return self.files[path]
+
+    def probed(self) -> bytes:
+        """What the probe tells of it: where its etcd data are, and whose."""
+        there = DATA in self.files
+        own = next((member.id for member in self.world.members if any(self.address in url for url in member.peer_urls)), None)
+        data = self.data_of if self.data_of is not None else (own or 99, 7)
+        log = base64.b64encode(etcd_log(*data)).decode()
+        told = [f"etcd_folder\t=\t{self.data_folder}", "etcd_data\t=\tmember" if there else "etcd_data\t-"]
+        told += [
+            f"etcd_identity\t=\t{log}" if there else "etcd_identity\t-",
+            f"processes\t=\t{'etcd' if ETCD in self.files else ''}",
+            "end\t=",
+            "",
+        ]
+        return "\n".join(told).encode()
 
     def _run(self, script: str, stdin: bytes, *, halfway: bool) -> Outcome:
         for content, path in _PLACED.findall(script):
@@ -193,6 +214,8 @@ class FakeEtcd:
 
     async def status(self) -> Status:
         world = self.host.world
+        if self.host.name in world.apart:
+            return Status(member_id=world.apart[self.host.name], leader=0)
         own = next(member for member in world.members if any(self.host.address in url for url in member.peer_urls))
         return Status(member_id=own.id, leader=world.members[0].id, raft_index=9, raft_applied_index=9, learner=own.learner)
 
@@ -228,6 +251,7 @@ class World:
         self.reports: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
         self.hosts = {f"h{number}": FakeHost(f"h{number}", host.private_address, self) for number, host in enumerate(manifest.hosts, 1)}
+        self.apart: dict[str, int] = {}  # by host: the member that its etcd answers as, which is in no ring
         self.taken_out: dict[str, FakeHost] = {}
         self.clock = itertools.count()
         self._ids = itertools.count(11)
@@ -278,6 +302,8 @@ class World:
         if through is not None:
             self.ssh(through)
         for name, host in self.hosts.items():
+            if through == name and name in self.apart:
+                return FakeEtcd(host)
             if through in (None, name) and any(host.address in url for member in self.members for url in member.peer_urls if member.name):
                 return FakeEtcd(host)
         raise AccessFailed("no member answers")
@@ -328,7 +354,7 @@ class World:
             api=Finding(Health.GOOD, "Answers"),
         )
         machines = {name: Machine(replace(self.manifest_host(name), hostname=name), name) for name in self.hosts}
-        return Observed(cluster, dict.fromkeys(self.hosts, _facts()), machines)
+        return Observed(cluster, {name: _facts(host.probed()) for name, host in self.hosts.items()}, machines)
 
 
 class WorldAccess:
@@ -386,8 +412,8 @@ def drawn() -> Callable[[int], bytes]:
     return lambda size: hashlib.shake_128(str(next(numbers)).encode()).digest(size)
 
 
-def _facts() -> HostFacts:
-    empty = parse(b"", Unknown("not asked"))
+def _facts(probed: bytes) -> HostFacts:
+    empty = parse(probed, Unknown("not asked"))
     system = OperatingSystem(Family.DEBIAN, "debian", "13", "Debian GNU/Linux 13")
     return replace(empty, operating_system=system, programs={**empty.programs, "containerd": Absent()})
 

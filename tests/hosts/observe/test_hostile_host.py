@@ -35,7 +35,7 @@ class HostileHost(FolderHost):
     """A host that does what a well one does, and says of it what `answer` makes of the truth."""
 
     def __init__(self, well: FolderHost, answer: Answer) -> None:
-        self.name, self.folder, self._answer = well.name, well.folder, answer
+        self.name, self.folder, self.member, self._answer = well.name, well.folder, well.member, answer
 
     async def run(self, text: str, **how: Any) -> Outcome:
         return self._answer(text, await super().run(text, **how))

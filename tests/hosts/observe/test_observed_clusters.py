@@ -179,7 +179,7 @@ async def test_a_data_folder_that_etcd_began_anew_is_proven_data_loss(tmp_path: 
 async def test_a_host_of_another_cluster_is_foreign_and_nobody_asks_it_for_the_ring(tmp_path: Path) -> None:
     world = stand(tmp_path)
     machine = bare(world, "cp-3")
-    joined(machine.folder, "elsewhere")
+    joined(machine.folder, "elsewhere", member=9, cluster=78)
     del world.etcd_ring.members[2]
     del world.api_objects.objects["/api/v1/nodes/cp-3"]
     cluster = await world.cluster()

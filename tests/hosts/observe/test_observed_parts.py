@@ -14,9 +14,11 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.observe.inspection import Inspection, Wanted, parse, script
-from quorate.hosts.observe.membership import membership
+from quorate.hosts.observe.membership import Membership, membership
 from quorate.hosts.observe.memory import Silences
 from quorate.hosts.observe.values import differ, duration
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.workload.membership import RingReading
 from tests.hosts.observe.world import stand
 from tests.hosts.probe.machine import NOW
 from tests.hosts.scripts import FakeHost
@@ -26,6 +28,14 @@ ADDRESSES = {"cp-1": ("10.0.0.1",), "cp-2": ("10.0.0.2", "fd00::2")}
 
 def member(number: int, name: str, address: str = "") -> Member:
     return Member(number, name, Health.GOOD, peer_urls=(f"https://{address}:2380",) if address else ())
+
+
+SILENT = {name: Unreachable(name, "NoAnswer", "no answer", "") for name in ADDRESSES}
+
+
+def matched(*members: Member) -> Membership:
+    """By a manifest alone, of hosts that tell nothing."""
+    return membership(RingReading(Ring(members, leader=7), 77, (), {}, "", NOW), ADDRESSES, SILENT)
 
 
 @pytest.mark.parametrize(
@@ -41,22 +51,27 @@ def member(number: int, name: str, address: str = "") -> Member:
         (member(7, ""), None),
     ],
 )
-def test_a_member_is_matched_by_its_address_and_by_name_only_without_one(found: Member, host: str | None) -> None:
-    made = membership(Ring((found,), leader=7), ADDRESSES)
+def test_the_manifest_claims_a_member_by_its_address_and_by_name_only_without_one(found: Member, host: str | None) -> None:
+    made = matched(found)
     assert made.strays == (() if host else (found,))
     assert [name for name, each in made.by_host.items() if each == found] == ([host] if host else [])
-    assert all(each == Absent() for each in made.by_host.values() if each != found)
 
 
 def test_of_two_members_at_one_address_one_is_a_stray() -> None:
     first, second = member(1, "cp-1", "10.0.0.1"), member(2, "cp-1", "10.0.0.1")
-    assert membership(Ring((first, second), leader=1), ADDRESSES).strays == (second,)
+    assert matched(first, second).strays == (second,)
 
 
 @pytest.mark.parametrize("ring", [Absent(), Unknown("no majority")])
 def test_without_a_ring_nobody_is_a_stray_and_nothing_else_is_known(ring: Absent | Unknown) -> None:
-    made = membership(ring, ADDRESSES)
+    made = membership(ring, ADDRESSES, SILENT)
     assert (made.strays, made.member("cp-1"), made.member("worker")) == ((), ring, Absent())
+
+
+def test_a_host_that_cannot_be_asked_may_be_a_member_that_answers_and_is_of_nobody() -> None:
+    well, dead = member(7, "cp-1", "10.0.0.9"), Member(8, "cp-1", Health.BAD, peer_urls=("https://10.0.0.9:2380",))
+    assert isinstance(matched(well).member("cp-1"), Unknown)
+    assert matched(dead).member("cp-1") == Absent()
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=30))

@@ -51,10 +51,11 @@ def three(**changes: Any) -> Manifest:
 
 
 class FolderHost:
-    """A host over SSH whose root is a folder."""
+    """A host over SSH whose root is a folder. `member` is the id of the member that its etcd is, as long as that runs."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
+        self.member: int | None = None
         self.folder = Folder(path)
         for tool in ("stat", "head", "dirname"):
             (self.folder.programs / tool).unlink(missing_ok=True)
@@ -157,9 +158,10 @@ class FakeClient:
 
 @dataclass
 class FakeRing:
-    """Members by where they are: the ring lists all of them."""
+    """Members by where they are: the ring lists all of them, but those apart, which run on a host all the same."""
 
     members: list[FakeMember] = field(default_factory=list)
+    apart: list[FakeMember] = field(default_factory=list)
     alarms: tuple[Alarm, ...] = ()
 
     def add(self, number: int, name: str, address: str, **settings: Any) -> FakeMember:
@@ -168,6 +170,10 @@ class FakeRing:
         made = FakeMember(Member(number, name, (f"https://{address}:2380",), (), learner), **settings)
         self.members.append(made)
         return made
+
+    def member(self, number: int | None) -> FakeMember | None:
+        """The member with this id."""
+        return next((each for each in (*self.members, *self.apart) if each.member.id == number), None)
 
     def at(self, address: str) -> FakeMember | None:
         """Whoever is at this address."""
@@ -226,7 +232,7 @@ class World:
 
     async def etcd(self, through: str | None = None) -> EtcdClient:
         assert through is not None
-        return FakeClient(self.etcd_ring, through, self.etcd_ring.at(self.hosts[through].private_address))
+        return FakeClient(self.etcd_ring, through, self.etcd_ring.member(self.machines[through].member))
 
     async def etcd_at(self, address: str, through: str) -> EtcdClient:
         self.asked_elsewhere.append((address, through))
@@ -245,9 +251,10 @@ class World:
 
 
 def join(world: World, name: str, *, founder: bool = False) -> FolderHost:
-    """Give a host everything that joining leaves on it, with the flags that the manifest asks for."""
+    """Give a host everything that joining leaves on it, with the flags that the manifest asks for. Its member has the number of its name."""
     machine = world.machines[name]
-    joined(machine.folder, founder=founder)
+    machine.member = int(name[-1])
+    joined(machine.folder, founder=founder, member=machine.member)
     machine.folder.file("var/lib/kubelet/config.yaml", yaml_documents(kubelet_configuration(world.manifest)))
     write_static_pods(machine, world.manifest, founder=founder)
     machine.listen()

@@ -158,8 +158,28 @@ def units(kubelet: str = "ActiveState=active\nSubState=running") -> str:
     )
 
 
-def joined(folder: Folder, issuer: str = "kubernetes", *, founder: bool = False) -> None:
-    """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host."""
+def etcd_log(member: int, cluster: int = 77) -> bytes:
+    """The beginning of etcd's log, as etcd writes it for this member of this cluster: a checksum, whose it is, and an entry with a Secret."""
+    metadata = b"\x08" + _varint(member) + b"\x10" + _varint(cluster)
+    records = (b"\x08\x04\x10\x00", b"\x08\x01\x10\x07\x1a" + _varint(len(metadata)) + metadata, b"\x08\x02\x10\x09\x1a\x07hunter2")
+    return b"".join(_framed(record) for record in records)
+
+
+def _framed(record: bytes) -> bytes:
+    padding = -len(record) % 8
+    length = len(record) | ((0x80 | padding) << 56 if padding else 0)
+    return length.to_bytes(8, "little") + record + bytes(padding)
+
+
+def _varint(number: int) -> bytes:
+    head = b""
+    while number > 127:
+        head, number = head + bytes([number & 127 | 128]), number >> 7
+    return head + bytes([number])
+
+
+def joined(folder: Folder, issuer: str = "kubernetes", *, founder: bool = False, member: int = 1, cluster: int = 77) -> None:
+    """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host: this member of etcd is on it."""
     installed(folder)
     leaf = client(issuer)
     folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", leaf.certificate + leaf.key)
@@ -179,7 +199,7 @@ def joined(folder: Folder, issuer: str = "kubernetes", *, founder: bool = False)
     for name in ("kube-controller-manager", "kube-scheduler"):
         folder.file(f"etc/kubernetes/manifests/{name}.yaml", manifest(f"registry.k8s.io/{name}:v1.34.4@sha256:00", "--leader-elect=true"))
     folder.file("var/lib/etcd/member/snap/db", "data")
-    folder.file("var/lib/etcd/member/wal/0.wal", "data")
+    folder.file("var/lib/etcd/member/wal/0.wal", etcd_log(member, cluster))
 
 
 def _data(content: bytes) -> str:

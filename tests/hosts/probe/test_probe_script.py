@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import ssl
 import subprocess
 import threading
@@ -17,6 +18,7 @@ import pytest
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
+from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.condition import authorities, fingerprint
 from quorate.hosts.probe.facts import Answer, EtcdData, Family, Kubeconfig, OperatingSystem, Package, Program, StaticPod, Unit
 from quorate.hosts.probe.parse import parse
@@ -25,7 +27,7 @@ from quorate.hosts.ssh.scripts import Order
 from quorate.pki.certificates import read_certificates
 from quorate.pki.issue import generate_authority, issue_client, issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
-from tests.hosts.probe.machine import SHELLS, Folder, authority, client, installed, joined, manifest, units
+from tests.hosts.probe.machine import SHELLS, Folder, authority, client, etcd_log, installed, joined, manifest, units
 
 
 @pytest.fixture
@@ -247,6 +249,57 @@ def test_etcd_data_is_begun_anew_where_etcd_says_that_its_log_was_lost_and_never
         folder.file(path, log)
         os.utime(folder.root / path, (number, number))
     assert parse(folder.probe(shell)).etcd_data is expected
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_whose_the_etcd_data_are_is_read_from_the_log_without_a_word_of_what_is_stored(folder: Folder, shell: str) -> None:
+    joined(folder, member=0xC0FFEE, cluster=0xFEDCBA9876543210)
+    told = folder.probe(shell)
+    assert parse(told).etcd_identity == LogIdentity(0xC0FFEE, 0xFEDCBA9876543210)
+    head = next(line for line in told.splitlines() if line.startswith(b"etcd_identity")).split(b"\t")[2]
+    assert len(base64.b64decode(head)) <= 56
+    shutil.rmtree(folder.root / "var/lib/etcd/member/wal")
+    assert parse(folder.probe(shell)).etcd_identity == Absent()
+
+
+MOUNTED = """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - command:
+    - etcd
+    - --data-dir=/var/lib/etcd
+    - --wal-dir=/fast/wal
+    livenessProbe:
+      httpGet:
+        path: /livez
+    name: etcd
+    volumeMounts:
+    - mountPath: /var/lib/etcd
+      name: etcd-data
+    - name: fast
+      mountPath: "/fast"
+  volumes:
+  - hostPath:
+      path: /srv/data/etcd
+      type: DirectoryOrCreate
+    name: etcd-data
+  - name: fast
+    hostPath: {path: /ignored}
+  - name: fast
+    hostPath:
+      path: /mnt/nvme
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_etcd_data_is_looked_for_where_its_manifest_mounts_it_from(folder: Folder, shell: str) -> None:
+    joined(folder)
+    folder.file("etc/kubernetes/manifests/etcd.yaml", MOUNTED)
+    folder.file("srv/data/etcd/member/snap/db", "x")
+    folder.file("mnt/nvme/wal/0-0.wal", etcd_log(5))
+    facts = parse(folder.probe(shell))
+    assert (facts.etcd_folder, facts.etcd_data, facts.etcd_identity) == ("/srv/data/etcd", EtcdData.MEMBER, LogIdentity(5, 77))
 
 
 def test_etcd_data_is_looked_for_where_its_manifest_says(folder: Folder) -> None:

@@ -213,11 +213,20 @@ class _Model:
         return cluster
 
     def _reset(self, name: str) -> Cluster:
-        """The packages stay. Where they are of another version they are replaced, as on a host that has none."""
-        kind = Kind.PACKAGES_ONLY if self.cluster.host(name).kubelet == self.cluster.version else Kind.BARE
-        return self._change(
-            (name,), kind=kind, findings=(), member=Absent(), node=Absent(), components=None, api_server=None, stopped=(), drift=()
-        )
+        """The packages stay. Where they are of another version they are replaced, as on a host that has none. A member that it has yet has lost its data."""
+        host, ring = self.cluster.host(name), self.cluster.ring
+        if isinstance(ring, Ring) and host.member_id is not None:
+            self.cluster = replace(self.cluster, ring=ring.losing({host.member_id}))
+        free: dict[str, object] = {
+            "member": Absent(),
+            "member_health": None,
+            "components": None,
+            "api_server": None,
+            "stopped": (),
+            "drift": (),
+        }
+        kind = Kind.PACKAGES_ONLY if host.kubelet == self.cluster.version else Kind.BARE
+        return self._change((name,), kind=kind, findings=(), node=Absent(), **free)
 
     def _member_facts(self, name: str) -> dict[str, object]:
         version = self.cluster.version

@@ -1,14 +1,18 @@
-"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins. Asked when it is decided, and again when it is done.
+"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is freed of everything.
 
-Each is a question to one ring, so that whoever acts can ask it of a linearizable read that was made for this one act (S10).
+Asked when it is decided, and again when it is done. Each is a question to one ring, so that whoever acts can ask it of a linearizable read that was made for
+this one act (S10).
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from quorate.core.checks import Check, failed, passed, quorum_survives_addition, removal_keeps_quorum, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Ring
 
+QUORUM_SURVIVES_RESET = "quorum survives the reset"
 QUORUM_SURVIVES_RESTART = "quorum survives a restart"
 TOO_SMALL = "exempt: a ring of one or two members bears no restart"
 IRREPLACEABLE = 2
@@ -51,6 +55,16 @@ def restart(ring: Ring | Unknown | Absent, member: int) -> Check:
             return unknown(QUORUM_SURVIVES_RESTART, f"the ring could not be read: {reason}", remedy)
         case Ring() as known:
             return _restart(known, member)
+
+
+def reset(ring: Ring | Unknown | Absent, members: Collection[int] = ()) -> Check:
+    """May everything on a host go, with the data of these members if it has any? The ring must have its quorum of healthy voters without them (S1)."""
+    match readable(ring):
+        case Unknown(reason, remedy):
+            return unknown(QUORUM_SURVIVES_RESET, f"the ring could not be read: {reason}", remedy)
+        case Ring() as known:
+            left = known.losing(members).now
+            return passed(QUORUM_SURVIVES_RESET, str(left)) if left else failed(QUORUM_SURVIVES_RESET, str(left), _REMEDY)
 
 
 def _restart(ring: Ring, member_id: int) -> Check:

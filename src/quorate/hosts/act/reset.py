@@ -7,28 +7,36 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/phases/reset, for what it cleans and w
 
 from __future__ import annotations
 
-from quorate.core.health import Absent
+import re
+import shlex
+
+from quorate.core.health import Absent, Unknown
+from quorate.core.in_place import gates
 from quorate.core.in_place.steps import Reset
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.rings import fresh_ring, member_of
+from quorate.hosts.act.rings import fresh_ring, known_member, matched, require
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.kubeadm_configuration import CRI_SOCKET
+from quorate.hosts.probe import probe
+from quorate.hosts.probe.facts import EtcdData, HostFacts
+from quorate.hosts.probe.parse import parse
 
 DEADLINE = 300.0
-_DATA = "/var/lib/etcd"
-_HAS_DATA = f'[ ! -e {_DATA}/member ] || echo "{_DATA}/member"'
+_FOLDER = re.compile(r"(/[\w.-]+){2,}")
+"""What may be emptied: no folder of the root folder, and nothing that a shell could take for anything else."""
 _NO_KUBECONFIG = "/etc/kubernetes/quorate/none"  # kubeadm would ask a cluster that may not answer, for nothing that is needed here
 
 
 async def reset(tools: Tools, step: Reset, observation: Observation) -> None:
     """Free the host, which holds no member. Idempotent. Raises StepFailed where the ring, asked now, has a member of it, or cannot tell."""
     await kubeadm.wait_for_others(tools, step.host)  # it may be about to join
+    facts = await _look(tools, step.host)
     if isinstance(observation.cluster.ring, Absent):
-        await _holds_no_data(tools, step.host)
+        _holds_no_data(step.host, facts)
     else:
-        await _holds_no_member(tools, step.host, observation)
-    await clean(tools, step.host)
+        await _holds_no_member(tools, step.host, observation, facts)
+    await _clean(tools, step.host, facts)
 
 
 async def clean(tools: Tools, host: str) -> None:
@@ -37,26 +45,59 @@ async def clean(tools: Tools, host: str) -> None:
     Packages, containerd, settings of the kernel and the network plugin's own configuration stay: the last may be the user's, and whoever writes it otherwise
     writes it again.
     """
+    await _clean(tools, host, await _look(tools, host))
+
+
+async def _look(tools: Tools, host: str) -> HostFacts:
+    """What the host is at this instant: where its etcd data are, and whose. Raises StepFailed where it does not tell, and SshErrors."""
+    facts = parse((await tools.look(host, probe.script(), doing="the probe", deadline=probe.SCRIPT_DEADLINE)).stdout)
+    folder = facts.etcd_folder
+    if not isinstance(folder, str) or not _FOLDER.fullmatch(folder) or ".." in folder:
+        why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is no folder to be emptied"
+        raise StepFailed(host, f"not reset, since it is not known where its etcd data are: {why}", "Look at etcd.yaml in its manifests")
+    return facts
+
+
+async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
     tools.report(host, "taking every trace of the cluster away")
-    await tools.run(host, _CLEAN, doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
+    await tools.run(host, script(str(facts.etcd_folder)), doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
     tools.access.forget(host)
 
 
-async def _holds_no_member(tools: Tools, host: str, observation: Observation) -> None:
+def script(folder: str) -> str:
+    """What frees a host whose etcd data are in this folder."""
+    return f"data={shlex.quote(folder)}\n{_CLEAN}"
+
+
+async def _holds_no_member(tools: Tools, host: str, observation: Observation, facts: HostFacts) -> None:
+    """By its own etcd, by what is on its disk now, and by the manifest; and the others have quorum without it."""
+    if isinstance(facts.etcd_identity, Unknown):
+        why = f"not reset, since whose the etcd data in {facts.etcd_folder} are is not known: {facts.etcd_identity.reason}"
+        raise StepFailed(host, why, "If they are of no use, move them away")
     reading = await fresh_ring(tools, observation)
-    member = member_of(observation.machines[host], reading.ring)
+    members = matched(tools, observation, reading, **{host: facts})
+    member = known_member(host, members)
     if member is not None:
         raise StepFailed(
             host, f"not reset, since etcd has its member {member.label} ({member.id:x})", "The member has to leave the ring first"
         )
+    if host in members.apart:
+        what = f"its own etcd answers as member {members.apart[host]:x}, which is not in the ring"
+        raise StepFailed(host, f"not reset, since {what}", "Find out which ring that is, save its data, and stop it")
+    if observation.cluster.host(host).control_plane:
+        require(host, [gates.reset(reading.ring)])
 
 
-async def _holds_no_data(tools: Tools, host: str) -> None:
+def _holds_no_data(host: str, facts: HostFacts) -> None:
     """Where no host has a ring, data that is here may be all that is left of one."""
-    found = await tools.look(host, _HAS_DATA, doing="looking for etcd's data", deadline=30.0)
-    if found.stdout.strip():
-        remedy = "If you know that it is of no use, run `quorate reset -m MANIFEST` for this host, or move the folder away"
-        raise StepFailed(host, f"not reset, since there is etcd data in {_DATA} and no ring that it could be checked against", remedy)
+    if isinstance(facts.etcd_data, Absent) or facts.etcd_data is EtcdData.EMPTY:
+        return
+    remedy = "If you know that it is of no use, run `quorate reset -m MANIFEST` for this host, or move the folder away"
+    if isinstance(facts.etcd_data, Unknown):
+        raise StepFailed(host, f"not reset, since what is in {facts.etcd_folder} is not known: {facts.etcd_data.reason}", remedy)
+    raise StepFailed(
+        host, f"not reset, since there is etcd data in {facts.etcd_folder} and no ring that it could be checked against", remedy
+    )
 
 
 _CLEAN = f"""\
@@ -64,7 +105,6 @@ umask 077
 mkdir -p {kubeadm.LOG.rpartition("/")[0]}
 exec 9>>{kubeadm.LOCK}
 flock -w 30 9 || {{ echo 'a kubeadm is running' >&2; exit {kubeadm.BUSY}; }}
-data=$(sed -n 's/^ *- *["'"'"']\\{{0,1\\}}--data-dir=\\([^"'"'"']*\\).*/\\1/p' /etc/kubernetes/manifests/etcd.yaml 2>/dev/null | head -n 1)
 : >{kubeadm.LOG}
 if command -v kubeadm >/dev/null; then
     if ! kubeadm reset --force --skip-phases=remove-etcd-member --cleanup-tmp-dir --cri-socket={CRI_SOCKET} --kubeconfig={_NO_KUBECONFIG} \\
@@ -75,7 +115,6 @@ if command -v kubeadm >/dev/null; then
 else
     systemctl stop kubelet 2>/dev/null || :
 fi
-case "$data" in /*/*) ;; *) data={_DATA} ;; esac
 rm -rf -- "$data/member"
 rm -rf -- /etc/kubernetes/pki /etc/kubernetes/quorate /etc/kubernetes/patches /etc/kubernetes/audit /etc/kubernetes/admission \\
     /etc/kubernetes/encryption-providers /var/lib/cni

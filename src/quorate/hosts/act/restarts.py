@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.core.in_place.gates import restart
 from quorate.core.in_place.rules.facts import successor
-from quorate.core.ring import Member, Ring
+from quorate.core.ring import Member
 from quorate.etcd.client import EtcdClient
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.rings import fresh_ring, member_of, require
@@ -19,7 +19,7 @@ async def make_ready(tools: Tools, host: str, observation: Observation) -> None:
     Handing over leadership saves the others an election, 1 s or more without writes, and is best effort: the ring bears the loss of this member anyway.
     """
     reading = await fresh_ring(tools, observation)
-    member = _own(host, observation, reading.ring)
+    member = _own(tools, host, observation, reading)
     require(host, [restart(reading.ring, member.id)])
     if reading.ring.leader == member.id and await hand_over(tools, host, reading, member):
         require(host, [restart((await fresh_ring(tools, observation)).ring, member.id)])
@@ -48,8 +48,8 @@ async def _itself(tools: Tools, reading: RingReading, leader: Member) -> EtcdCli
     return await tools.access.etcd_at(address_of(leader), next(iter(through)))
 
 
-def _own(host: str, observation: Observation, ring: Ring) -> Member:
-    member = member_of(observation.machines[host], ring)
+def _own(tools: Tools, host: str, observation: Observation, reading: RingReading) -> Member:
+    member = member_of(tools, observation, reading, host)
     if member is None:
         raise StepFailed(host, "etcd has no member of this host", "Run the command again: the host's membership has to be repaired first")
     return member

@@ -57,8 +57,9 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
     Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet; and where Pods do not leave.
     """
     reading = await fresh_ring(tools, observation)
-    machine = observation.machines.get(step.node)
-    member = member_of(machine, reading.ring) if machine else next((each for each in reading.ring.members if each.name == step.node), None)
+    member = next((each for each in reading.ring.members if each.name == step.node), None)
+    if member is None and step.node in observation.machines:
+        member = member_of(tools, observation, reading, step.node)
     if member is not None:
         raise StepFailed(
             step.node, f"its Node is not deleted, since etcd has its member {member.label}", "The member has to leave the ring first"

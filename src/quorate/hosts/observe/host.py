@@ -15,7 +15,7 @@ from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.drift import drift, lacking
 from quorate.hosts.observe.inspection import Inspection
-from quorate.hosts.observe.membership import health, role
+from quorate.hosts.observe.membership import role
 from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts, Program, StaticPod, Unit
@@ -32,11 +32,10 @@ _RENEWED = (
     "etcd/peer",
     "etcd/healthcheck-client",
 )
-_LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)
 _RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
-"""What `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
-
-
+"""Both are what `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
+_LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)
+"""What is in a data folder without what its member had acknowledged."""
 BOOTING = timedelta(minutes=2)
 """How long after it was switched on a host may still be starting what runs on it: kubelet, etcd and API server take half a minute one after the other."""
 
@@ -49,6 +48,7 @@ class Learned:
     control_plane: bool
     facts: HostFacts | Unreachable
     member: Member | Absent | Unknown
+    member_health: Finding | None
     node: objects.Node | Absent | Unknown
     authority: Fact[str]
     inspection: Inspection
@@ -66,7 +66,7 @@ def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: dat
         kind=Kind.UNREACHABLE,
         silence=learned.silence,
         member=member.id if isinstance(member, Member) else member,
-        member_health=health(member),
+        member_health=learned.member_health,
         node=node if isinstance(node, Absent | Unknown) else seen(node),
         node_drift=_node_drift(learned, node),
         new_node_drift=new_node_drift(learned.machine.host, control_plane=learned.control_plane),

@@ -1,48 +1,72 @@
-"""Which member of the ring is which host's. Pure.
+"""Which member of the ring is which host's, and where what the hosts say contradicts what the manifest says. Pure.
 
-By address first: a member lives where its peer URL points. Only a member without an address is matched by name, so that a member which has a host's name and
-another address is a stray: the host was replaced by another of the same name.
+A host is the member that its own etcd says it is, or else the one whose log is on its disk. The manifest's addresses are a claim: they tell which member is a
+host's that says nothing, because it cannot be asked or has lost its data. Only a member without an address is claimed by name, so that a member which has a
+host's name and another address is a stray: the host was replaced by another of the same name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import StrayMember
-from quorate.core.ring import Member, Ring
+from quorate.core.ring import Member
+from quorate.etcd.log_file import LogIdentity
+from quorate.hosts.kubeadm_configuration import Machine, node_address
+from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.observe.memory import Silences
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.condition import EtcdRole
-from quorate.hosts.probe.facts import Fact
+from quorate.hosts.probe.facts import Fact, HostFacts
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.workload.membership import RingReading
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members by the host that they are of, and those of nobody."""
+    """The members by the host that they are of, and those of nobody. `apart`: the ids with which hosts' own etcd answers, and which the ring does not have.
+
+    `contradictions` say in words where the manifest claims something else than a host's own etcd, or its data, says. While there is one nothing can be told
+    of any member of nobody: it may be that of the host whose address is wrong.
+    """
 
     by_host: Mapping[str, Member | Absent | Unknown]
     strays: tuple[Member, ...] = ()
+    apart: Mapping[str, int] = field(default_factory=dict)
+    contradictions: tuple[str, ...] = ()
 
     def member(self, host: str) -> Member | Absent | Unknown:
         """The host's member; a host that is not asked for, such as a worker, has none."""
         return self.by_host.get(host, Absent())
 
+    def health(self, host: str) -> Finding | None:
+        """How its own etcd does; None where there is none to ask. One that answers is well even where the ring does not have it."""
+        if host in self.apart:
+            return Finding(Health.GOOD, "EtcdApart", f"its own etcd answers as member {self.apart[host]:x}, which is not in the ring")
+        return health(self.member(host))
 
-def membership(ring: Ring | Unknown | Absent, addresses: Mapping[str, Sequence[str]]) -> Membership:
-    """The members by host; `addresses` are each control-plane host's, by its name."""
-    if not isinstance(ring, Ring):
-        return Membership(dict.fromkeys(addresses, ring))
-    owners: dict[str, Member] = {}
-    strays: list[Member] = []
-    for member in ring.members:
-        owner = _owner(member, addresses)
-        if owner is None or owner in owners:
-            strays.append(member)
-        else:
-            owners[owner] = member
-    return Membership({host: owners.get(host, Absent()) for host in addresses}, tuple(strays))
+
+def membership(
+    reading: RingReading | Unknown | Absent, claims: Mapping[str, Sequence[str]], facts: Mapping[str, HostFacts | Unreachable]
+) -> Membership:
+    """The members by host. `claims` are the addresses that the manifest gives each control-plane host; `facts` are of every host, workers among them."""
+    if not isinstance(reading, RingReading):
+        return Membership(dict.fromkeys(claims, reading))
+    return _Matching(reading, claims, facts).result()
+
+
+def claims_of(manifest: Manifest, machines: Mapping[str, Machine]) -> Mapping[str, Sequence[str]]:
+    """Where the manifest says that each control-plane host's member is: at the address that kubeadm is told, or at another of its own, as somebody else may
+    have set it up. `machines` are in the manifest's order.
+    """
+    control_planes = list(machines.items())[: len(manifest.control_plane.hosts)]
+    return {name: _addresses(manifest, machine.host) for name, machine in control_planes}
+
+
+def _addresses(manifest: Manifest, host: Host) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((node_address(manifest, host), host.private_address, *host.ipv6_addresses)))
 
 
 def role(member: Member | Absent | Unknown) -> Fact[EtcdRole]:
@@ -64,8 +88,107 @@ def stray_members(strays: Sequence[Member], silences: Silences[int]) -> tuple[St
     return tuple(StrayMember(member, silences.of(member.id)) for member in strays)
 
 
-def _owner(member: Member, addresses: Mapping[str, Sequence[str]]) -> str | None:
-    address = address_of(member)
-    if address:
-        return next((host for host, own in addresses.items() if address in own), None)
-    return member.name if member.name in addresses else None
+class _Matching:
+    """One ring, matched with the hosts."""
+
+    def __init__(self, reading: RingReading, claims: Mapping[str, Sequence[str]], facts: Mapping[str, HostFacts | Unreachable]) -> None:
+        self.ring, self.claims, self.facts = reading.ring, claims, facts
+        self.cluster_id = reading.cluster_id
+        statuses = {host: status for host, status in reading.statuses.items() if host in facts and host not in reading.elsewhere}
+        self.answering = {host: status.member_id for host, status in statuses.items()}
+        self.answered = {status.member_id for status in reading.statuses.values()}
+
+    def result(self) -> Membership:
+        own = {host: self._own(host) for host in self.facts}
+        claimed = self._claimed()
+        theirs = {member.id for member in own.values() if member is not None}
+        left = {host: member for host, member in claimed.items() if member.id not in theirs}
+        owners = {host: own[host] or left.get(host) for host in self.claims}
+        held = theirs | {member.id for member in owners.values() if member is not None}
+        strays = tuple(member for member in self.ring.members if member.id not in held)
+        apart = {host: member for host, member in self.answering.items() if self.ring.member(member) is None}
+        return Membership(
+            {host: owners[host] or self._none(host, strays) for host in self.claims},
+            strays,
+            apart,
+            (*self._misplaced(own), *self._twice(own), *self._elsewhere(own, left)),
+        )
+
+    # Who is who.
+
+    def _own(self, host: str) -> Member | None:
+        """The member that the host's own etcd says it is, or whose log is on its disk."""
+        if host in self.answering:
+            return self.ring.member(self.answering[host])
+        log = self._log(host)
+        ours = isinstance(log, LogIdentity) and log.cluster_id == self.cluster_id
+        return self.ring.member(log.member_id) if isinstance(log, LogIdentity) and ours else None
+
+    def _claimed(self) -> dict[str, Member]:
+        """By the manifest: of two members at one address the first."""
+        found: dict[str, Member] = {}
+        for member in self.ring.members:
+            host = self._claimant(member)
+            if host is not None:
+                found.setdefault(host, member)
+        return found
+
+    def _claimant(self, member: Member) -> str | None:
+        address = address_of(member)
+        if address:
+            return next((host for host, addresses in self.claims.items() if address in addresses), None)
+        return member.name if member.name in self.claims else None
+
+    def _none(self, host: str, strays: Sequence[Member]) -> Absent | Unknown:
+        """That a host has no member is proven by the host; one that cannot tell may have any that answers and that is of nobody."""
+        log = self._log(host)
+        if host in self.answering or not isinstance(log, Unknown):
+            return Absent()
+        if isinstance(self.facts[host], HostFacts):
+            return Unknown(f"whose etcd data are on it is not known: {log.reason}", log.remedy)
+        nobodys = [member.label for member in strays if member.health is Health.GOOD]
+        if not nobodys:
+            return Absent()
+        why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"
+        return Unknown(why, f"Bring {host} back, correct its address, or take it out of the manifest")
+
+    def _log(self, host: str) -> Fact[LogIdentity]:
+        facts = self.facts[host]
+        return Unknown(facts.reason, facts.remedy) if isinstance(facts, Unreachable) else facts.etcd_identity
+
+    # What contradicts the manifest.
+
+    def _misplaced(self, own: Mapping[str, Member | None]) -> Iterator[str]:
+        """A member that lives elsewhere than the manifest says of its host."""
+        for host, member in own.items():
+            if member is None:
+                continue
+            address, claims = address_of(member), self.claims.get(host)
+            said = f"{host} is etcd member {member.label} ({member.id:x})"
+            if claims is None:
+                yield f"{said}, but the manifest has {host} as a static worker"
+            elif address and address not in claims:
+                other = next((name for name, addresses in self.claims.items() if address in addresses), None)
+                whose = f", which the manifest gives to {other}" if other else ""
+                yield f"{said}, which the ring has at {address}{whose}, but the manifest says that {host} is at {' and '.join(claims)}"
+
+    def _twice(self, own: Mapping[str, Member | None]) -> Iterator[str]:
+        """Two hosts that are one member."""
+        for member in self.ring.members:
+            hosts = [host for host, each in own.items() if each == member]
+            if len(hosts) > 1:
+                yield f"{' and '.join(hosts)} are the same etcd member {member.label} ({member.id:x}): one machine twice, or one a copy of the other"
+
+    def _elsewhere(self, own: Mapping[str, Member | None], claimed: Mapping[str, Member]) -> Iterator[str]:
+        """A member at a host's address that is not this host's: the host holds the data of another, or has none, and the member answers all the same."""
+        for host, member in claimed.items():
+            log, facts = self._log(host), self.facts[host]
+            if own[host] is not None or not isinstance(facts, HostFacts) or isinstance(log, Unknown):
+                continue
+            where = f"the ring has member {member.label} ({member.id:x}) at {address_of(member) or 'no address'}, which the manifest gives to {host}"
+            if host in self.answering:
+                yield f"{where}, but the etcd of {host} answers as member {self.answering[host]:x}, which is not in the ring"
+            elif member.id in self.answered and not (isinstance(facts.processes, frozenset) and "etcd" in facts.processes):
+                yield f"{where}, where it answers, but no etcd runs on {host}: another machine has that address"
+            elif isinstance(log, LogIdentity) and log.cluster_id == self.cluster_id and member.name:
+                yield f"{where}, but the etcd data of {host} are those of member {log.member_id:x}, which is not in the ring"

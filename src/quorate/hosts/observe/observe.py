@@ -15,7 +15,7 @@ from quorate.core.in_place.cluster import Cluster, Node, Wishes
 from quorate.core.ring import Ring
 from quorate.hosts.access import Access
 from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import Machine, node_address
+from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.api import ApiReading, read_api
@@ -25,7 +25,7 @@ from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.machine_deployments import machine_deployments
-from quorate.hosts.observe.membership import Membership, membership, stray_members
+from quorate.hosts.observe.membership import Membership, claims_of, membership, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.nodes import lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
@@ -114,7 +114,7 @@ def _no_member_to_ask(facts: Facts, control_planes: tuple[str, ...], authority: 
         return authority
     with_data = [name for name in control_planes if isinstance(each := facts[name], HostFacts) and _may_have_data(each)]
     if with_data:
-        remedy = f"Look at /etc/kubernetes/manifests/etcd.yaml and /var/lib/etcd of {', '.join(with_data)}"
+        remedy = f"Look at /etc/kubernetes/manifests/etcd.yaml of {', '.join(with_data)}, and at the folder of its data"
         return Unknown(f"{', '.join(with_data)} may have etcd's data, but no etcd that could be asked", remedy)
     missing = [name for name in control_planes if isinstance(facts[name], Unreachable)]
     if missing and isinstance(authority, str):
@@ -156,12 +156,11 @@ def _system(machine: Machine, facts: HostFacts | Unreachable) -> OperatingSystem
 
 
 def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: Memory, at: datetime, wishes: Wishes) -> Cluster:
-    control_planes = list(answers.machines)[: len(manifest.control_plane.hosts)]
-    addresses = {name: _addresses(manifest, answers.machines[name]) for name in control_planes}
+    claims = claims_of(manifest, answers.machines)
     reading = answers.ring
     ring = reading.ring if isinstance(reading, RingReading) else reading
-    members = membership(ring, addresses)
-    learned = {name: _learned(name, answers, members, memory, control_plane=name in addresses) for name in answers.machines}
+    members = membership(reading, claims, answers.facts)
+    learned = {name: _learned(name, answers, members, memory, control_plane=name in claims) for name in answers.machines}
     return Cluster(
         name=manifest.name,
         version=manifest.version,
@@ -182,7 +181,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         alarms=alarms_of_nobody(reading),
         configuration_drift=configuration_drift(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),
-        problems=(*answers.naming_problems, *problems(answers.facts), *fixed_problems(manifest, answers.api)),
+        problems=(*members.contradictions, *answers.naming_problems, *problems(answers.facts), *fixed_problems(manifest, answers.api)),
         wishes=wishes,
     )
 
@@ -193,18 +192,13 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
         control_plane=control_plane,
         facts=answers.facts[name],
         member=members.member(name),
+        member_health=members.health(name),
         node=answers.api.node(name) if isinstance(answers.api, ApiReading) else answers.api,
         authority=answers.authority,
         inspection=answers.inspections.get(name, Inspection()),
         system=answers.systems[name],
         silence=memory.hosts.of(name),
     )
-
-
-def _addresses(manifest: Manifest, machine: Machine) -> tuple[str, ...]:
-    """Where the host's member may be: at the address that kubeadm is told, or at another of its own, as somebody else may have set it up."""
-    host = machine.host
-    return tuple(dict.fromkeys((node_address(manifest, host), host.private_address, *host.ipv6_addresses)))
 
 
 def _api_finding(api: ApiReading | Unknown | Absent) -> Finding:

@@ -48,7 +48,7 @@ async def read_members(access: Members, hosts: Sequence[str], now: Callable[[], 
         reading = await read_ring(lambda node: _lent(access, node, elsewhere), (*hosts, *elsewhere), now)
         if isinstance(reading, Unknown):
             return reading
-    return replace(reading, ring=_with_lag(reading.ring, reading.statuses))
+    return replace(reading, ring=_with_lag(reading.ring, reading.statuses), elsewhere=frozenset(elsewhere))
 
 
 def silent_members(reading: RingReading) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
+from quorate.etcd.log_file import LogIdentity
 from quorate.pki.certificates import Certificate
 
 T = TypeVar("T")
@@ -182,7 +183,9 @@ class HostFacts:
     digests: Mapping[str, Fact[str]]  # SHA-256 in hexadecimal
     kubelet_flags: Fact[str]  # KUBELET_KUBEADM_ARGS as kubeadm-flags.env has it
     manifests: Fact[Mapping[str, Fact[StaticPod]]]
+    etcd_folder: Fact[str]  # of its data, on the host: where etcd's manifest has it from, or else where kubeadm puts it
     etcd_data: Fact[EtcdData]
+    etcd_identity: Fact[LogIdentity]  # whose the log in its data is; Absent: there is none
     initialization: Fact[None]  # None: one that quorate began on it has not ended, see INITIALIZING
     kubeadm_leftovers: Fact[tuple[str, ...]]  # folders of an upgrade that runs, or did not end well
     kubelet_healthz: Fact[Answer]

@@ -11,6 +11,7 @@ from typing import TypeVar
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
 from quorate.core.versions import Version
+from quorate.etcd.log_file import identity
 from quorate.hosts.probe.facts import (
     CERTIFICATES,
     DIGESTS,
@@ -84,7 +85,9 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         digests=_each(record, "digest.", DIGESTS, lambda fields: _sha256(_text(fields))),
         kubelet_flags=record.read("kubelet_flags", lambda fields: fields[0].strip("\"'") if fields else ""),
         manifests=_manifests(record),
+        etcd_folder=record.read("etcd_folder", _text),
         etcd_data=record.read("etcd_data", _one_of(_ETCD_DATA)),
+        etcd_identity=record.read("etcd_identity", lambda fields: identity(base64.b64decode(_text(fields), validate=True))),
         initialization=record.read("initialization", _one_of({"begun": None})),
         kubeadm_leftovers=record.read("kubeadm_leftovers", _words),
         kubelet_healthz=record.read("kubelet_healthz", _answer),

@@ -292,16 +292,42 @@ etcd_says_lost() { # emptied under a member, the folder is begun anew by the nex
     last=$(grep -h -o -e "$serves" -e 'error validating peerURLs' -e 'Was the raft log corrupted, truncated, or lost' "$@" | tail -n 1) || last=
     [ -n "$last" ] && [ "$last" != "$serves" ]
 }
-etcd_log_is_there() { # DATA-FOLDER: whether there are files of its log, where its manifest says, or else in the folder itself
+etcd_folders() { # sets `data` and `wal`, etcd's folders on the host: its manifest may name others, and mount them from elsewhere
+    data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
+    data=$(on_host "${data:-/var/lib/etcd}")
     wal=$(flag "$kubernetes/manifests/etcd.yaml" wal-dir) || wal=
-    for file in "$root${wal:-$1/member/wal}"/*.wal; do
-        [ -e "$file" ] && return 0
+    if [ -n "$wal" ]; then wal=$(on_host "$wal"); fi
+}
+on_host() { # FOLDER-IN-THE-CONTAINER: where etcd's manifest mounts it from; the same where it mounts nothing there
+    if [ ! -r "$kubernetes/manifests/etcd.yaml" ]; then
+        printf '%s\n' "$1"
+        return
+    fi
+    awk -v folder="$1" '
+        { text = $0; sub(/^[ -]*/, "", text); at = index(text, ":"); name = substr(text, 1, at - 1)
+          value = substr(text, at + 1); gsub(/^ +|["\047]| +$/, "", value) }
+        /^ *- / { mount = path = volume = "" } # an item begins
+        name == "mountPath" { mount = value }
+        name == "path" { path = value }
+        name == "name" { volume = value }
+        mount != "" && volume != "" { mounted[volume] = mount }
+        path != "" && volume != "" { source[volume] = path }
+        END {
+            for (volume in mounted)
+                if ((volume in source) && index(folder "/", mounted[volume] "/") == 1 && length(mounted[volume]) > length(best)) {
+                    best = mounted[volume]; from = source[volume]
+                }
+            print (best == "" ? folder : from substr(folder, length(best) + 1))
+        }' "$kubernetes/manifests/etcd.yaml"
+}
+etcd_log() { # its first file; the folders are known
+    for file in "$root${wal:-$data/member/wal}"/*.wal; do
+        [ -e "$file" ] || return 1
+        printf '%s\n' "$file"
+        return
     done
-    return 1
 }
 tell_etcd_data() { # without its log a member starts as one that has never voted; with it no vote is lost, whatever else is (etcd 3.6, bootstrap.go)
-    data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
-    data=${data:-/var/lib/etcd}
     if [ ! -d "$root$data" ]; then
         absent etcd_data
     elif ! found=$(ls -A "$root$data"); then
@@ -310,12 +336,21 @@ tell_etcd_data() { # without its log a member starts as one that has never voted
         known etcd_data empty
     elif etcd_says_lost; then
         known etcd_data begun-anew
-    elif etcd_log_is_there "$data"; then
+    elif etcd_log >/dev/null; then
         if [ -s "$root$data/member/snap/db" ]; then known etcd_data member; else known etcd_data incomplete; fi
     elif [ -n "$wal" ]; then # which the container may have mounted from elsewhere
         known etcd_data incomplete
     else
         known etcd_data without-log
+    fi
+}
+tell_etcd_identity() { # the ids of member and cluster, in the first records of its log; entries, which hold Secrets, come after these 56 bytes
+    if ! file=$(etcd_log); then
+        absent etcd_identity
+    elif head=$(head -c 56 -- "$file" | base64 | tr -d '\n') && [ -n "$head" ]; then
+        known etcd_identity "$head"
+    else
+        unknown etcd_identity "${file#"$root"} cannot be read"
     fi
 }
 tell_kubeadm_leftovers() { # folders in which `kubeadm upgrade` prepares manifests, and which it removes when it has ended well
@@ -442,7 +477,10 @@ tell_digest kubelet_configuration "$root/var/lib/kubelet/config.yaml"
 tell_digest containerd_configuration "$root/etc/containerd/config.toml"
 tell_kubelet_flags || unknown kubelet_flags 'kubeadm-flags.env cannot be read'
 tell_manifests || unknown manifests 'the folder cannot be read'
+etcd_folders || data=/var/lib/etcd wal=
+known etcd_folder "$data"
 tell_etcd_data || unknown etcd_data 'the folder cannot be read'
+tell_etcd_identity || unknown etcd_identity "etcd's log cannot be read"
 tell_initialization
 tell_kubeadm_leftovers || unknown kubeadm_leftovers 'the folder cannot be read'
 

@@ -10,6 +10,7 @@ from cryptography import x509
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
+from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Kubeconfig, Program, StaticPod, Unit
 from quorate.pki.certificates import Certificate
 from quorate.simulation.in_place.machines import EtcdManifest, KubeletConf, Machine
@@ -49,7 +50,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
             "containerd": _unit(disk.prepared, machine.containerd_runs),
             "kubelet": _unit(disk.kubelet is not None, machine.kubelet_runs),
         },
-        processes=frozenset({"kubeadm"}) if machine.kubeadm_runs else frozenset(),
+        processes=_processes(machine),
         ports=Absent(),
         kubeconfigs=_kubeconfigs(machine),
         certificates={"ca": _authority(disk.authority), "apiserver": _leaf(disk.certificates_expire)},
@@ -57,7 +58,9 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         digests={"kubelet_configuration": "0" if disk.kubelet_configuration else Absent()},
         kubelet_flags=Absent(),
         manifests=_UNREADABLE if machine.unreadable else _manifests(machine),
+        etcd_folder="/var/lib/etcd",
         etcd_data=_etcd_data(machine),
+        etcd_identity=_etcd_identity(site, machine),
         initialization=None if disk.initializing else Absent(),
         kubeadm_leftovers=Absent(),
         kubelet_healthz=Answer(200, "ok") if machine.kubelet_runs and disk.kubelet_configuration else Absent(),
@@ -108,6 +111,20 @@ def _etcd_data(machine: Machine) -> Fact[EtcdData]:
         return Absent()
     started = machine.kubelet_runs and machine.containerd_runs and machine.member is None
     return EtcdData.BEGUN_ANEW if started else EtcdData.EMPTY
+
+
+def _etcd_identity(site: Site, machine: Machine) -> Fact[LogIdentity]:
+    """Rings are numbered; data that the last one never knew are of one before."""
+    data, ring = machine.disk.data, site.ring
+    if data is None:
+        return Absent()
+    ours = data in ring.members or data in ring.removed
+    return LogIdentity(data, site.founded if ours else site.founded - 1)
+
+
+def _processes(machine: Machine) -> frozenset[str]:
+    running = {"kubeadm": machine.kubeadm_runs, "etcd": machine.member is not None}
+    return frozenset(name for name, runs in running.items() if runs)
 
 
 def _readyz(site: Site, machine: Machine) -> Fact[Answer]:

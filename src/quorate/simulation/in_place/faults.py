@@ -7,6 +7,7 @@ plainly that quorum is lost.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -142,6 +143,27 @@ def host_unreadable(operations: Operations, random: Random) -> Mend | None:
     return lambda: setattr(machine, "unreadable", False)
 
 
+# The manifest.
+
+
+def foreign_address(operations: Operations, random: Random) -> Mend | None:
+    """The manifest says of some hosts that they are where others are, or nobody is, until somebody corrects it."""
+    entries = operations.manifest.entries
+    wrong = random.sample(entries, random.randint(1, len(entries))) if entries else []
+    taken = {entry.address for entry in entries} - {entry.address for entry in wrong}
+    free = [machine.address for machine in operations.machines if machine.address not in taken] + [f"10.9.9.{n}" for n in range(len(wrong))]
+    names = {entry.name for entry in wrong}
+    for entry, claim in zip(wrong, random.sample(free, len(wrong)), strict=True):
+        operations.manifest = operations.manifest.with_entry(replace(entry, claim=claim))
+
+    def mend() -> None:
+        for entry in operations.manifest.entries:
+            if entry.name in names:
+                operations.manifest = operations.manifest.with_entry(replace(entry, claim=""))
+
+    return mend if names else None
+
+
 # Ways, and what runs at their other end.
 
 
@@ -259,6 +281,7 @@ HOST_FAULTS: tuple[Fault, ...] = (
     host_isolated,
     clock_apart,
     host_unreadable,
+    foreign_address,
 )
 WAY_FAULTS: tuple[Fault, ...] = (ssh_unreachable, connection_cut, script_killed, slow, ring_unknown, api_unknown)
 OPERATOR_FAULTS: tuple[Fault, ...] = (operator_killed, operator_interrupted, second_operator, clock_jumps)

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from quorate.core.checks import Check
-from quorate.core.health import Unknown
+from quorate.core.health import Absent, Unknown
 from quorate.core.in_place import gates
 from quorate.core.in_place.rules.facts import successor
 from quorate.core.in_place.steps import (
@@ -32,18 +32,19 @@ from quorate.core.in_place.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.core.ring import Ring
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 from quorate.hosts.act.failures import StepFailed, failure_of
-from quorate.hosts.observe.membership import membership
+from quorate.hosts.observe.membership import Membership, membership
 from quorate.hosts.ssh.errors import NoAnswer, SshError
 from quorate.simulation.in_place.acts import Act, Actor, Deed, Witness
 from quorate.simulation.in_place.kubeadm import Kubeadm
 from quorate.simulation.in_place.machines import Machine
-from quorate.simulation.in_place.observer import Observer, Seen, read_ring
+from quorate.simulation.in_place.observer import Facts, Observer, Seen, read_ring
 from quorate.simulation.in_place.scripts import Refused, Scripts
 from quorate.simulation.in_place.site import Site
 from quorate.simulation.ring import NoQuorum
+from quorate.workload.membership import RingReading
 
 _PATIENCE = 120.0
 """Seconds that a health gate, or a write, is waited for."""
@@ -56,10 +57,11 @@ class Hands:
         self.site, self.actor = site, actor
         self._scripts, self._observer, self._witness, self._random = scripts, observer, witness, random
         self._step: Step = TakeSnapshot()
+        self._facts: Facts = {}  # as they were when it was decided
 
     async def carry_out(self, step: Step, seen: Seen) -> None:
         """Do the step that was decided on from this observation."""
-        self._step = step
+        self._step, self._facts = step, seen.facts
         self.actor.observed = self.actor.since = seen.since
         self._tell(Deed.BEGIN)
         await self._takes(0.05, 0.5)
@@ -138,7 +140,7 @@ class Hands:
 
     async def _join(self, host: str) -> None:
         authority = await self._authority(host)
-        self._require(host, gates.addition(self._fresh_ring()))
+        self._require(host, gates.addition(self._fresh_ring().ring))
         await self._run(host, self._kubeadm(host).join(authority))
         await self._until_back(host)
 
@@ -159,9 +161,11 @@ class Hands:
     async def _reset(self, host: str) -> None:
         machine = self._machine(host)
         await self._scripts.run(machine, self._takes(0.0, 0.1), kubeadm=True)  # none may be about to join
-        ring = self._fresh_ring()
-        if self._member_of(host, ring) is not None:
+        reading = self._fresh_ring()
+        if not isinstance(self._matched(reading, {host: self._observer.facts(host)}).member(host), Absent):
             raise StepFailed(host, "not reset, since etcd has its member")
+        if host in self.actor.manifest.claims:
+            self._require(host, gates.reset(reading.ring))
         await self._run(host, self._kubeadm(host).reset())
 
     async def _start(self, machine: Machine) -> None:
@@ -174,13 +178,13 @@ class Hands:
 
     async def _remove(self, member: int) -> None:
         owner = getattr(self._step, "owner", "") or "etcd"
-        ring = self._fresh_ring()
+        ring = self._fresh_ring().ring
         found = ring.member(member)
         if found is None:
             return
         if ring.leader == member:
             await self._hand_over(ring, member)
-            ring = self._fresh_ring()
+            ring = self._fresh_ring().ring
         self._require(owner, gates.removal(ring, member))
         if not any(
             machine.answers and self.site.member_is_well(machine) and machine.member != member for machine in self._control_planes()
@@ -205,12 +209,9 @@ class Hands:
         await self._takes(0.05, 0.2)
 
     async def _delete_node(self, node: str, *, drain: bool) -> None:
-        ring = self._fresh_ring()
-        if self.actor.manifest.entry(node) is not None:
-            member = self._member_of(node, ring)
-        else:
-            member = next((each.id for each in ring.members if each.name == node), None)
-        if member is not None:
+        reading = self._fresh_ring()
+        named = any(each.name == node for each in reading.ring.members)
+        if named or not isinstance(self._matched(reading).member(node), Absent):
             raise StepFailed(node, "its Node is not deleted, since etcd has its member")
         if drain:
             await self._written(lambda: self._cordon(node))
@@ -279,29 +280,33 @@ class Hands:
             node.static_worker = not entry.control_plane
 
     async def _make_ready(self, host: str) -> None:
-        ring = self._fresh_ring()
-        member = self._member_of(host, ring)
-        if member is None:
+        reading = self._fresh_ring()
+        ring, member = reading.ring, self._matched(reading).member(host)
+        if not isinstance(member, Member):
             raise StepFailed(host, "etcd has no member of this host")
-        self._require(host, gates.restart(ring, member))
-        if ring.leader == member:
-            await self._hand_over(ring, member)
-            self._require(host, gates.restart(self._fresh_ring(), member))
+        self._require(host, gates.restart(ring, member.id))
+        if ring.leader == member.id:
+            await self._hand_over(ring, member.id)
+            self._require(host, gates.restart(self._fresh_ring().ring, member.id))
 
     # What they share.
 
-    def _fresh_ring(self) -> Ring:
-        machines = [machine for machine in self._control_planes() if machine.answers]
+    def _fresh_ring(self) -> RingReading:
+        machines = {name: machine for name in self.actor.manifest.claims if (machine := self._find(name)) is not None and machine.answers}
         self.actor.since = self.site.world.time()
-        reading = read_ring(self.site, machines) if self._observer.sight.ring else Unknown("the members do not answer in time")
+        blind = Unknown("the members do not answer in time")
+        reading = read_ring(self.site, machines, self.site.world.now()) if self._observer.sight.ring else blind
         if isinstance(reading, Unknown):
             raise StepFailed("etcd", f"the ring cannot be read: {reading.reason}")
-        return reading.ring
+        self._matched(reading)
+        return reading
 
-    def _member_of(self, host: str, ring: Ring) -> int | None:
-        entry = self.actor.manifest.entry(host)
-        found = membership(ring, {host: (entry.address,)} if entry is not None else {}).member(host)
-        return getattr(found, "id", None)
+    def _matched(self, reading: RingReading, looked_at: Facts | None = None) -> Membership:
+        """As the production matches, with the facts of when it was decided but for those of hosts that were looked at since."""
+        found = membership(reading, self.actor.manifest.claims, {**self._facts, **(looked_at or {})})
+        if found.contradictions:
+            raise StepFailed("etcd", "; ".join(found.contradictions), "Correct the manifest or the hosts")
+        return found
 
     @staticmethod
     def _require(where: str, check: Check) -> None:

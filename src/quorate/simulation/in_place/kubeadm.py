@@ -37,6 +37,7 @@ class Kubeadm:
         site, machine, disk, manifest = self.site, self.machine, self.machine.disk, self.actor.manifest
         disk.initializing = True
         await self._takes(0.5, 2.0)
+        self._check_address()
         if not resume and machine.traces:
             raise Refused("preflight: there are files of a cluster")
         if not disk.authority:
@@ -112,12 +113,19 @@ class Kubeadm:
     async def _discover(self) -> None:
         """Preflight, the cluster's information, and no Node of this name that is ready."""
         await self._takes(0.5, 2.0)
+        self._check_address()
         if self.machine.traces:
             raise Refused("preflight: there are files of a cluster")
         await self._until(lambda: self.site.reaches_api(self.machine) and self.site.objects.discovery, "the cluster's information")
         node = self.site.objects.nodes.get(self.machine.name)
         if node is not None and self.site.is_ready(node):
             raise Refused("kubelet-start: a Node of this name is ready already")
+
+    def _check_address(self) -> None:
+        """Nothing could listen at an address that the machine does not have."""
+        entry = self.actor.manifest.entry(self.machine.name)
+        if entry is not None and entry.private_address != self.machine.address:
+            raise Refused(f"preflight: {entry.private_address} is no address of this host")
 
     async def _join_ring(self) -> None:
         site, machine = self.site, self.machine

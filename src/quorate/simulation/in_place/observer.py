@@ -18,10 +18,12 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Wishes
 from quorate.core.in_place.cluster import Node as SeenNode
 from quorate.core.ring import Member, Ring
+from quorate.etcd.client import Status
 from quorate.hosts.observe.authority import cluster_authority, trusted
-from quorate.hosts.observe.membership import Membership, health, membership, role, stray_members
+from quorate.hosts.observe.membership import Membership, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
+from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.healthy import endpoint
@@ -30,6 +32,8 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.simulation.in_place.facts import facts_of
 from quorate.simulation.in_place.machines import KubeletConf, Machine
 from quorate.simulation.in_place.site import LOCK_LASTS, Entry, Manifest, Node, Objects, Site
+from quorate.simulation.ring import Member as RingMember
+from quorate.workload.membership import RingReading
 
 Facts = Mapping[str, HostFacts | Unreachable]
 
@@ -45,38 +49,43 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One observation, and when it was begun."""
+    """One observation, what each host told in it, and when it was begun."""
 
     cluster: Cluster
+    facts: Facts
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The ring as a majority confirmed it, and who was silent. `asked` are the machines that answered for themselves."""
-
-    ring: Ring
-    silent: tuple[int, ...]
-
-
-def read_ring(site: Site, machines: list[Machine]) -> Reading | Unknown:
-    """The ring through the first of these machines whose member can list it. Members that run elsewhere are asked through it, at their addresses."""
-    answering = [machine for machine in machines if machine.answers and machine.member is not None]
-    through = next((machine for machine in answering if site.member_is_well(machine)), None)
+def read_ring(site: Site, asked: Mapping[str, Machine], now: datetime) -> RingReading | Unknown:
+    """The ring through the first of these hosts whose member can list it. Members that run elsewhere are asked through it, at their addresses."""
+    answering = {host: machine.member for host, machine in asked.items() if machine.answers and machine.member is not None}
+    through = next((host for host in answering if site.member_is_well(asked[host])), None)
     if through is None:
-        states = "; ".join(f"{machine.name} {'knows no leader' if machine in answering else 'does not answer'}" for machine in machines)
+        states = "; ".join(f"{host} {'knows no leader' if host in answering else 'does not answer'}" for host in asked)
         return Unknown(states or "no node to ask")
-    members, silent = [], []
-    for member in site.ring.members.values():
-        machine = site.holder_of(member.id)
-        asked = machine is not None and machine.member == member.id and (machine in answering or (machine.talks and through.talks))
-        if not asked:
-            silent.append(member.id)
-        found, evidence = (Health.BAD, "does not answer") if not asked else (Health.BAD, "knows no leader")
-        if asked and site.ring.follows_leader(member.id):
-            found, evidence = Health.GOOD, "follows the leader"
-        members.append(Member(member.id, member.name, found, member.learner, (member.peer_url,), evidence))
-    return Reading(Ring(tuple(members), site.ring.leader), tuple(silent))
+    elsewhere = {f"{member:x}": member for member in site.ring.members if _talks_to(site, asked[through], member)}
+    elsewhere = {label: member for label, member in elsewhere.items() if member not in answering.values()}
+    statuses = {label: _status(site, member) for label, member in {**answering, **elsewhere}.items()}
+    heard = {status.member_id: status for status in statuses.values()}
+    ring = Ring(tuple(_judged(member, heard.get(member.id)) for member in site.ring.members.values()), site.ring.leader)
+    return RingReading(ring, site.founded, (), answering, through, now, statuses=statuses, elsewhere=frozenset(elsewhere))
+
+
+def _talks_to(site: Site, through: Machine, member: int) -> bool:
+    machine = site.holder_of(member)
+    return machine is not None and machine.member == member and machine.talks and through.talks
+
+
+def _status(site: Site, member: int) -> Status:
+    return Status(member, (site.ring.leader or 0) if site.ring.follows_leader(member) else 0)
+
+
+def _judged(member: RingMember, status: Status | None) -> Member:
+    if status is None:
+        found, evidence = Health.BAD, "does not answer"
+    else:
+        found, evidence = (Health.GOOD, "follows the leader") if status.leader else (Health.BAD, "knows no leader")
+    return Member(member.id, member.name, found, member.learner, (member.peer_url,), evidence)
 
 
 class Observer:
@@ -100,11 +109,11 @@ class Observer:
         authority = cluster_authority(facts, control_planes)
         await self._takes(0.05, 0.3)
         reading = self._ring(facts, control_planes, authority)
-        if isinstance(reading, Reading):
-            self._memory.members.note((member.id for member in reading.ring.members), reading.silent, at)
+        if isinstance(reading, RingReading):
+            self._memory.members.note((member.id for member in reading.ring.members), silent_members(reading), at)
         await self._takes(0.05, 0.3)
         cluster = self._cluster(facts, probed, authority, reading, self._api(facts, authority))
-        return Seen(done.told(cluster), since)
+        return Seen(done.told(cluster), facts, since)
 
     async def _takes(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most) * self.sight.slow)
@@ -123,13 +132,13 @@ class Observer:
 
     # The ring and the API.
 
-    def _ring(self, facts: Facts, control_planes: list[str], authority: str | Absent | Unknown) -> Reading | Unknown | Absent:
+    def _ring(self, facts: Facts, control_planes: list[str], authority: str | Absent | Unknown) -> RingReading | Unknown | Absent:
         known = {name: each for name in control_planes if isinstance(each := facts[name], HostFacts)}
         ours = [name for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)]
         asked = [name for name in ours if not isinstance(known[name].manifest("etcd"), Absent)]
         if asked:
-            machines = [machine for name in asked if (machine := self._machine(name)) is not None]
-            return read_ring(self.site, machines) if self.sight.ring else Unknown("the members do not answer in time")
+            machines = {name: machine for name in asked if (machine := self._machine(name)) is not None}
+            return read_ring(self.site, machines, self._now()) if self.sight.ring else Unknown("the members do not answer in time")
         if isinstance(authority, Unknown):
             return authority
         with_data = [name for name, each in known.items() if each.etcd_data is EtcdData.MEMBER]
@@ -150,6 +159,11 @@ class Observer:
             return authority
         return self.site.objects if self.sight.api and self.api_answers() else Unknown("no API server answers")
 
+    def facts(self, host: str) -> HostFacts | Unreachable:
+        """What a host tells at this instant."""
+        entry = self.manifest.entry(host)
+        return Unreachable(host, "NoAnswer", "no answer", "") if entry is None else self._facts(entry, self._probe(entry))
+
     def api_answers(self) -> bool:
         """Whether the API can be asked through any host of the manifest."""
         machines = [self._machine(entry.name) for entry in self.manifest.control_planes]
@@ -168,12 +182,12 @@ class Observer:
         facts: Facts,
         probed: Mapping[str, Machine],
         authority: str | Absent | Unknown,
-        reading: Reading | Unknown | Absent,
+        reading: RingReading | Unknown | Absent,
         api: Objects | Unknown | Absent,
     ) -> Cluster:
         manifest = self.manifest
-        ring = reading.ring if isinstance(reading, Reading) else reading
-        members = membership(ring, {entry.name: (entry.address,) for entry in manifest.control_planes})
+        ring = reading.ring if isinstance(reading, RingReading) else reading
+        members = membership(reading, manifest.claims, facts)
         hosts = tuple(self._host(entry, facts[entry.name], probed.get(entry.name), authority, members, api) for entry in manifest.entries)
         known = api if isinstance(api, Objects) else Objects()
         silences = self._memory.members
@@ -195,7 +209,7 @@ class Observer:
             ),
             configuration_drift=("settings",) if known.running is not None and known.settings != manifest.settings else (),
             locked_by=self._locked_by(),
-            problems=problems(facts),
+            problems=(*members.contradictions, *problems(facts)),
             wishes=self.wishes,
         )
 
@@ -216,7 +230,7 @@ class Observer:
             kind=Kind.UNREACHABLE,
             silence=self._memory.hosts.of(entry.name),
             member=member.id if isinstance(member, Member) else member,
-            member_health=health(member),
+            member_health=members.health(entry.name),
             node=self._seen(node) if isinstance(node, Node) else node,
             node_drift=self._node_drift(entry, node) if isinstance(node, Node) else (),
             new_node_drift=self._node_drift(entry, Node(entry.name, entry.address, entry.control_plane, None)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -20,11 +21,17 @@ LOCK_LASTS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One host of a manifest."""
+    """One host of a manifest. `address` is where operators reach it; `claim` what the manifest says wrongly of its address among the hosts."""
 
     name: str
     address: str
     control_plane: bool = True
+    claim: str = ""
+
+    @property
+    def private_address(self) -> str:
+        """Where the manifest says that its member is."""
+        return self.claim or self.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,11 @@ class Manifest:
     def control_planes(self) -> tuple[Entry, ...]:
         """The control plane's hosts."""
         return tuple(entry for entry in self.entries if entry.control_plane)
+
+    @property
+    def claims(self) -> Mapping[str, tuple[str, ...]]:
+        """Where it says that each control-plane host's member is."""
+        return {entry.name: (entry.private_address,) for entry in self.control_planes}
 
     def entry(self, name: str) -> Entry | None:
         """The host of this name."""

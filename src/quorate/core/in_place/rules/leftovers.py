@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
+from quorate.core.in_place.gates import reset
 from quorate.core.in_place.rules.facts import holds_the_data, names, takes_evictions
 from quorate.core.in_place.steps import DeleteNode, Reset, Step
 from quorate.core.opinion import NOTHING, Opinion
@@ -68,7 +69,8 @@ def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
     """Is it certain that the host holds nothing that the cluster needs (S4)?"""
     if not host.control_plane:
         return (_runs_nothing(host),)
-    return _out_of_the_ring(host), _runs_no_etcd(host), holds_the_data(cluster, apart_from=host.member_id)
+    held = () if host.member_id is None else (host.member_id,)
+    return _out_of_the_ring(host), _runs_no_etcd(host), holds_the_data(cluster, apart_from=host.member_id), reset(cluster.ring, held)
 
 
 def _out_of_the_ring(host: Host) -> Check:

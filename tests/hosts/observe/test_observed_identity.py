@@ -1,0 +1,186 @@
+"""Who a host is, by its own etcd and by its own disk; where the manifest says otherwise nothing is done, and both are named."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.in_place import decide as table
+from quorate.core.in_place.cluster import Cluster, Kind
+from quorate.core.in_place.forecast import forecast
+from quorate.core.in_place.rules import leftovers
+from quorate.core.in_place.rules.guard import HOSTS_FIT
+from quorate.etcd.client import Member
+from quorate.hosts.manifest import Manifest
+from tests.hosts.manifests import SMALLEST, load
+from tests.hosts.observe.world import NAMES, FakeMember, bare, stand, three
+from tests.hosts.probe.machine import NOW, etcd_log
+
+LOG = "var/lib/etcd/member/wal/0.wal"
+
+
+def saying(**addresses: str) -> Manifest:
+    """A manifest that gives these hosts other private addresses; SSH finds them as before."""
+    hosts = [
+        {"hostname": name, "publicAddress": f"192.0.2.{number}", "privateAddress": addresses.get(name.replace("-", ""), f"10.0.0.{number}")}
+        for number, name in enumerate(NAMES, 1)
+    ]
+    return three(controlPlane={"hosts": hosts})
+
+
+def refusal(cluster: Cluster) -> str:
+    """Why nothing at all is done: what is wrong with the hosts together."""
+    decision = table.decide(cluster, NOW)
+    assert decision.step is None
+    assert forecast(cluster, NOW).steps == ()
+    return "; ".join(check.evidence for check in decision.refusals if check.name == HOSTS_FIT)
+
+
+async def test_wrong_private_addresses_of_healthy_voters_stop_everything_and_are_named(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.manifest = saying(cp2="10.0.0.22", cp3="10.0.0.33")
+    cluster = await world.cluster()
+    told = refusal(cluster)
+    for host, number in (("cp-2", 2), ("cp-3", 3)):
+        assert (
+            f"{host} is etcd member {host} ({number}), which the ring has at 10.0.0.{number}, but the manifest says that {host} is at"
+            in told
+        )
+    assert "10.0.0.22" in told
+    assert "10.0.0.33" in told
+    assert [(host.kind, host.member) for host in cluster.hosts] == [(Kind.MEMBER, 1), (Kind.MEMBER, 2), (Kind.MEMBER, 3)]
+    assert (cluster.strays, cluster.lost_nodes) == ((), ())
+    world.manifest = saying()
+    cluster = await world.cluster()
+    assert table.is_converged(table.decide(cluster, NOW))
+
+
+async def test_a_host_whose_etcd_does_not_run_is_known_by_its_log(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.manifest = saying(cp3="10.0.0.33")
+    world.machines["cp-3"].member = None
+    world.etcd_ring.members[2].answers = False
+    cluster = await world.cluster()
+    assert cluster.host("cp-3").member == 3
+    assert "cp-3 is etcd member cp-3 (3), which the ring has at 10.0.0.3, but the manifest says that cp-3 is at 10.0.0.33" in refusal(
+        cluster
+    )
+
+
+async def test_two_hosts_whose_addresses_are_exchanged_are_both_named(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.manifest = saying(cp2="10.0.0.3", cp3="10.0.0.2")
+    cluster = await world.cluster()
+    told = refusal(cluster)
+    assert "the ring has at 10.0.0.2, which the manifest gives to cp-3, but the manifest says that cp-2 is at 10.0.0.3" in told
+    assert "the ring has at 10.0.0.3, which the manifest gives to cp-2, but the manifest says that cp-3 is at 10.0.0.2" in told
+    assert [host.member for host in cluster.hosts] == [1, 2, 3]
+
+
+async def test_a_bare_host_with_the_address_of_somebody_who_votes_is_not_that_member(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    bare(world, "cp-3")
+    world.etcd_ring.members[2].member = Member(3, "cp-9", ("https://10.0.0.3:2380",))
+    told = refusal(await world.cluster())
+    assert "the ring has member cp-9 (3) at 10.0.0.3, which the manifest gives to cp-3, where it answers, but no etcd runs on cp-3" in told
+
+
+async def test_a_host_that_holds_another_members_data_than_the_one_at_its_address_is_named(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    machine.member, world.etcd_ring.members[2].answers = None, False
+    machine.folder.file(LOG, etcd_log(0xDEAD))
+    assert "but the etcd data of cp-3 are those of member dead, which is not in the ring" in refusal(await world.cluster())
+
+
+async def test_two_hosts_with_the_same_etcd_data_are_named(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.machines["cp-3"].member = 2
+    world.machines["cp-3"].folder.file(LOG, etcd_log(2))
+    assert "cp-2 and cp-3 are the same etcd member cp-2 (2): one machine twice, or one a copy of the other" in refusal(
+        await world.cluster()
+    )
+
+
+async def test_a_worker_of_the_manifest_that_is_a_voter_is_named(tmp_path: Path) -> None:
+    document = three().hosts
+    hosts = [{"hostname": host.hostname, "publicAddress": host.public_address, "privateAddress": host.private_address} for host in document]
+    world = stand(tmp_path)
+    world.manifest = load({**SMALLEST, "controlPlane": {"hosts": hosts[:2]}, "staticWorkers": {"hosts": hosts[2:]}})
+    cluster = await world.cluster()
+    assert "cp-3 is etcd member cp-3 (3), but the manifest has cp-3 as a static worker" in refusal(cluster)
+
+
+async def test_an_etcd_that_runs_apart_from_the_ring_keeps_its_host_from_being_reset(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    del world.etcd_ring.members[2]
+    world.etcd_ring.apart.append(FakeMember(Member(9, "cp-3", ("https://10.0.0.3:2380",)), leader=0))
+    world.machines["cp-3"].member = 9
+    cluster = await world.cluster()
+    host = cluster.host("cp-3")
+    assert (host.kind, host.member) == (Kind.BROKEN, Absent())
+    assert host.member_health is not None
+    assert "answers as member 9, which is not in the ring" in host.member_health.message
+    assert leftovers.RUNS_NO_ETCD in {check.name for check in leftovers.may_be_reset(cluster, host) if not check.passed}
+
+
+@pytest.mark.parametrize("cluster_id", [77, 5])
+async def test_a_host_whose_member_left_or_was_of_a_ring_before_a_restore_joins_anew(tmp_path: Path, cluster_id: int) -> None:
+    world = stand(tmp_path)
+    del world.etcd_ring.members[2]
+    machine = world.machines["cp-3"]
+    machine.member = None
+    machine.folder.file(LOG, etcd_log(3, cluster_id))
+    cluster = await world.cluster()
+    assert cluster.problems == ()
+    assert [str(step.step) for step in forecast(cluster, NOW).steps] == [
+        "delete Node cp-3",
+        "reset cp-3",
+        "take a snapshot of etcd",
+        "join cp-3 as a control plane",
+    ]
+
+
+async def test_a_log_that_cannot_be_read_leaves_it_open_whose_the_data_are(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    del world.etcd_ring.members[2]
+    machine = world.machines["cp-3"]
+    machine.member = None
+    machine.folder.file(LOG, b"garbage")
+    cluster = await world.cluster()
+    assert isinstance(cluster.host("cp-3").member, Unknown)
+    assert not any("reset" in str(step.step) for step in forecast(cluster, NOW).steps)
+
+
+async def test_a_host_that_was_replaced_by_a_bare_machine_of_its_name_joins(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.manifest = saying(cp3="10.0.0.33")
+    bare(world, "cp-3")
+    world.etcd_ring.members[2].answers = False
+    for seconds in range(0, 20, 6):
+        cluster = await world.cluster(NOW.replace(second=seconds))
+    assert cluster.problems == ()
+    assert cluster.host("cp-3").member == Absent()
+    assert "remove etcd member 3 of cp-3" in {str(step.step) for step in forecast(cluster, NOW).steps}
+
+
+async def test_a_member_that_has_lost_its_data_is_still_that_of_the_host_at_its_address(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    machine.member, world.etcd_ring.members[2].answers = None, False
+    shutil.rmtree(machine.folder.root / "var/lib/etcd/member")
+    host = (await world.cluster()).host("cp-3")
+    assert (host.member, host.etcd_data_lost) == (3, True)
+
+
+async def test_a_well_member_stays_while_a_host_that_cannot_be_asked_may_be_it(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.manifest = saying(cp3="10.0.0.33")
+    world.unreachable = {"cp-3"}
+    cluster = await world.cluster()
+    assert [stray.member.health for stray in cluster.strays] == [Health.GOOD]
+    assert isinstance(cluster.host("cp-3").member, Unknown)
+    assert forecast(cluster, NOW).steps == ()
