@@ -13,15 +13,21 @@ import click
 import structlog
 
 from quorate.cli.durations import parse_duration
+from tests.explore.hosts.model import Hosts
 from tests.explore.machines.model import Machines
 from tests.explore.search import Example, Found
-from tests.explore.search import explore as explored
 
-MODELS = (
-    Machines("five that are well, with a backup of three", size=5, backup_of=3, faults=1),
-    Machines("three that are well, with a backup of one", size=3, backup_of=1, faults=2),
-    Machines("one that is well, with a backup of three", size=1, backup_of=3, faults=2),
-    Machines("none yet", size=0, backup_of=None, faults=2),
+Model = Machines | Hosts
+
+MODELS: tuple[Model, ...] = (
+    Machines("five Machines that are well, with a backup of three", size=5, backup_of=3, faults=1),
+    Machines("three Machines that are well, with a backup of one", size=3, backup_of=1, faults=2),
+    Machines("one Machine that is well, with a backup of three", size=1, backup_of=3, faults=2),
+    Machines("no Machine yet", size=0, backup_of=None, faults=2),
+    Hosts("three hosts that are well", size=3, faults=2),
+    Hosts("three bare hosts", size=3, faults=1, bare=True),
+    Hosts("one host that is well", size=1, faults=2),
+    Hosts("five hosts that are well", size=5, faults=1),
 )
 """What is explored, the largest first."""
 
@@ -47,7 +53,7 @@ def explore(only: str, faults: int | None, lasting: str) -> None:
     sys.exit(status)
 
 
-def told(model: Machines, found: Found) -> Iterator[str]:
+def told(model: Model, found: Found) -> Iterator[str]:
     """What came of one exploration, for a reader."""
     counts = f"{found.states:,} states, {found.transitions:,} transitions, {found.seconds:,.0f} s, histories of up to {found.longest} moves"
     yield f"{model.name}, {model.faults} fault{'' if model.faults == 1 else 's'}: {counts}; {found.unfinished or 'closed'}"
@@ -63,6 +69,6 @@ def _history(example: Example) -> Iterator[str]:
     return (f"    {number}. {move}" for number, move in enumerate(example.history))
 
 
-def _quietly(model: Machines, seconds: float) -> Found:
+def _quietly(model: Model, seconds: float) -> Found:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return explored(model, seconds=seconds)
+    return model.explored(seconds)

@@ -1,0 +1,131 @@
+"""One state of a site of existing hosts, frozen: what is on every disk, what runs, the members of etcd, what the API has, and the operator's manifest.
+
+Time is patient: between two moves so much of it passes that no grace period is left, and whatever an operator or a script had begun has ended or is dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from quorate.simulation.in_place.machines import Disk, Machine
+from quorate.simulation.in_place.site import Manifest, Node, Objects, Site
+from quorate.simulation.ring import Member
+from quorate.simulation.world import World
+
+_LONG_AGO = -100_000.0  # seconds
+_STILL_VALID = timedelta(days=300)
+
+
+@dataclass(frozen=True)
+class Image:
+    """The site at one moment, and how many faults are still to come. Each mapping of a machine's, a Node's or a member's fields is never changed."""
+
+    machines: tuple[Mapping[str, Any], ...]
+    members: tuple[Member, ...]
+    leader: int
+    nodes: tuple[Mapping[str, Any], ...]
+    objects: Mapping[str, Any]
+    founding: tuple[int, int, int]  # authorities made so far, that of the cluster, and clusters founded
+    manifest: Manifest
+    faults: int = 0
+
+    @property
+    def identity(self) -> bytes:
+        """Equal for states that nobody could tell apart."""
+        told = (
+            [sorted(machine.items(), key=_by_name) for machine in self.machines],
+            [(member.id, member.peer_url, member.learner, member.name) for member in self.members],
+            self.leader,
+            [sorted(node.items(), key=_by_name) for node in self.nodes],
+            sorted(self.objects.items(), key=_by_name),
+            self.founding,
+            self.manifest,
+            self.faults,
+        )
+        return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+
+    def machine(self, name: str) -> Mapping[str, Any]:
+        """The machine of this name that is not gone."""
+        return next(machine for machine in self.machines if machine["name"] == name and not machine["gone"])
+
+    def with_faults(self, faults: int) -> Image:
+        """With so many faults still to come."""
+        return replace(self, faults=faults)
+
+
+def _by_name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
+    """The site as it would be found once every script on it is dead and time has passed."""
+    return Image(
+        machines=tuple(_frozen(machine) for _, machine in sorted(site.machines.items())),
+        members=tuple(replace(member) for _, member in sorted(site.ring.members.items())),
+        leader=site.ring.leader,
+        nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
+        objects={name: getattr(site.objects, name) for name in ("running", "settings", "discovery", "addons")},
+        founding=(site.authorities, site.authority, site.founded),
+        manifest=manifest,
+        faults=faults,
+    )
+
+
+def thaw(image: Image, world: World) -> Site:
+    """A site in a world that is as the image has it, with everything settled."""
+    site = Site(world)
+    site.authorities, site.authority, site.founded = image.founding
+    for kept in image.machines:
+        disk = Disk(**{name: kept[f"disk.{name}"] for name in Disk.__slots__})
+        if disk.certificates_expire is not None:
+            disk.certificates_expire = world.now() + _STILL_VALID
+        of_machine = {name: value for name, value in kept.items() if not name.startswith("disk.")}
+        machine = Machine(**of_machine, disk=disk)
+        machine.emptied_at = _LONG_AGO if kept["emptied_at"] is not None else None
+        site.machines[machine.address] = machine
+    site.objects = Objects(nodes={node["name"]: Node(**node) for node in image.nodes}, **image.objects)
+    site.ring = ring = site._new_ring()
+    ring.members = {member.id: replace(member) for member in image.members}
+    ring.leader = image.leader
+    ring._new_id = lambda: _unused(site)  # type: ignore[method-assign]
+    site._new_ring = lambda: _renumbered(site)  # type: ignore[method-assign]
+    site.settle()
+    _elect(site)
+    return site
+
+
+def _renumbered(site: Site) -> Any:
+    ring = Site._new_ring(site)
+    ring._new_id = lambda: _unused(site)  # type: ignore[method-assign]
+    return ring
+
+
+def _unused(site: Site) -> int:
+    used = set(site.ring.members) | {machine.disk.data for machine in site.machines.values()} | {m.member for m in site.machines.values()}
+    return next(number for number in range(1, len(used) + 2) if number not in used)
+
+
+def _elect(site: Site) -> None:
+    """Elections are over."""
+    ring = site.ring
+    if not ring.leader and ring.has_quorum:
+        ring.leader = min(ring.well)
+    site.settle()
+
+
+def _frozen(machine: Machine) -> Mapping[str, Any]:
+    """kubeadm and restarts that were under way are dead."""
+    kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name != "disk"}
+    kept |= {"kubeadm_since": None, "restarting": False, "emptied_at": None if machine.emptied_at is None else 0.0}
+    disk = {f"disk.{name}": getattr(machine.disk, name) for name in Disk.__slots__}
+    disk["disk.certificates_expire"] = None if machine.disk.certificates_expire is None else True
+    return kept | disk
+
+
+def _of_node(node: Node) -> Mapping[str, Any]:
+    kept = {each.name: getattr(node, each.name) for each in fields(Node)}
+    return kept | {"silent_since": None if node.silent_since is None else _LONG_AGO, "heard_since": _LONG_AGO}

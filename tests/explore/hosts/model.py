@@ -1,0 +1,106 @@
+"""Existing hosts, explored: from clusters that are well, and from bare hosts, every interleaving of steps of runs, deaths on the way, and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+from quorate.simulation.in_place.liveness import unfinished
+from quorate.simulation.in_place.machines import Machine
+from quorate.simulation.in_place.site import Entry, Manifest, Site
+from quorate.simulation.world import World
+from tests.explore.hosts.image import Image, freeze, thaw
+from tests.explore.hosts.moves import FAULTS, MEANWHILE, RECOVERIES, VERSIONS
+from tests.explore.hosts.run import LOOP, Step, one_step
+from tests.explore.search import Found, Judged, Next, explore
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """A control plane of so many hosts that are well, or `bare` ones, and so many faults."""
+
+    name: str
+    size: int
+    faults: int
+    bare: bool = False
+
+    def with_faults(self, faults: int | None) -> Hosts:
+        """The same with another number of faults; None: as it is."""
+        return self if faults is None else replace(self, faults=faults)
+
+    def explored(self, seconds: float) -> Found:
+        """Everything that can be reached within so many seconds."""
+        return explore(self, seconds=seconds)
+
+    def starts(self) -> Iterator[tuple[str, Image]]:
+        """The one."""
+        yield self.name, (bare(self.size) if self.bare else well(self.size)).with_faults(self.faults)
+
+    def judge(self, state: Image) -> Judged[Image]:
+        """One step, cut off at every moment on the way, and every other move."""
+        judged = Judged[Image](converged=is_as_wanted(state))
+        done = one_step(state)
+        judged.broken = done.broken
+        judged.idle = done.decision.step is None
+        judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
+        judged.nexts += _of(done, "")
+        for moves in RECOVERIES:
+            judged.nexts += [Next(label, new) for label, new in moves(state)]
+        if state.faults:
+            for moves in FAULTS:
+                judged.nexts += [Next(label, new.with_faults(state.faults - 1), recovers=False) for label, new in moves(state)]
+        if state.faults and done.decision.step is not None:
+            self._meanwhile(state, judged)
+        return judged
+
+    @staticmethod
+    def _meanwhile(state: Image, judged: Judged[Image]) -> None:
+        for moves in MEANWHILE:
+            for label, new in moves(state):
+                late = one_step(state, meanwhile=new.with_faults(state.faults - 1))
+                judged.broken += [f"{broken} (after it was decided, {label})" for broken in late.broken]
+                judged.nexts += [replace(each, recovers=False) for each in _of(late, f"{label}, and then ")]
+
+
+def _of(done: Step, before: str) -> Iterator[Next[Image]]:
+    step = done.decision.step
+    for moment, image in enumerate(done.after[:-1], 1):
+        yield Next(f"{before}everything that works on the hosts dies at moment {moment} of: {step}", image, recovers=False)
+    for image in done.after[-1:]:
+        yield Next(f"{before}apply: {step}" + (f" (failed: {done.failed})" if done.failed else ""), image)
+
+
+def is_as_wanted(image: Image) -> bool:
+    """Whether all is as the manifest says."""
+
+    async def ask() -> bool:
+        return not unfinished(cast("Any", SimpleNamespace(site=thaw(image, World(0)), manifest=image.manifest)))
+
+    return LOOP.run_until_complete(ask())
+
+
+def bare(size: int) -> Image:
+    """Hosts with nothing on them."""
+
+    async def make() -> Image:
+        site = Site(World(0))
+        manifest = Manifest(VERSIONS[0], tuple(Entry(f"cp-{number}", f"10.0.0.{number}") for number in range(1, size + 1)))
+        for entry in manifest.entries:
+            site.machines[entry.address] = Machine(entry.name, entry.address)
+        return freeze(site, manifest, 0)
+
+    return LOOP.run_until_complete(make())
+
+
+@lru_cache
+def well(size: int) -> Image:
+    """The cluster that the steps of `apply` make of bare hosts."""
+    image = bare(size)
+    while (done := one_step(image)).decision.step is not None:
+        image = done.after[-1]
+    if not is_as_wanted(image):
+        raise AssertionError(f"a cluster of {size} did not come up: {done.decision.refusals}")
+    return image

@@ -1,0 +1,119 @@
+"""One step of an operator's run over one state: looked at, decided and carried out as `quorate apply` does, with the state at every moment on the way.
+
+Whatever is found in the middle of a step is what is left when operator and host die at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.core.in_place.decide import Decision, decide
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.session import Done
+from quorate.simulation.clock import VirtualTimeLoop
+from quorate.simulation.in_place.acts import Act, Actor
+from quorate.simulation.in_place.hands import Hands
+from quorate.simulation.in_place.invariants import INVARIANTS
+from quorate.simulation.in_place.observer import Observer, Sight
+from quorate.simulation.in_place.scripts import Scripts
+from quorate.simulation.in_place.site import Site
+from quorate.simulation.world import World
+from tests.explore.hosts.image import Image, freeze, thaw
+
+_LOOKS = 4  # three probes that are silent, and one that they change the mind of
+
+
+@dataclass(slots=True)
+class Step:
+    """What came of one step."""
+
+    decision: Decision
+    after: list[Image] = field(default_factory=list)  # every state on the way, the last one where it ended
+    broken: list[str] = field(default_factory=list)
+    failed: str = ""
+
+
+def one_step(image: Image, meanwhile: Image | None = None) -> Step:
+    """One step from a state. `meanwhile` is what has become of it after it was decided and before it is carried out."""
+    return LOOP.run_until_complete(_step(image, meanwhile))
+
+
+async def _step(image: Image, meanwhile: Image | None) -> Step:
+    world = World(0)
+    async with asyncio.TaskGroup() as tasks:
+        run = _Run(world, thaw(image, world), image, tasks)
+        try:
+            return await run.step(meanwhile)
+        finally:
+            run.scripts.close()
+
+
+class _Run:
+    def __init__(self, world: World, site: Site, image: Image, tasks: asyncio.TaskGroup) -> None:
+        self.world, self.site, self.image = world, site, image
+        self.scripts = Scripts(world, tasks)
+        self.broken: list[str] = []
+        self.after: list[Image] = []
+
+    async def step(self, meanwhile: Image | None) -> Step:
+        random, manifest = self.world.random("run"), self.image.manifest
+        observer = Observer(self.site, manifest, Sight(), random, self.world.now, "run")
+        done = Done(snapshot_taken=True)
+        for _ in range(_LOOKS):
+            seen = await observer.observe(done)
+            decision = decide(seen.cluster, self.world.now())
+            if decision.step is not None or decision.wake_at is None:
+                break
+            await asyncio.sleep(max(0.0, (decision.wake_at - self.world.now()).total_seconds()))
+        if decision.step is None:
+            return Step(decision)
+        if meanwhile is not None:
+            self.image = meanwhile
+            site = thaw(self.image, self.world)
+            observer.site = site
+            self.site = site
+        actor = Actor("run", manifest, snapshot_taken=True)
+        hands = Hands(self.site, self.scripts, observer, actor, self._witness, random)
+        failed = ""
+        LOOP.passed = self._record
+        try:
+            await hands.carry_out(decision.step, seen)
+        except StepFailed as failure:
+            failed = str(failure)
+        finally:
+            LOOP.passed = lambda: None
+        self._record()
+        return Step(decision, self.after, self.broken, failed)
+
+    def _record(self) -> None:
+        image = freeze(self.site, self.image.manifest, self.image.faults)
+        if image != (self.after[-1] if self.after else self.image):
+            self.after.append(image)
+
+    def _witness(self, act: Act) -> None:
+        for invariant in INVARIANTS:
+            if problem := invariant(self.site, act):
+                self.broken.append(f"{invariant.__name__}: {problem}")
+
+
+class _Loop(VirtualTimeLoop):
+    """Tells whenever time passes: all that happened before happened at one moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: Callable[[], Any] = lambda: None
+        select = self._null.select
+
+        def told(timeout: float | None = None) -> Any:
+            if timeout is not None and timeout > 0:
+                self.passed()
+            return select(timeout)
+
+        self._null.select = told  # type: ignore[method-assign]
+
+
+LOOP = _Loop()
+"""Of every run: its time goes on from one to the next, and is part of no state."""
