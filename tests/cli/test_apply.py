@@ -20,6 +20,7 @@ from quorate.cli.main import quorate
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.in_place.cluster import KUBEADM_RUNS, Cluster
 from quorate.core.in_place.steps import Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.core.ring import Ring
 from quorate.hosts import records
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import Ended, Outcome
@@ -224,6 +225,59 @@ def test_a_plan_is_refused_where_the_manifest_is_another(cli: Cli, world: HostsW
     result = cli("apply", kept, "-y")
     assert result.exit_code == 17
     assert "manifest kubeone.yaml is another" in result.stderr
+
+
+def with_a_stray(world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first step a member of no host is in the ring, and dead."""
+    carry_out = world.carry_out
+
+    async def then(step: Any, seen: Any) -> None:
+        await carry_out(step, seen)
+        stray = BUILD.stray(9, "b", probes=3)
+        ring = world.cluster.ring
+        assert isinstance(ring, Ring)
+        world.cluster = replace(world.cluster, ring=Ring((*ring.members, stray.member), ring.leader), strays=(stray,))
+        monkeypatch.setattr(world, "carry_out", carry_out)
+
+    monkeypatch.setattr(world, "carry_out", then)
+
+
+def test_a_kept_plan_of_certificates_does_nothing_else_where_a_member_appears(
+    cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    soon = BUILD.noon + timedelta(days=7)
+    world.cluster = BUILD.cluster(*(BUILD.host(number, certificates_expire=soon) for number in (1, 2, 3)))
+    kept = str(tmp_path / "plan.json")
+    assert cli("plan", "-m", str(world.manifest), "--out", kept).exit_code == 2
+    with_a_stray(world, monkeypatch)
+    result = cli("apply", kept, "-y")
+    assert (result.exit_code, world.steps) == (17, [RenewCertificates("cp-2")])
+    assert "moved: the world has moved since the plan was approved: to take a snapshot of etcd was not shown" in result.stdout
+    assert "(next: remove etcd member 9 of cp-9)" in result.stdout
+    assert "strays.cp-9: nothing then, straymember now" in result.stdout
+
+
+def test_what_yes_agrees_to_is_the_plan_that_was_shown(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.cluster = UPGRADE
+    with_a_stray(world, monkeypatch)
+    result = apply("-y")
+    assert (result.exit_code, world.steps) == (17, [TakeSnapshot()])
+    assert "to remove etcd member 9 of cp-9 was not in it" in result.stdout
+
+
+def test_a_reset_removes_no_member_that_was_not_shown(cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = Ring((BUILD.member(1), BUILD.member(3), BUILD.member(8, name="cp-2")), 1)
+    joined_again = BUILD.cluster(BUILD.host(1), BUILD.host(2, member=8), BUILD.host(3), ring=ring)
+
+    async def other_member(step: Any, _seen: Any) -> None:
+        world.steps.append(step)
+        if isinstance(step, RemoveMember):
+            world.cluster = joined_again
+
+    monkeypatch.setattr(world, "carry_out", other_member)
+    result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
+    assert (result.exit_code, world.steps[-1]) == (17, RemoveMember(2, "cp-2")), result.output
+    assert "to remove etcd member 8 of cp-2 was not in it" in result.stdout
 
 
 # The others.

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from quorate.core.checks import failed, passed, unknown
+from quorate.core.in_place.approval import Approval
 from quorate.core.in_place.cluster import Cluster, Kind
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.steps import Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
@@ -21,6 +22,7 @@ from tests.core.in_place.conftest import V135, Build
 
 BUILD = Build()
 NOON = BUILD.noon
+ANYTHING = Approval.of((), only=False)
 NOTHING = Decision("nothing to do", None, (), None)
 
 
@@ -46,6 +48,7 @@ class World:
     cluster: Cluster = field(default_factory=BUILD.three)
     hang: asyncio.Event | None = None
     settled: list[int] = field(default_factory=list)  # after how many steps
+    approval: Approval = ANYTHING
 
     async def observe(self, done: Done) -> Seen:
         self.now += timedelta(seconds=self.look)
@@ -76,6 +79,7 @@ class World:
             emit=self.events.append,
             now=lambda: self.now,
             sleep=self.sleep,
+            approval=self.approval,
             decide=self.decide,
             settle=self.settle,
         )

@@ -39,6 +39,8 @@ def command(
     from quorate.cli import event_loop, hosts_access, hosts_plan, hosts_run, logs, render
     from quorate.cli.hosts_display import HOSTS
     from quorate.cli.wishes import wishes
+    from quorate.core.in_place.approval import Approval
+    from quorate.core.in_place.forecast import forecast
     from quorate.hosts import plan_file as plan_files
     from quorate.hosts.observe import Memory
 
@@ -47,7 +49,8 @@ def command(
     place = _place_of(kept, flags) if kept else hosts_access.place(flags)
     wanted, memory = kept.wishes if kept else wishes(flags), Memory()
     loaded, observation = event_loop.run(hosts_access.looked_at(place, wanted, memory, None if kept else hosts_plan.until_it_can_begin()))
-    plan = hosts_plan.plan_of(observation.cluster, hosts_access.now())
+    foreseen = forecast(observation.cluster, hosts_access.now())
+    plan = hosts_plan.plan_of(observation.cluster, hosts_access.now(), foreseen)
     if kept:
         _require_unmoved(kept, observation.cluster, loaded.inputs, plan)
     hosts_access.say_notices(loaded.manifest)
@@ -61,6 +64,8 @@ def command(
         wishes=wanted,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
+        approval=Approval.of((each.step for each in foreseen.steps), only=kept is not None),
+        shown=observation.cluster,
         goal="" if wanted.initialize else "the hosts are prepared; without --no-init the same command goes on to make the cluster",
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=hosts_access.now),
     )

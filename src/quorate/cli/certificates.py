@@ -101,14 +101,17 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     """Renew the certificates of every control-plane host, one at a time, and restart what reads them. Asks first. The authorities stay."""
     from quorate.cli import event_loop, hosts_access, hosts_plan, hosts_run, logs, render
     from quorate.cli.hosts_display import HOSTS
+    from quorate.core.in_place.approval import Approval
     from quorate.core.in_place.cluster import Wishes
+    from quorate.core.in_place.forecast import forecast
     from quorate.hosts.observe import Memory
     from quorate.hosts.renewing import decide_renewal, only_renewal
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     wishes, memory = Wishes(renew_certificates=True), Memory()
     loaded, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags), wishes, memory))
-    plan = hosts_plan.plan_of(observation.cluster, hosts_access.now(), only_renewal)
+    foreseen = only_renewal(forecast(observation.cluster, hosts_access.now()))
+    plan = hosts_plan.plan_of(observation.cluster, hosts_access.now(), foreseen)
     click.echo(hosts_plan.as_text(plan), nl=False, err=output == "json")
     if not plan.steps:
         click.echo("nothing is renewed: what the plan of `quorate plan -m` has comes first", err=True)
@@ -120,6 +123,8 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
         wishes=wishes,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
+        approval=Approval.of((each.step for each in foreseen.steps), only=True),
+        shown=observation.cluster,
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=hosts_access.now),
         goal="the certificates are renewed",
         decide=decide_renewal,

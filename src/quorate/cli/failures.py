@@ -18,7 +18,7 @@
 | 14 | no host, or not the one that is needed, can be reached over SSH, or no API server or etcd member answers there |
 | 15 | a step on a host failed, or a file of records, plans or snapshots cannot be used; the same command goes on from there |
 | 16 | somebody else works on these hosts, or has since the run began, or a host cannot be locked |
-| 17 | the world has moved since the plan was made |
+| 17 | the world has moved since the plan was made or approved |
 | 64 | of `quorate plan`: the command line is wrong, or the edit would be refused; of `quorate apply`: there is no terminal to ask at, and no -y |
 | 130 | interrupted by a signal; the same command goes on from there |
 

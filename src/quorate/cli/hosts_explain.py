@@ -70,7 +70,8 @@ def explanation(cluster: Cluster, now: datetime) -> HostsExplanation:
     """What is said of what was observed. Pure."""
     from quorate.core.in_place.decide import decide
     from quorate.core.in_place.forecast import forecast
-    from quorate.hosts.overview import involved, ring_in_words, row
+    from quorate.core.in_place.steps import involved
+    from quorate.hosts.overview import ring_in_words, row
 
     decision = decide(cluster, now)
     steps = [each.step for each in forecast(cluster, now).steps]

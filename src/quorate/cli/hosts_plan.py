@@ -99,13 +99,13 @@ def keep(path: Path, loaded: Loaded, cluster: Cluster, plan: HostsPlan) -> None:
     )
 
 
-def plan_of(cluster: Cluster, now: datetime, narrowed: Callable[[Forecast], Forecast] = lambda whole: whole) -> HostsPlan:
-    """The plan for what was observed, or as much of it as `narrowed` lets be. Pure."""
+def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -> HostsPlan:
+    """The plan for what was observed, or that part of it which was `foreseen` for a narrower command. Pure."""
     from quorate.core.in_place.forecast import forecast
     from quorate.core.in_place.rules.facts import told
     from quorate.hosts.overview import ring_in_words, rows
 
-    foreseen = narrowed(forecast(cluster, now))
+    foreseen = foreseen or forecast(cluster, now)
     return HostsPlan(
         cluster=cluster.name,
         version=str(cluster.version),
@@ -128,8 +128,7 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     """
     from quorate.cli.hosts_access import now
     from quorate.core.in_place.decide import decide
-    from quorate.core.in_place.forecast import forecast
-    from quorate.hosts.patience import Patience
+    from quorate.hosts.patience import Patience, before_a_plan
 
     patience = Patience(now())
     told: list[tuple[str, ...]] = []
@@ -137,9 +136,8 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     def again(cluster: Cluster) -> datetime | None:
         at = now()
         decision = decide(cluster, at)
-        waits = decision.refusals and not cluster.locked_by
-        until = patience.look_again(decision, at, booting=cluster.is_booting) if waits else None
-        if until is None or forecast(cluster, at).steps:
+        until = before_a_plan(patience, cluster, decision, at)
+        if until is None:
             return None
         because = tuple(check.name for check in decision.refusals)
         if because not in told:
@@ -155,7 +153,7 @@ def _planned(foreseen: Forecast) -> tuple[PlannedStep, ...]:
 
 
 def _step(number: int, foreseen: Foreseen) -> PlannedStep:
-    from quorate.hosts.overview import involved
+    from quorate.core.in_place.steps import involved
 
     after = foreseen.after
     return PlannedStep(

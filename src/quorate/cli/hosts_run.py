@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from quorate.cli.hosts_access import Loaded
     from quorate.cli.render import Renderer
+    from quorate.core.in_place.approval import Approval
     from quorate.core.in_place.cluster import Cluster, Wishes
     from quorate.core.in_place.decide import Decision
     from quorate.core.in_place.steps import Step
@@ -38,6 +39,7 @@ _TICK = 1.0  # seconds between movements of the clock on the display
 class Run:
     """What is to be done, by which judgement (None: that of every run), and what there is then; `snapshots` is where etcd's snapshots go.
 
+    `approval` is what was agreed to, of the plan that was made from `shown`.
     `otherwise` may carry a step out in another way than every run does; it says whether it did.
     """
 
@@ -47,6 +49,8 @@ class Run:
     memory: Memory
     snapshots: Path
     renderer: Renderer[Event]
+    approval: Approval
+    shown: Cluster
     goal: str = ""
     decide: Callable[[Cluster, datetime], Decision] | None = None
     otherwise: Callable[[Tools, Step, Observation], Awaitable[bool]] | None = None
@@ -94,6 +98,7 @@ def _code(ended: Ended) -> ExitCode:
     codes = {
         Outcome.CONVERGED: ExitCode.OK,
         Outcome.STALLED: ExitCode.STALLED,
+        Outcome.MOVED: ExitCode.WORLD_MOVED,
         Outcome.FAILED: ExitCode.STEP_FAILED,
         Outcome.INTERRUPTED: ExitCode.INTERRUPTED,
     }
@@ -163,6 +168,7 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
     """What the session works with."""
     from quorate.hosts.act.hands import Hands
     from quorate.hosts.events import Progress
+    from quorate.hosts.plan_file import moved_around
     from quorate.hosts.session import Parts
 
     async def observe(done: Done) -> Observation:
@@ -176,7 +182,16 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
         if run.otherwise is None or not await run.otherwise(working, step, observation):
             await hands.carry_out(step, observation)
 
-    whole = Parts(observe=observe, carry_out=carry_out, emit=emit, now=now, sleep=asyncio.sleep, settle=hands.settle)
+    whole = Parts(
+        observe=observe,
+        carry_out=carry_out,
+        emit=emit,
+        now=now,
+        sleep=asyncio.sleep,
+        approval=run.approval,
+        moved=lambda cluster, step: moved_around(run.shown, cluster, step),
+        settle=hands.settle,
+    )
     return replace(whole, decide=run.decide or whole.decide, goal=run.goal or whole.goal)
 
 

@@ -49,7 +49,7 @@ Exit codes:
   14  hosts cannot be reached over SSH
   15  a step on a host failed; the same command goes on from there
   16  somebody else works on these hosts
-  17  the world has moved since the plan was made
+  17  the world has moved since the plan was made or approved
   64  of plan: the command line is wrong, or the edit would be refused
  130  interrupted; the same command goes on from there"""
 

@@ -33,6 +33,7 @@ def command(ctx: click.Context, /, hosts: tuple[str, ...], yes: bool, plain: boo
     """
     from quorate.cli import event_loop, hosts_access, hosts_run, logs, render
     from quorate.cli.hosts_display import HOSTS
+    from quorate.core.in_place.approval import Approval
     from quorate.core.in_place.cluster import Wishes
     from quorate.hosts import resetting
     from quorate.hosts.observe import Memory
@@ -53,6 +54,8 @@ def command(ctx: click.Context, /, hosts: tuple[str, ...], yes: bool, plain: boo
         wishes=Wishes(),
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, None),
+        approval=Approval.of((each.step for each in steps if each.step is not None), only=True),
+        shown=cluster,
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=hosts_access.now),
         goal="the hosts are free",
         decide=resetting.deciding(names, named=bool(hosts)),

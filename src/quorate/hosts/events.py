@@ -18,6 +18,7 @@ class Outcome(StrEnum):
 
     CONVERGED = "converged"
     STALLED = "stalled"
+    MOVED = "moved"  # what it came to was not in the plan that was approved
     FAILED = "failed"
     INTERRUPTED = "interrupted"
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.in_place.rules.facts import ills, member_of, told
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
 from quorate.core.ring import Ring
 
 NONE = "-"
@@ -70,18 +69,6 @@ def ring_in_words(ring: Ring | Unknown | Absent) -> str:
 def hosts_in_words(cluster: Cluster) -> dict[str, str]:
     """What each host is, in a word or two, and the first thing that is wrong with it."""
     return {host.name: "; ".join((_state(host), *_wrong(host)[:1])) for host in cluster.hosts}
-
-
-def involved(step: Step) -> tuple[str, ...]:
-    """The hosts that a step is about; none where it is about the cluster."""
-    match step:
-        case RemoveMember():
-            return (step.owner,) if step.owner else ()
-        case DeleteNode():
-            return (step.node,)
-    hosts: tuple[str, ...] = getattr(step, "hosts", ())
-    host: str = getattr(step, "host", "")
-    return (host,) if host else hosts
 
 
 def _state(host: Host) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from quorate.core.checks import Outcome
+from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision
+from quorate.core.in_place.forecast import forecast
 
 PATIENCE = timedelta(seconds=60)
 """How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
@@ -54,3 +56,10 @@ class Patience:
         if booting or any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
             return PATIENCE
         return SETTLING if self._moves else timedelta(0)
+
+
+def before_a_plan(patience: Patience, cluster: Cluster, decision: Decision, now: datetime) -> datetime | None:
+    """When to look again at hosts with which nothing can be done yet; None: there is something to do, or nothing to wait for."""
+    waits = decision.refusals and not cluster.locked_by
+    until = patience.look_again(decision, now, booting=cluster.is_booting) if waits else None
+    return None if until is None or forecast(cluster, now).steps else until

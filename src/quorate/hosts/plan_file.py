@@ -19,6 +19,7 @@ import msgspec
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Finding, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Node, Silence, StrayMember, Wishes
+from quorate.core.in_place.steps import Step, involved
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -105,13 +106,23 @@ def facts(cluster: Cluster) -> dict[str, str]:
 def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: tuple[str, ...]) -> tuple[str, ...]:
     """What is not as it was when the plan was made; nothing: it can be carried out."""
     found = [f"{name} is another" for name, digest in kept.inputs.items() if inputs.get(name) != digest]
-    for place in sorted({*kept.facts, *now}):
-        before, after = kept.facts.get(place, "nothing"), now.get(place, "nothing")
-        if before != after:
-            found.append(f"{place}: {before} then, {after} now")
+    found += _differences(kept.facts, now)
     if not found and kept.steps != steps:
         found.append("the steps are others, in another order, or other checks pass: " + "; ".join(steps or ("none",)))
     return tuple(found)
+
+
+def moved_around(shown: Cluster, now: Cluster, step: Step) -> tuple[str, ...]:
+    """In what that which a step is about is another than it was when the plan was shown; of a step about the cluster everything that is."""
+    about = involved(step) or ("",)
+    differences = _differences(facts(shown), facts(now))
+    return tuple(each for each in differences if any(name in each for name in about))[:_MOST_NAMED]
+
+
+def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Each place at which there is something else, with both values."""
+    pairs = ((place, then.get(place, "nothing"), now.get(place, "nothing")) for place in sorted({*then, *now}))
+    return [f"{place}: {before} then, {after} now" for place, before, after in pairs if before != after]
 
 
 def _flat(value: object, place: str) -> Iterator[tuple[str, str]]:

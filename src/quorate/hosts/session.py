@@ -1,7 +1,7 @@
 """One run on existing hosts: observe, decide, act, and observe again, until there is nothing to do or nothing can be done. What happens is told as events.
 
 Nothing is kept between two rounds but how often somebody was silent, and what was done once and for all in this run, such as the snapshot. So a run that
-was cut short anywhere is continued by the next one, which observes where it was.
+was cut short anywhere is continued by the next one, which observes where it was. A step that the approved plan does not allow is not begun: the run ends.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
+from quorate.core.checks import Check
+from quorate.core.in_place.approval import Approval
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision, decide
-from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
+from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
 from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting, check_seen
-from quorate.hosts.overview import hosts_in_words, involved, ring_in_words
+from quorate.hosts.overview import hosts_in_words, ring_in_words
 from quorate.hosts.patience import Patience
 from quorate.hosts.ssh.errors import SshError
 
@@ -66,10 +68,16 @@ async def _nothing(_seen: Observation) -> None:
     """Nothing goes on by itself."""
 
 
+def _nothing_told(_now: Cluster, _step: Step) -> tuple[str, ...]:
+    """Nobody remembers what was shown."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Generic[Seen]):
     """What a session works with. `observe` is told what this run has done; `carry_out` raises StepFailed; `emit` takes each event.
 
+    `approval` is what somebody agreed to, `moved` says in what the world is another than the one that was shown, as far as a step is concerned.
     `decide` is the judgement, `goal` what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves; it never fails.
     """
 
@@ -78,6 +86,8 @@ class Parts(Generic[Seen]):
     emit: Callable[[Event], None]
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]]
+    approval: Approval
+    moved: Callable[[Cluster, Step], tuple[str, ...]] = _nothing_told
     decide: Callable[[Cluster, datetime], Decision] = decide
     goal: str = "everything is as the manifest says"
     settle: Callable[[Seen], Awaitable[None]] = _nothing
@@ -117,6 +127,10 @@ class Session(Generic[Seen]):
             self._tell(cluster)
             decision = self._parts.decide(cluster, self._parts.now())
             if decision.step is not None:
+                allowed = self._parts.approval.check(decision.step)
+                if not allowed.passed:
+                    await self._parts.settle(observation)
+                    return self._world_moved(decision.step, decision, allowed, cluster)
                 if (ended := await self._take(decision.step, decision, observation)) is not None:
                     return ended
             elif not decision.refusals:
@@ -165,6 +179,11 @@ class Session(Generic[Seen]):
         parts.emit(Waiting(now, _refusals(decision), until))
         await parts.sleep(max((until - now).total_seconds(), 0.0))
         return True
+
+    def _world_moved(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
+        wanted = f"{refused.evidence}, and is wanted now by the rule: {decision.rule}{f' ({decision.checks[-1].evidence})' if decision.checks else ''}"
+        because = replace(refused, evidence="; ".join((wanted, *self._parts.moved(cluster, step))))
+        return self._end(Outcome.MOVED, f"the world has moved since the plan was approved: to {step} was not shown", (check_seen(because),))
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""

@@ -201,8 +201,22 @@ Step = (
 
 CHANGES_RING_OR_VERSION: frozenset[type[Step]] = frozenset({Join, RemoveMember, UpgradeControlPlane})
 """Steps that a verified snapshot comes before."""
+DESTROYS: frozenset[type[Step]] = frozenset({Initialize, Reset, RemoveMember, DeleteNode})
+"""Steps that nobody can take back: a second cluster begins, or a host, a member or a Node is lost. None is done that was not shown (S14)."""
 CHANGES_WHAT_RUNS: frozenset[type[Step]] = frozenset(
     {UpdateConfiguration, UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates}
 )
 """Steps on hosts that are well, which wait until everything that needs repair is repaired."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
+
+
+def involved(step: Step) -> tuple[str, ...]:
+    """The hosts that a step is about; of a Node's deletion the Node; none where it is about the cluster."""
+    match step:
+        case RemoveMember():
+            return (step.owner,) if step.owner else ()
+        case DeleteNode():
+            return (step.node,)
+    hosts: tuple[str, ...] = getattr(step, "hosts", ())
+    host: str = getattr(step, "host", "")
+    return (host,) if host else hosts

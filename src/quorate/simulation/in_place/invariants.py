@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from quorate.core.in_place.steps import (
+    Initialize,
     Join,
     Prepare,
     Reconfigure,
@@ -193,9 +194,10 @@ def repair_comes_first(site: Site, act: Act) -> str | None:
 def nothing_happens_without_quorum(site: Site, act: Act) -> str | None:
     """While a standing cluster has lost its quorum nothing is done, but to start what should run, and to prepare hosts on which nothing runs.
 
-    Of a cluster that has left its traces on hosts alone that were taken out of the manifest nobody can know.
+    Of a cluster that has left its traces on hosts alone that were taken out of the manifest nobody can know. An initialization that has not ended may go on
+    on the only host that has the data, whose etcd is brought up by just that.
     """
-    if act.deed is not Deed.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands:
+    if act.deed is not Deed.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands or _goes_on_alone(site, act):
         return None
     if not any(machine.traces and not machine.gone and _is_wanted(act, machine) for machine in site.machines.values()):
         return None
@@ -264,6 +266,13 @@ def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
     machines = [machine for entry in entries if entry is not None and (machine := site.machine_of(entry)) is not None]
     used = [machine.name for machine in machines if site.member_is_well(machine)]
     return f"{', '.join(used)} is prepared, whose member is well" if used else None
+
+
+def _goes_on_alone(site: Site, act: Act) -> bool:
+    machine = act.machine
+    if not isinstance(act.step, Initialize) or not act.step.resume or machine is None:
+        return False
+    return machine.disk.initializing and set(site.ring.members) == {machine.disk.data}
 
 
 def _bears(state: RingState, member: int) -> bool:

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from quorate.core.in_place.approval import Approval
 from quorate.core.in_place.cluster import Wishes
+from quorate.core.in_place.decide import decide
+from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.steps import Step
 from quorate.hosts.events import Ended, Event, StepBegun, StepBroke
-from quorate.hosts.session import Parts, Session
+from quorate.hosts.patience import Patience, before_a_plan
+from quorate.hosts.session import Done, Parts, Session
 from quorate.simulation.in_place.acts import Act, Actor, Witness
 from quorate.simulation.in_place.hands import Hands
 from quorate.simulation.in_place.machines import Machine
@@ -69,13 +73,24 @@ class Run:
             self.steps.append(step)
             await hands.carry_out(step, seen)
 
-        parts = Parts(observe=observer.observe, carry_out=carry_out, emit=self._emit, now=self.now, sleep=asyncio.sleep)
+        approval = Approval.of(await self._shown(observer), only=False)
+        parts = Parts(observe=observer.observe, carry_out=carry_out, emit=self._emit, now=self.now, sleep=asyncio.sleep, approval=approval)
         try:
             self._lock()
             self.ended = await Session(parts, command="apply", by=self.name).run()
         finally:
             if not self._killed and site.lock is not None and site.lock.holder == self.name:
                 site.lock = None
+
+    async def _shown(self, observer: Observer) -> tuple[Step, ...]:
+        """The steps that the operator is shown, and agrees to, as soon as there are any; none where nothing can be done."""
+        patience = Patience(self.now())
+        while True:
+            cluster, now = (await observer.observe(Done())).cluster, self.now()
+            until = before_a_plan(patience, cluster, decide(cluster, now), now)
+            if until is None:
+                return tuple(foreseen.step for foreseen in forecast(cluster, now).steps)
+            await asyncio.sleep(max((until - now).total_seconds(), 0.0))
 
     def _lock(self) -> None:
         """Take the lock where it is free, and renew it while the run lasts."""
