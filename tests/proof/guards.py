@@ -67,7 +67,16 @@ def believes_the_ring(_predicate: Function) -> Function:
 
 def asks_nothing_of_the_ring(gate: Function) -> Function:
     """The ring is read, and nothing is asked of it."""
-    return lambda clients, observation, _ask: gate(clients, observation, lambda _view: ())
+    return lambda clients, observation, _ask: gate(clients, observation, lambda _view: (YES,))
+
+
+def reads_only(_gate: Function) -> Function:
+    """A gate that lets pass whatever is asked."""
+
+    async def gate(_clients: object, observation: Any, _ask: object) -> Any:
+        return observation.view
+
+    return gate
 
 
 def forgets_whom_it_fits(may_own: Function) -> Function:
@@ -218,12 +227,12 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "a Machine is deleted only if the ring can do without it by then",
-        {"clusterapi.etcd_membership:may_be_deleted": returns(())},
+        {"clusterapi.etcd_membership:may_be_deleted": returns((YES,))},
         f"{ACT}::test_a_replica_is_not_deleted_once_the_ring_cannot_do_without_it",
     ),
     Guard(
         "a failed Machine is deleted only if the ring can do without it by then",
-        {"clusterapi.remediation:_asked": returns(())},
+        {"clusterapi.remediation:_asked": returns((YES,))},
         f"{REMEDIATION}::test_what_the_ring_cannot_do_without_by_now_is_not_deleted_and_the_record_is_forgotten",
     ),
     Guard(
@@ -233,8 +242,23 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "what is asked for is asked for still",
-        {"clusterapi.control_plane_writes:still_asked_for": lets_pass},
+        {"clusterapi.permission:still_asked_for": lets_pass},
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",
+    ),
+    Guard(
+        "nothing is paused by then",
+        {"clusterapi.permission:still_permitted": lets_pass},
+        f"{ACT}::test_nothing_is_destroyed_once_somebody_has_paused_it",
+    ),
+    Guard(
+        "who writes leads still",
+        {"clusterapi.permission:still_leads": returns(None)},
+        f"{ACT}::test_nothing_is_destroyed_by_a_process_that_may_lead_no_more",
+    ),
+    Guard(
+        "a last look asks something",
+        {"clusterapi.etcd_membership:pass_the_gate": reads_only},
+        f"{ACT}::test_a_last_look_that_asks_nothing_lets_nothing_pass",
     ),
     Guard(
         "the first Machine is deleted only if kubeadm has not finished by then",

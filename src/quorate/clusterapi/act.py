@@ -13,7 +13,17 @@ from datetime import datetime
 from random import Random
 from typing import assert_never
 
-from quorate.clusterapi import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, intent, remediation
+from quorate.clusterapi import (
+    addons,
+    adoption,
+    authorities,
+    control_plane_writes,
+    creation,
+    etcd_membership,
+    intent,
+    permission,
+    remediation,
+)
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.machine_writes import delete_as_judged, delete_machine, machine_of, release_hook
 from quorate.clusterapi.observation import Observation
@@ -52,6 +62,7 @@ class Actor:
 
     async def perform(self, step: Step, observation: Observation) -> None:
         """Carry out `step` for the control plane observed. Raises what the API or etcd answered, or Refused."""
+        permission.still_leads(self.clients)
         match step:
             case AddFinalizer():
                 await control_plane_writes.add_finalizer(self.clients, observation.kcp)
@@ -137,11 +148,12 @@ class Actor:
         """
         await etcd_membership.still_uninitialized(self.clients, observation)
         view = await etcd_membership.pass_the_gate(self.clients, observation, lambda fresh: etcd_membership.may_be_deleted(fresh, replica))
-        await control_plane_writes.still_asked_for(self.clients, observation.kcp)
+        await permission.still_asked_for(self.clients, observation)
         await etcd_membership.pass_leadership_on(self.clients, observation, view, replica)
         await delete_as_judged(self.clients, observation, replica)
 
     async def _delete_all(self, observation: Observation, replicas: tuple[str, ...]) -> None:
+        await permission.still_permitted(self.clients, observation)
         async with asyncio.TaskGroup() as tasks:
             for replica in replicas:
                 tasks.create_task(self._take_down(observation, replica))

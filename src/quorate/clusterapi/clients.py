@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quorate.clusterapi.applied import Applied
@@ -15,13 +16,17 @@ from quorate.kubernetes.expectations import Expectations
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The management cluster (written through `management`, read from `caches`), and the workload clusters."""
+    """The management cluster (written through `management`, read from `caches`), and the workload clusters.
+
+    `leads` tells whether no other process can act now; it asks nobody. A process that takes part in no election is alone.
+    """
 
     management: Client
     caches: Caches
     workloads: Workloads
     expectations: Expectations[Request]
     progress: Progress = field(default_factory=Progress)
+    leads: Callable[[], bool] = lambda: True
 
     @property
     def applied(self) -> Applied:

@@ -1,7 +1,4 @@
-"""The writes to the KubeadmControlPlane itself, apart from its status, and the last look at it before something that nobody can take back.
-
-The writes are merge patches of annotations and of our finalizer, which the next decision waits for.
-"""
+"""The writes to the KubeadmControlPlane itself, apart from its status: merge patches of annotations and of our finalizer, which the next decision waits for."""
 
 from __future__ import annotations
 
@@ -9,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import Annotation, FieldManager, Finalizer
+from quorate.clusterapi.types.names import FieldManager, Finalizer
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import NotFound
@@ -25,24 +21,6 @@ async def patch_control_plane(clients: Clients, kcp: KubeadmControlPlane, patch:
     version = await _patch(clients, kcp, patch)
     clients.expectations.expect_version(Request(kcp.metadata.namespace, kcp.metadata.name), clients.caches.kcps, version)
     return version
-
-
-async def still_asked_for(clients: Clients, kcp: KubeadmControlPlane) -> None:
-    """Make sure, by the API itself, that the control plane asks for what it was judged by, and that nobody has paused it meanwhile.
-
-    A watch of Machines may be ahead of that of control planes by minutes, after an outage for one: Machines of the newest specification then look outdated, and
-    to delete them would be to undo what somebody else has just done. Raises Refused, and what the API answered.
-    """
-    metadata = kcp.metadata
-    name = f"{metadata.namespace}/{metadata.name}"
-    try:
-        newest = (await clients.management.get(KUBEADM_CONTROL_PLANES, metadata.name, metadata.namespace)).metadata
-    except NotFound:
-        raise Refused(f"{name} is gone") from None
-    if (newest.uid, newest.generation) != (metadata.uid, metadata.generation):
-        raise Refused(f"{name} was changed after this was decided")
-    if Annotation.PAUSED in newest.annotations:
-        raise Refused(f"{name} was paused after this was decided")
 
 
 async def add_finalizer(clients: Clients, kcp: KubeadmControlPlane) -> None:

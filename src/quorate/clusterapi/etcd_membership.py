@@ -16,14 +16,15 @@ import structlog
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.machine_writes import release_hook
 from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.permission import still_leads, still_permitted
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
-from quorate.core.checks import Check, dependable_ring, quorum_survives_removal
+from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Ring
-from quorate.core.rules.remove import safe_to_let_go
+from quorate.core.rules.remove import exempt_before_initialization, safe_to_let_go
 from quorate.core.rules.strays import may_be_removed
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
@@ -80,9 +81,12 @@ Ask = Callable[[ControlPlane], Iterable[Check]]
 
 
 async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) -> ControlPlane:
-    """The view read afresh, if the very checks that the decision rests on pass once more. Raises Refused."""
+    """The view read afresh, if the very checks that the decision rests on pass once more. To ask nothing is no answer. Raises Refused."""
     view = await read_afresh(clients, observation)
-    for check in ask(view):
+    checks = tuple(ask(view))
+    if not checks:
+        raise Refused("nothing was asked at the instant of acting, so nothing says that it is safe")
+    for check in checks:
         if not check.passed:
             raise Refused(f"{check.name}: {check.evidence}")
     return view
@@ -95,8 +99,9 @@ async def still_uninitialized(clients: Clients, observation: Observation) -> Non
 
 
 def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
-    """Can the ring do without the replica's member?"""
-    return (quorum_survives_removal(view, view.replica(replica)),) if has_ring(view) else ()
+    """Can the ring do without the replica's member? Before there is a ring: is it the only replica, so that nothing is lost with it?"""
+    asked = quorum_survives_removal if view.initialized else exempt_before_initialization
+    return (asked(view, view.replica(replica)),)
 
 
 async def remove_member(clients: Clients, observation: Observation, replica: str, member: int) -> None:
@@ -105,8 +110,9 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
     if _its_own(view, replica, member) and _ring(view).leader == member:
         await pass_leadership_on(clients, observation, view, replica)
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
+    await still_permitted(clients, observation)
     if _its_own(view, replica, member):
-        await _through_others(clients, observation, replica, lambda client: _remove(client, member))
+        await _through_others(clients, observation, replica, lambda client: _remove(clients, client, member))
     await release_hook(clients, observation, replica)
 
 
@@ -116,6 +122,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
         raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
+    await still_permitted(clients, observation)
     await release_hook(clients, observation, replica)
 
 
@@ -126,14 +133,18 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
         ring = dependable_ring(view)
         if isinstance(ring, Unknown):
             raise Refused(f"the ring cannot be judged: {ring.reason}")
-        return [check for stray in view.strays if stray.member.id == member for check in may_be_removed(view, ring, stray, now)]
+        if ring.member(member) is None:
+            return (passed("the member is in the ring", "it is gone, which is what was wanted"),)
+        nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+        if nobodys is None:
+            raise Refused(f"member {member:x} is not nobody's any more")
+        return may_be_removed(view, ring, nobodys, now)
 
     view = await pass_the_gate(clients, observation, ask)
     if _ring(view).member(member) is None:
         return
-    if all(stray.member.id != member for stray in view.strays):
-        raise Refused(f"member {member:x} is not nobody's any more")
-    await _through_others(clients, observation, "", lambda client: _remove(client, member))
+    await still_permitted(clients, observation)
+    await _through_others(clients, observation, "", lambda client: _remove(clients, client, member))
 
 
 async def pass_leadership_on(clients: Clients, observation: Observation, view: ControlPlane, replica: str) -> None:
@@ -187,7 +198,9 @@ async def _through_others(
     raise Refused(f"no other member could be asked: {'; '.join(failures) or 'there is none'}")
 
 
-async def _remove(client: EtcdClient, member: int) -> None:
+async def _remove(clients: Clients, client: EtcdClient, member: int) -> None:
+    """Remove the member. etcd knows no resourceVersion: nothing but this process' own knowledge that it leads keeps a second one out. Raises Refused."""
+    still_leads(clients)
     try:
         await client.remove_member(member)
     except MemberNotFound:

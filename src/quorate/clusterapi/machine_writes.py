@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.permission import still_leads
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Hook
@@ -37,8 +38,12 @@ def _leaves(clients: Clients, seen: ObservedMachine) -> bool:
 
 
 async def delete_machine(clients: Clients, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:
-    """Delete a Machine, by uid, and only as it was read where `resource_version` is given. One that is gone is what was wanted. Raises Conflict."""
+    """Delete a Machine, by uid, and only as it was read where `resource_version` is given. One that is gone is what was wanted.
+
+    Raises Conflict, and Refused where this process may lead no more.
+    """
     metadata = machine.metadata
+    still_leads(clients)
     try:
         deleted = await clients.management.delete(
             MACHINES, metadata.name, metadata.namespace, uid=metadata.uid, resource_version=resource_version
@@ -51,7 +56,8 @@ async def delete_machine(clients: Clients, observation: Observation, machine: Ma
 
 
 async def release_hook(clients: Clients, observation: Observation, replica: str) -> None:
-    """Take our hook off a Machine, so that its deletion goes on. Idempotent."""
+    """Take our hook off a Machine, so that its deletion goes on. Idempotent. Raises Refused where this process may lead no more."""
+    still_leads(clients)
     metadata = machine_of(observation, replica).metadata
     patch = {"metadata": {"uid": metadata.uid, "annotations": {Hook.PRE_TERMINATE: None}}}
     try:

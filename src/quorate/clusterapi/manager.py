@@ -30,7 +30,7 @@ from quorate.kubernetes.controller import Controller, Request
 from quorate.kubernetes.events import EventRecorder
 from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer
-from quorate.kubernetes.leader import LeaderElector
+from quorate.kubernetes.leader import LeaderElector, boot_time
 from quorate.kubernetes.manager import Manager, Runnable
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.queue import WorkQueue
@@ -77,17 +77,20 @@ class Parts:
     runnables: tuple[Runnable, ...]
 
 
-def assemble(client: Client, setup: Setup[Client], options: Options, *, identity: str, metrics: Metrics) -> Parts:
+def assemble(
+    client: Client, setup: Setup[Client], options: Options, *, identity: str, metrics: Metrics, elector: LeaderElector | None = None
+) -> Parts:
     """Wire the process that works on the management cluster of `client` and reaches workload clusters as `setup` says, by its clock and randomness.
 
-    Needs a running event loop, whose time drives every delay.
+    It writes as long as `elector` says that it leads; without one it is the only one of its kind. Needs a running event loop, whose time drives every delay.
     """
     loop, now, random = asyncio.get_running_loop(), setup.now, setup.random
     queue: WorkQueue[Request] = WorkQueue(CONTROLLER, random, base_delay=_FIRST_RETRY, max_delay=_LONGEST_RETRY, metrics=metrics)
     inputs = Inputs(queue, loop.time)
     caches = Caches(client, inputs, random, namespace=options.namespace, watch_filter=options.watch_filter)
     workloads = Workloads(caches, client, setup)
-    clients = Clients(client, caches, workloads, Expectations(inputs.add))
+    leads = (lambda: elector.leading) if elector else (lambda: True)
+    clients = Clients(client, caches, workloads, Expectations(inputs.add), leads=leads)
     recorder = EventRecorder(client, RECORDER_NAME, instance=identity, now=now, random=random)
     reconciler = Reconciler(
         clients=clients,
@@ -127,13 +130,14 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         qps=options.workload_qps,
         burst=options.workload_burst,
     )
-    parts = assemble(client, setup, options, identity=identity, metrics=metrics)
+    elector = _elector(options, client, random, identity, metrics) if options.leader_elect else None
+    parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)
     synced = [reflector.synced for reflector in parts.caches.reflectors]
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
         runnables=[*parts.runnables, *_servers(options, registry, synced)],
-        elector=_elector(options, client, random, identity, metrics) if options.leader_elect else None,
+        elector=elector,
     )
     try:
         await manager.run(stopping)
@@ -177,6 +181,7 @@ def _elector(options: Options, client: Client, random: Random, identity: str, me
         name=LEADER_ELECTION_LEASE,
         identity=identity,
         now=_now,
+        clock=boot_time,
         random=random,
         lease_duration=options.leader_elect_lease_duration,
         renew_deadline=options.leader_elect_renew_deadline,

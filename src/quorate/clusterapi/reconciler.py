@@ -122,6 +122,8 @@ class Reconciler:
         return await self._report(request, observation, decision)
 
     async def _report(self, request: Request, observation: Observation, decision: Decision, error: Exception | None = None) -> Result:
+        if not self.clients.leads():
+            return Result(requeue_after=RING_IN_MOTION)  # another one may speak for this control plane now; the process ends in a moment
         machines = tuple(replace(observed, machine=self.publisher.newest.of(observed.machine)) for observed in observation.machines)
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
         now = self.clock()

@@ -10,9 +10,11 @@ from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
 from quorate.clusterapi.machine_writes import delete_as_judged
 from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.permission import still_permitted
 from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane, Remediation
 from quorate.core.rules.loss import safe_to_remediate
+from quorate.core.rules.remove import exempt_before_initialization
 
 
 async def remediate(clients: Clients, observation: Observation, replica: str, retries: int, now: datetime) -> None:
@@ -26,14 +28,16 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
         clients, observation.kcp, remediation_record.intended(observation.kcp.metadata.resource_version, record)
     )
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
+    await still_permitted(clients, observation)
     await pass_leadership_on(clients, observation, view, replica)
     await delete_as_judged(clients, observation, replica)
     await patch_control_plane(clients, observation.kcp, remediation_record.done(version, record))
 
 
 def _asked(view: ControlPlane, replica: str) -> list[Check]:
-    """What an initialized control plane must not lose with the replica; before, there is nothing to lose."""
-    return [check for check, _ in safe_to_remediate(view, view.replica(replica))] if view.initialized else []
+    """What an initialized control plane must not lose with the replica; before, that it is the only one, so that there is nothing to lose."""
+    failed = view.replica(replica)
+    return [check for check, _ in safe_to_remediate(view, failed)] if view.initialized else [exempt_before_initialization(view, failed)]
 
 
 async def record(clients: Clients, observation: Observation) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from random import Random
@@ -50,7 +51,7 @@ class LeaderElector:
     """A candidate for the Lease `namespace`/`name`, under the name `identity`, which no other process may use.
 
     Durations are in seconds and must satisfy retry_period * 2.2 < renew_deadline < lease_duration, else ValueError. `now` is only ever written into the
-    Lease, for people to read.
+    Lease, for people to read. `clock` counts the seconds that a Lease goes without renewal: `boot_time`, or what stands for it.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class LeaderElector:
         name: str,
         identity: str,
         now: Callable[[], datetime],
+        clock: Callable[[], float],
         random: Random,
         lease_duration: float = 60.0,
         renew_deadline: float = 40.0,
@@ -76,18 +78,19 @@ class LeaderElector:
         self._client = client
         self._namespace = namespace
         self._now = now
+        self._clock = clock
         self._random = random
         self._lease_duration, self._renew_deadline, self._retry_period = lease_duration, renew_deadline, retry_period
         self._observed: Lease | None = None
-        self._observed_at = 0.0  # loop time at which _observed was first seen
-        self._renewed_at: float | None = None  # loop time just before the request that last succeeded was sent; None while not leading
+        self._observed_at = 0.0  # by the clock: when _observed was first seen
+        self._renewed_at: float | None = None  # by the clock: just before the request that last succeeded was sent; None while not leading
         self._gauge = (metrics or Metrics(CollectorRegistry())).leader(name)
         self._gauge.set(0)
 
     @property
     def leading(self) -> bool:
         """Whether this process may act: it holds the Lease, and nobody can have taken it yet."""
-        return self._renewed_at is not None and _loop_time() < self._renewed_at + self._renew_deadline
+        return self._renewed_at is not None and self._clock() < self._renewed_at + self._renew_deadline
 
     async def acquire(self) -> None:
         """Return once this process leads. Follow with `hold` at once. Cancelling gives up, and leaves at most a Lease that runs out."""
@@ -129,11 +132,11 @@ class LeaderElector:
     async def _renew(self, renewed_at: float | None) -> None:
         """Renew once, trying until the deadline has passed."""
         deadline = -math.inf if renewed_at is None else renewed_at + self._renew_deadline
-        while (left := deadline - _loop_time()) > 0:
+        while (left := deadline - self._clock()) > 0:
             if await self._attempt(min(left, self._renew_deadline / 2)):
                 return
             self._lost_to_another()
-            await asyncio.sleep(min(self._retry_period, max(0.0, deadline - _loop_time())))
+            await asyncio.sleep(min(self._retry_period, max(0.0, deadline - self._clock())))
         raise LeadershipLost(f"lease {self._namespace}/{self.name} could not be renewed within {self._renew_deadline:.0f} s")
 
     def _lost_to_another(self) -> None:
@@ -143,7 +146,7 @@ class LeaderElector:
 
     async def _attempt(self, timeout: float) -> bool:
         """Take or renew the Lease if that is allowed, within `timeout` seconds. False when it is not, or did not work out this time."""
-        started = _loop_time()
+        started = self._clock()
         try:
             async with asyncio.timeout(timeout):
                 if not await self._take_or_renew():
@@ -181,7 +184,7 @@ class LeaderElector:
         if not observed.spec.holder_identity:
             return True
         lasts = observed.spec.lease_duration_seconds or self._lease_duration
-        return _loop_time() >= self._observed_at + lasts
+        return self._clock() >= self._observed_at + lasts
 
     async def _read(self) -> None:
         try:
@@ -205,7 +208,7 @@ class LeaderElector:
 
     def _observe(self, lease: Lease) -> None:
         if self._observed is None or self._observed.metadata.resource_version != lease.metadata.resource_version:
-            self._observed_at = _loop_time()
+            self._observed_at = self._clock()
         self._observed = lease
 
     def _holder(self) -> str:
@@ -218,5 +221,10 @@ class LeaderElector:
         return self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # metav1.MicroTime, which is UTC with six digits
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
+def boot_time() -> float:
+    """Seconds that the system has been up, those in which it was suspended included, which the clock of an event loop leaves out.
+
+    A process that was stopped, or whose machine slept, sees at once how long its Lease went without renewal. (A virtual machine that was paused from outside
+    sees nothing: its kernel did not run.)
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -57,8 +57,9 @@ class Process:
         cluster.on_backend_lost.append(self.workload.lose_backend)
         self._random = random
         self._client = Client(MANAGEMENT, SimulatedTransport(world.management, self.management, name, timeout=30.0))
-        self.parts: Parts = assemble(self._client, self._setup(), _OPTIONS, identity=name, metrics=Metrics(CollectorRegistry()))
         self.elector = self._candidate() if elected else None
+        metrics = Metrics(CollectorRegistry())
+        self.parts: Parts = assemble(self._client, self._setup(), _OPTIONS, identity=name, metrics=metrics, elector=self.elector)
         self._frozen: list[tuple[float, float]] = []  # from when to when; without end as long as it lasts
         self._task: asyncio.Task[None] | None = None
         self._dead = False
@@ -156,6 +157,7 @@ class Process:
             name=LEADER_ELECTION_LEASE,
             identity=self.name,
             now=self.now,
+            clock=self._world.time,
             random=self._world.random(f"{self.name} elector"),
         )
 

@@ -56,6 +56,7 @@ class FakeEtcd:
     async def move_leader(self, target_id: int) -> None:
         self._do(f"move_leader to {target_id} through {self.node}", "move_leader")
         self.workload.leader = target_id
+        self.workload.after_move()
 
     async def remove_member(self, member_id: int) -> None:
         self._do(f"remove_member {member_id} through {self.node}", "remove_member")
@@ -63,6 +64,7 @@ class FakeEtcd:
 
     def _do(self, what: str, operation: str) -> None:
         if error := self.workload.trouble.get((operation, self.node)):
+            self.workload.after_trouble()
             raise error
         self.workload.log.append(what)
 
@@ -99,6 +101,8 @@ class FakeWorkload:
     disagreement: str = ""
     alarms: tuple[Alarm, ...] = ()
     before_read: Callable[[], None] = lambda: None
+    after_move: Callable[[], None] = lambda: None
+    after_trouble: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     eager: bool = False
     asked: tuple[str, ...] = ()  # the Nodes whose members were asked last
@@ -173,11 +177,12 @@ class World:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.now = NOON
+        self.leads = True
         self.api, self.workload, self.queue = FakeApi(self.log), FakeWorkload(self.log), Queue()
         client = cast("Any", self.api)
         self.caches = Caches(client, self.queue, Random(1))
         self.workloads = FakeWorkloads(self.workload, lambda namespace, cluster: ClusterSecrets(self.caches, client, namespace, cluster))
-        self.clients = Clients(client, self.caches, cast("Any", self.workloads), Expectations(self.queue.add))
+        self.clients = Clients(client, self.caches, cast("Any", self.workloads), Expectations(self.queue.add), leads=lambda: self.leads)
         self.rings = Rings(lambda: 0.0)
         self.observer = Observer(self.clients, lambda: self.now, self.queue.add, self.rings)
         self.actor = Actor(self.clients, Random(7), lambda: self.now)

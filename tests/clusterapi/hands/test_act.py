@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
+from quorate.clusterapi import etcd_membership
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
 from quorate.core.control_plane import Kubeconfig
@@ -20,6 +21,7 @@ from quorate.core.steps import (
     DeleteReplica,
     EnsureCertificates,
     ReleaseHook,
+    Remediate,
     RemoveFinalizer,
     RemoveMember,
     RemoveStray,
@@ -255,6 +257,7 @@ async def test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_
     [
         ({"generation": 7}, "default/demo was changed after this was decided"),
         ({"annotations": {"cluster.x-k8s.io/paused": ""}}, "default/demo was paused after this was decided"),
+        ({"uid": "restored"}, "default/demo is another one than this was decided for"),
     ],
 )
 async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more(
@@ -265,6 +268,110 @@ async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_fo
     with pytest.raises(Refused, match=why):
         await three.actor.perform(DeleteReplica("cp-1"), observation)
     assert three.log == []
+
+
+def destroyed(world: World) -> bool:
+    """Whether anything was written that nobody can take back."""
+    return any(line.startswith(("remove_member", "delete machines", "patch machines")) for line in world.log)
+
+
+DESTRUCTIVE = [
+    pytest.param(step, id=type(step).__name__)
+    for step in (
+        DeleteReplica("cp-2"),
+        RemoveMember("cp-2", 2),
+        ReleaseHook("cp-2"),
+        RemoveStray(9),
+        Remediate("cp-2", 0),
+        DeleteAll(("cp-2",)),
+    )
+]
+
+
+async def about_to(step: Step, world: World) -> Observation:
+    """The observation by which such a step may be taken."""
+    if isinstance(step, RemoveStray):
+        return await aged_stray(world)
+    if isinstance(step, ReleaseHook):
+        del world.workload.members[2]
+    return await world.look()
+
+
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+async def test_what_is_destroyed_if_nothing_objects(three: World, step: Step) -> None:
+    await three.actor.perform(step, await about_to(step, three))
+    assert destroyed(three)
+
+
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+@pytest.mark.parametrize(
+    ("plural", "pause"),
+    [("clusters", {"spec": {"paused": True}}), ("kubeadmcontrolplanes", {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}})],
+    ids=["clusterctl move pauses the Cluster", "a user pauses the control plane"],
+)
+async def test_nothing_is_destroyed_once_somebody_has_paused_it(three: World, step: Step, plural: str, pause: dict[str, Any]) -> None:
+    observation = await about_to(step, three)
+    three.api.change(plural, "demo", pause)  # which the cache has yet to see
+    with pytest.raises((Refused, Conflict)):
+        await three.actor.perform(step, observation)
+    assert not destroyed(three)
+
+
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+@pytest.mark.parametrize("change", ["gone", "another"])
+async def test_nothing_is_destroyed_for_a_cluster_that_is_gone_or_another(three: World, step: Step, change: str) -> None:
+    observation = await about_to(step, three)
+    del three.api.objects["clusters", "default", "demo"]
+    if change == "another":
+        three.api.put("clusters", {"metadata": {"name": "demo", "uid": "restored"}})
+    with pytest.raises(Refused, match=f"Cluster default/demo is {change}"):
+        await three.actor.perform(step, observation)
+    assert not destroyed(three)
+
+
+def lead_no_more(world: World) -> None:
+    """This process was stopped, and is continued when another one leads."""
+    world.leads = False
+
+
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+async def test_nothing_is_destroyed_by_a_process_that_may_lead_no_more(three: World, step: Step) -> None:
+    observation = await about_to(step, three)
+    lead_no_more(three)
+    with pytest.raises(Refused, match="may lead no more"):
+        await three.actor.perform(step, observation)
+    assert three.log == []
+
+
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+async def test_nothing_is_destroyed_by_a_process_that_was_stopped_while_it_looked_once_more(three: World, step: Step) -> None:
+    observation = await about_to(step, three)
+    three.api.before["get"] = lambda: lead_no_more(three)
+    with pytest.raises(Refused, match="may lead no more"):
+        await three.actor.perform(step, observation)
+    assert not destroyed(three)
+
+
+@pytest.mark.parametrize("step", [DeleteReplica("cp-1"), RemoveMember("cp-1", 1), Remediate("cp-1", 0)])
+async def test_nothing_is_destroyed_by_a_process_that_was_stopped_while_leadership_moved(three: World, step: Step) -> None:
+    observation = await three.look()
+    three.workload.after_move = lambda: lead_no_more(three)
+    with pytest.raises(Refused, match="may lead no more"):
+        await three.actor.perform(step, observation)
+    assert three.log[-1] == "move_leader to 2 through cp-1"
+
+
+async def test_no_member_is_removed_by_a_process_that_was_stopped_while_another_member_was_asked(three: World) -> None:
+    three.workload.trouble["remove_member", "cp-1"] = Unreachable("cp-1", "x")
+    three.workload.after_trouble = lambda: lead_no_more(three)
+    with pytest.raises(Refused, match="may lead no more"):
+        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    assert three.log == []
+
+
+async def test_a_last_look_that_asks_nothing_lets_nothing_pass(three: World) -> None:
+    with pytest.raises(Refused, match="nothing was asked at the instant of acting"):
+        await etcd_membership.pass_the_gate(three.clients, await three.look(), lambda _: ())
 
 
 async def test_a_replica_of_a_control_plane_that_is_gone_is_not_deleted(three: World) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound, ServerError
-from quorate.kubernetes.leader import LeaderElector, LeadershipLost
+from quorate.kubernetes.leader import LeaderElector, LeadershipLost, boot_time
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.objects import Lease, LeaseSpec, ObjectMeta
 from quorate.kubernetes.resource import Resource
@@ -122,6 +123,7 @@ class Candidate:
         self.network = FakeNetwork(leases)
         self.registry = CollectorRegistry()
         self.acting = False
+        self.asleep = 0.0  # seconds for which its machine was suspended, in which the event loop's time stood still
         self.lost: list[tuple[float, str]] = []
         self.elector = LeaderElector(
             self.network,
@@ -129,6 +131,7 @@ class Candidate:
             name="lease",
             identity=name,
             now=lambda: NOON + clock_skew + timedelta(seconds=now()),
+            clock=lambda: now() + self.asleep,
             random=Random(f"{name}{seed}"),
             metrics=Metrics(self.registry),
             **options,
@@ -251,6 +254,20 @@ async def test_a_leader_is_no_longer_leading_at_the_deadline_even_if_nothing_tol
     assert candidate.elector.leading
     await asyncio.sleep(0.2)
     assert not candidate.elector.leading
+
+
+async def test_a_leader_whose_machine_slept_leads_no_more_from_its_first_instant_awake_and_ends() -> None:
+    candidate = Candidate("one", FakeLeases())
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(candidate.live())
+        await asyncio.sleep(2)
+        candidate.asleep = 41.0
+        assert not candidate.elector.leading
+    assert [reason for _, reason in candidate.lost] == ["lease system/lease could not be renewed within 40 s"]
+
+
+def test_the_clock_of_a_leader_counts_while_the_machine_sleeps() -> None:
+    assert boot_time() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5)
 
 
 async def test_slow_renewals_count_from_when_they_were_sent() -> None:

@@ -100,7 +100,13 @@ class World:
         self.queue = WorkQueue[Request]("test", Random(1))
         self.reflector = Reflector(self.server, NODES, Store[Node](), random=Random(1), handlers=[enqueue_self(self.queue)])
         elector = LeaderElector(
-            self.server, namespace="n", name="lease", identity="me", now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=Random(1)
+            self.server,
+            namespace="n",
+            name="lease",
+            identity="me",
+            now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+            clock=now,
+            random=Random(1),
         )
         self.manager = Manager(
             reflectors=[self.reflector],

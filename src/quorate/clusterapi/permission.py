@@ -1,0 +1,73 @@
+"""Whether this process may still write what nobody can take back, proven at the instant of writing: it leads, and nobody has paused what it writes to.
+
+What was decided rests on caches, and reading a ring may take 10 s: meanwhile somebody may have paused the Cluster to move it to another management cluster, or
+this process may have been stopped for so long that another one leads.
+"""
+
+from __future__ import annotations
+
+from quorate.clusterapi import specification
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES
+from quorate.kubernetes.errors import NotFound
+
+
+def still_leads(clients: Clients) -> None:
+    """Make sure that no other process can have begun to act. Asks nobody, so that it stands right before a write. Raises Refused."""
+    if not clients.leads():
+        raise Refused("this process may lead no more: it could not confirm its Lease for too long")
+
+
+async def still_permitted(clients: Clients, observation: Observation) -> KubeadmControlPlane:
+    """The control plane as the API itself has it now, if neither it nor its Cluster is gone, another, or paused. Raises Refused, and what the API answered.
+
+    `clusterctl move` pauses the Cluster, which the cache may learn of too late.
+    """
+    kcp, cluster = observation.kcp, observation.cluster
+    if cluster is None:
+        raise ValueError("there is no Cluster, so there is nothing to be permitted")
+    newest, newest_cluster = await _newest(clients, kcp), await _newest_cluster(clients, cluster)
+    if paused := specification.paused(newest, newest_cluster):
+        raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
+    still_leads(clients)
+    return newest
+
+
+async def still_asked_for(clients: Clients, observation: Observation) -> None:
+    """`still_permitted`, and the control plane asks for what it was judged by. Raises as that does.
+
+    A watch of Machines may be ahead of that of control planes by minutes, after an outage for one: Machines of the newest specification then look outdated, and
+    to delete them would be to undo what somebody else has just done.
+    """
+    newest = await still_permitted(clients, observation)
+    if newest.metadata.generation != observation.kcp.metadata.generation:
+        raise Refused(f"{_name(newest)} was changed after this was decided")
+
+
+async def _newest(clients: Clients, kcp: KubeadmControlPlane) -> KubeadmControlPlane:
+    try:
+        newest = await clients.management.get(KUBEADM_CONTROL_PLANES, kcp.metadata.name, kcp.metadata.namespace)
+    except NotFound:
+        raise Refused(f"{_name(kcp)} is gone") from None
+    if newest.metadata.uid != kcp.metadata.uid:
+        raise Refused(f"{_name(kcp)} is another one than this was decided for")
+    return newest
+
+
+async def _newest_cluster(clients: Clients, cluster: Cluster) -> Cluster:
+    try:
+        newest = await clients.management.get(CLUSTERS, cluster.metadata.name, cluster.metadata.namespace)
+    except NotFound:
+        raise Refused(f"{_name(cluster)} is gone") from None
+    if newest.metadata.uid != cluster.metadata.uid:
+        raise Refused(f"{_name(cluster)} is another one than this was decided for")
+    return newest
+
+
+def _name(of: KubeadmControlPlane | Cluster) -> str:
+    kind = "Cluster" if isinstance(of, Cluster) else "KubeadmControlPlane"
+    return f"{kind} {of.metadata.namespace}/{of.metadata.name}"
