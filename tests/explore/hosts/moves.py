@@ -6,7 +6,7 @@ A fault costs one of the few that a history may have; what comes back, or is put
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -70,7 +70,14 @@ def lost_hosts_are_replaced(image: Image) -> Iterator[tuple[str, Image]]:
             yield f"{entry.name} is taken out of the manifest", changed(image, _nothing, _without(image.manifest, entry))
 
 
-RECOVERIES: tuple[Moves, ...] = (hosts_come_back, lost_hosts_are_replaced)
+def addresses_are_corrected(image: Image) -> Iterator[tuple[str, Image]]:
+    """The manifest says again where each host is."""
+    if any(entry.claim for entry in image.manifest.entries):
+        right = replace(image.manifest, entries=tuple(replace(entry, claim="") for entry in image.manifest.entries))
+        yield "the manifest's addresses are corrected", changed(image, _nothing, right)
+
+
+RECOVERIES: tuple[Moves, ...] = (hosts_come_back, lost_hosts_are_replaced, addresses_are_corrected)
 """What costs nothing."""
 
 
@@ -149,7 +156,34 @@ def the_manifest_is_edited(image: Image) -> Iterator[tuple[str, Image]]:
         yield f"the manifest asks for {VERSIONS[1]}", changed(image, _nothing, replace(manifest, version=VERSIONS[1]))
 
 
-FAULTS: tuple[Moves, ...] = (hosts_fall_silent, data_is_lost, services_stop, nodes_are_deleted, the_ring_is_changed, the_manifest_is_edited)
+def addresses_are_wrong(image: Image) -> Iterator[tuple[str, Image]]:
+    """The manifest says of hosts that they are where nobody is, or where others are."""
+    entries = [entry for entry in image.manifest.control_planes if not entry.claim]
+    for entry in entries:
+        yield f"the manifest gives {entry.name} an address of nobody", _claiming(image, {entry.name: "10.9.9.9"})
+        for other in entries:
+            if other.name != entry.name:
+                yield f"the manifest gives {entry.name} the address of {other.name}", _claiming(image, {entry.name: other.address})
+    if len(entries) > 1:
+        yield "the manifest gives all hosts addresses of nobody", _claiming(image, {e.name: f"10.9.9.{n}" for n, e in enumerate(entries)})
+        turned = dict(zip([entry.name for entry in entries], [entry.address for entry in entries[1:] + entries[:1]], strict=True))
+        yield "the manifest gives each host the address of the next", _claiming(image, turned)
+
+
+def _claiming(image: Image, claims: Mapping[str, str]) -> Image:
+    entries = tuple(replace(entry, claim=claims.get(entry.name, entry.claim)) for entry in image.manifest.entries)
+    return changed(image, _nothing, replace(image.manifest, entries=entries))
+
+
+FAULTS: tuple[Moves, ...] = (
+    hosts_fall_silent,
+    data_is_lost,
+    services_stop,
+    nodes_are_deleted,
+    the_ring_is_changed,
+    the_manifest_is_edited,
+    addresses_are_wrong,
+)
 """What a history may have a few of."""
 MEANWHILE: tuple[Moves, ...] = (hosts_fall_silent, data_is_lost)
 """Those that may also come between a decision and what is done."""

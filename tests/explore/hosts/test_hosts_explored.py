@@ -1,9 +1,18 @@
-"""Small explorations of existing hosts: those of which `make explore` does more."""
+"""Small explorations of existing hosts: those of which `make explore` does more. And what they find where a rule is wrong on purpose."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
+from quorate.core.health import Absent, Unknown
+from quorate.hosts.observe.membership import Membership
+from quorate.hosts.observe.ring import address_of
+from quorate.hosts.probe.facts import HostFacts
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.simulation.in_place import hands, observer
+from quorate.workload.membership import RingReading
 from tests.explore.hosts.model import Hosts
 
 
@@ -16,3 +25,21 @@ def test_no_history_breaks_a_promise_and_whoever_waits_says_why(model: Hosts) ->
     found = model.explored(600.0)
     assert (found.violations, found.unfinished) == ({}, "")
     assert all(found.waits)
+
+
+def _by_address_alone(
+    reading: RingReading | Unknown | Absent, claims: Mapping[str, Sequence[str]], _facts: Mapping[str, HostFacts | Unreachable]
+) -> Membership:
+    """Whose member is whose as the manifest would have it."""
+    if not isinstance(reading, RingReading):
+        return Membership(dict.fromkeys(claims, reading))
+    at = {address_of(member): member for member in reading.ring.members}
+    members = {host: next((at[address] for address in addresses if address in at), Absent()) for host, addresses in claims.items()}
+    return Membership(members, tuple(member for member in reading.ring.members if member not in members.values()))
+
+
+def test_a_member_that_is_known_by_the_manifest_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (observer, hands):
+        monkeypatch.setattr(module, "membership", _by_address_alone, raising=False)
+    found = Hosts("two hosts that are well", size=2, faults=1).explored(600.0)
+    assert any("the manifest gives" in example.history[1] for example in found.violations.values()), found.violations
