@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.e2e import etcd
@@ -11,6 +13,8 @@ from tests.e2e.site import Site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
+CHANGES = 2
+"""The exit code of a plan that has something to do, or that something stands in the way of."""
 STALLED = 13
 """The exit code where something stands in the way that does not go by itself."""
 STEP_FAILED = 15
@@ -63,6 +67,41 @@ def test_a_learner_of_nobody_leaves(site: Site, hosts: dict[str, Machine]) -> No
     site.apply(plan="a-learner-of-nobody").succeeded()
     assert not [member for member in etcd.members(site.machines, hosts["cp1"]) if member.get("isLearner")]
     site.assert_nothing_to_do()
+
+
+def test_wrong_private_addresses_of_healthy_voters_stop_everything_and_are_named(site: Site, hosts: dict[str, Machine]) -> None:
+    wrong = {"cp2": "192.0.2.22", "cp3": "192.0.2.33"}
+
+    def say(addresses: dict[str, str]) -> None:
+        def change(document: dict[str, Any]) -> None:
+            for host in document["controlPlane"]["hosts"]:
+                host["privateAddress"] = addresses.get(host["hostname"], host["publicAddress"])
+
+        site.edit(change)
+
+    ring, state = etcd.members(site.machines, hosts["cp1"]), {name: identity(site, hosts[name]) for name in ("cp1", "cp2", "cp3")}
+    say(wrong)
+    planned = site.run("plan")
+    refused = site.apply()
+    assert planned.code == CHANGES, planned.told()
+    assert refused.code == STALLED, refused.told()
+    assert not refused.events, refused.told()
+    for text in (planned.output, refused.errors):
+        assert "Nothing can be done now" in text, text
+        for name, address in wrong.items():
+            assert f"the ring has at {hosts[name].address}, but the manifest says that {name} is at {address}" in text, text
+    assert etcd.members(site.machines, hosts["cp1"]) == ring
+    assert {name: identity(site, hosts[name]) for name in state} == state
+    say({})
+    site.assert_nothing_to_do()
+
+
+def identity(site: Site, host: Machine) -> str:
+    """What a reset would take from the host: its keys, its Node's uid as the API has it, and the process of its etcd."""
+    script = "sha256sum /etc/kubernetes/pki/ca.key /etc/kubernetes/kubelet.conf; pgrep -x etcd"
+    return site.machines.run(
+        host, f"{script}; kubectl --kubeconfig /etc/kubernetes/admin.conf get node {host.name} -o 'jsonpath={{.metadata.uid}}'"
+    )
 
 
 def test_a_host_whose_etcd_data_is_gone_joins_anew(site: Site, hosts: dict[str, Machine]) -> None:

@@ -158,10 +158,9 @@ def _restart(cluster: Cluster, name: str) -> Iterator[str]:
 
 def _delete_node(cluster: Cluster, node: str) -> Iterator[str]:
     owner: Host | None = next((host for host in cluster.hosts if host.name == node), None)
-    if owner is None:
-        if any(stray.member.name == node for stray in cluster.strays):
-            yield "its member is in the ring"
-    elif owner.kind is Kind.MEMBER or isinstance(owner.member, int):
+    if any(stray.member.name == node for stray in cluster.strays):
+        yield "its member is in the ring"
+    if owner is not None and (owner.kind is Kind.MEMBER or isinstance(owner.member, int)):
         yield "it is the Node of a host of the cluster"
 
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
+
+from quorate.core.checks import passed
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import Cluster, Kind, Node
 from quorate.core.in_place.forecast import Forecast, forecast
-from quorate.core.in_place.rules import found, guard, join, repair
-from quorate.core.ring import Ring
+from quorate.core.in_place.rules import found, guard, join, leftovers, repair
+from quorate.core.ring import Ring, Verdict
 from quorate.core.versions import Version
 
 from .conftest import BAD, GOOD, V134, V135, Build
@@ -98,6 +101,14 @@ def test_a_host_whose_etcd_data_was_wiped(build: Build) -> None:
     plan = played(build, build.cluster(build.host(1), build.host(2), emptied, ring="ggb", member_silences=((3, build.silent(3)),)))
     assert told(plan) == ["remove etcd member 3 of cp-3", "delete Node cp-3", "reset cp-3", "join cp-3 as a control plane"]
     assert plan.converged
+
+
+def test_a_plan_shows_what_a_reset_would_take_from_the_ring(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the rules let none go that has a member: what a plan shows of a step is what the step does."""
+    monkeypatch.setattr(leftovers, "may_be_reset", lambda *_: (passed("disabled", "by the test"),))
+    plan = forecast(build.cluster(build.host(1), build.host(2), build.half_joined(3, member=3), ring="ggg"), build.noon)
+    step = next(step for step in plan.steps if str(step.step) == "reset cp-3")
+    assert (step.before, step.after) == (Verdict(voters=3, good=3), Verdict(voters=3, good=2))
 
 
 def test_a_learner_that_was_left_behind(build: Build) -> None:

@@ -301,3 +301,12 @@ def test_workers_wait_for_api_servers_that_an_interrupted_upgrade_left_behind_an
     cluster = build.cluster(*hosts, version=V135, running=V135)
     assert str(build.step(cluster)) == "upgrade the control plane of cp-2 to v1.35.4"
     assert V134 < V135
+
+
+def test_the_node_of_a_name_that_a_member_of_no_host_has_is_not_deleted_for_another_host(build: Build) -> None:
+    """It may be that member's: a host whose own join was cut short never had one."""
+    half = build.half_joined(3, node=Node("cp-3", GOOD, kubelet=V134))
+    without = build.cluster(build.host(1), build.host(2), half, ring="gg")
+    beside = build.cluster(build.host(1), build.host(2), half, strays=(build.stray(3),))
+    assert build.step(without) == DeleteNode("cp-3")
+    assert not isinstance(build.step(beside), DeleteNode)

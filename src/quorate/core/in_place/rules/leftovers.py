@@ -28,16 +28,17 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
     """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
     if not cluster.stands:
         return NOTHING
-    members = {stray.member.name for stray in cluster.strays}
+    members = _names_in_the_ring(cluster)
     refused: tuple[Check, ...] = ()
     for name in cluster.lost_nodes:
-        if name not in members:  # its member leaves first: until then there is a control plane behind the Node
+        if name not in members:
             check = _of_no_host(cluster, name)
             if check.passed:
                 return _deleting(cluster, name, check)
             refused += (check,)
     for host in cluster.hosts:
-        if isinstance(host.node, Node) and is_to_be_reset(host) and all(check.passed for check in may_be_reset(cluster, host)):
+        goes = isinstance(host.node, Node) and host.node.name not in members and is_to_be_reset(host)
+        if isinstance(host.node, Node) and goes and all(check.passed for check in may_be_reset(cluster, host)):
             return Opinion(DeleteNode(host.node.name), (passed(NODE_GOES, f"{host.name} is to join anew"),))
     opinion = _first(_of_wiped_hosts(cluster), now)
     return replace(opinion, checks=(*refused, *opinion.checks))
@@ -105,6 +106,11 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
         evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
         return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
     return passed(NODE_GOES, f"no host of the manifest is Node {name}")
+
+
+def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:
+    """Of members of no host. They leave first: until then there may be a control plane behind the Node of such a name, whatever host has it too."""
+    return frozenset(stray.member.name for stray in cluster.strays)
 
 
 def _deleting(cluster: Cluster, name: str, check: Check) -> Opinion[Step]:
