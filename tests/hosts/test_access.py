@@ -62,9 +62,6 @@ class TunnelHost:
             raise NoSuchFile(f"host {self.name}", f"there is no file {path}", exit_status=44)
         return self.files[path]
 
-    async def write_file(self, path: str, content: bytes, *, owner: str = "root:root", mode: int = 0o600, sudo: bool = True) -> None:
-        raise NotImplementedError
-
     async def forward(self, address: str, port: int) -> Tunnel:
         if (address, port) not in self.ports:
             raise TunnelRefused(f"host {self.name}", f"no stream to {address}:{port}: Connection refused")

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
+from quorate.core.in_place.rules.clocks import own_time
 from quorate.core.in_place.rules.facts import ills, member_of, told
 from quorate.core.ring import Ring
 
@@ -125,5 +126,5 @@ def _node(host: Host) -> str:
 def _certificates(host: Host, now: datetime) -> str:
     if host.certificates_expire is None:
         return NONE
-    days = (host.certificates_expire - now).days
+    days = (host.certificates_expire - own_time(host, now)).days
     return f"{days} days" if days >= 0 else "expired"

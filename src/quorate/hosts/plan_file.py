@@ -30,7 +30,7 @@ FORMAT = 1
 _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
-    Host: frozenset({"just_booted"}),
+    Host: frozenset({"just_booted", "clock_ahead"}),
     Member: frozenset({"evidence"}),
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),

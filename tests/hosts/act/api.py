@@ -21,12 +21,16 @@ Json = dict[str, Any]
 
 @dataclass
 class Api:
-    """`objects` by their path without a query; `log` has each write as `METHOD path`. `down` refuses every connection, `failing` every request to a path."""
+    """`objects` by their path without a query; `log` has each write as `METHOD path`. `down` refuses every connection, `failing` every request to a path.
+
+    `now` is its clock.
+    """
 
     objects: dict[str, Json] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     down: bool = False
     failing: dict[str, ApiError] = field(default_factory=dict)
+    now: str = "2026-03-01T12:00:00Z"
 
     @property
     def client(self) -> Client:
@@ -51,7 +55,7 @@ class Api:
             raise self.failing[path]
         if path == "/readyz":
             return b"ok"
-        if request.method != "GET":
+        if request.method != "GET" and "dryRun=" not in request.path:
             self.log.append(f"{request.method} {path}")
         return msgspec.json.encode(self._answer(request, path))
 
@@ -68,6 +72,8 @@ class Api:
 
     def _answer(self, request: Request, path: str) -> Json:
         body = msgspec.json.decode(request.body or b"{}")
+        if "dryRun=All" in request.path:
+            return {**body, "metadata": {**body["metadata"], "creationTimestamp": self.now}}
         if request.method == "POST":
             path = f"{path}/{body['metadata']['name']}"
             if path in self.objects:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from quorate.core.in_place.cluster import UNTOUCHED, Kind
 from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import INITIALIZING
@@ -218,3 +221,15 @@ async def test_secrets_are_in_no_report_and_no_repr() -> None:
     shown = f"{world.reports!r} {tools!r}"
     assert not any(line.strip() in shown for line in pki_files()["/etc/kubernetes/pki/ca.key"].decode().splitlines()[1:-1])
     assert provider.partition("secret: ")[2][:20] not in shown
+
+
+async def test_a_token_lives_by_the_clock_of_the_api_server() -> None:
+    world = World(manifest())
+    world.hosts["h1"].files["/etc/kubernetes/manifests/kube-apiserver.yaml"] = b"api server"
+    world.api.now = "2031-05-06T07:08:09Z"
+    async with bootstrap_token(tools_for(world)) as token:
+        (name,) = world.api.below(SECRETS)
+        assert name.endswith(token.reveal()[:6])
+        expires = base64.b64decode(world.api.objects[f"{SECRETS}/{name}"]["data"]["expiration"]).decode()
+    assert expires == "2031-05-06T08:08:09Z"
+    assert world.api.below(SECRETS) == []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.in_place.cluster import Kind
+from quorate.core.in_place.cluster import Kind, Wishes
+from quorate.core.in_place.decide import decide
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
@@ -258,13 +260,41 @@ async def test_a_unit_that_does_not_run_can_be_started_unless_it_keeps_failing(t
     assert cluster.host("cp-2").stopped == ()
 
 
-async def test_the_same_machine_twice_and_clocks_apart_are_problems(tmp_path: Path) -> None:
+async def test_the_same_machine_twice_is_a_problem(tmp_path: Path) -> None:
     world = stand(tmp_path)
     world.machines["cp-2"].folder.file("etc/machine-id", "cp-1-machine\n")
-    world.machines["cp-3"].folder.program("date", f"echo {int(NOW.timestamp()) + 61}")
-    same, clocks = (await world.cluster()).problems
+    (same,) = (await world.cluster()).problems
     assert same.startswith("cp-1, cp-2 have the same machine-id")
-    assert clocks == "the clock of cp-3 is 61 s ahead of cp-1's: set both by NTP"
+
+
+async def test_clocks_that_are_apart_are_no_problem_of_all_and_keep_certificates_as_they_are(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    set_clock(world, "cp-3", timedelta(seconds=61))
+    cluster = await world.cluster()
+    assert cluster.problems == ()
+    assert [host.clock_ahead for host in cluster.hosts] == [timedelta(), timedelta(), timedelta(seconds=61)]
+    decision = decide(replace(cluster, wishes=Wishes(renew_certificates=True)), NOW)
+    assert decision.step is None
+    assert "the clock of cp-3 is 61 s ahead of cp-1's" in {check.evidence for check in decision.refusals}
+
+
+@pytest.mark.parametrize("ours", [timedelta(days=-400), timedelta(days=400)])
+async def test_the_operators_clock_decides_about_no_certificate(tmp_path: Path, ours: timedelta) -> None:
+    world = stand(tmp_path)
+    assert (await world.cluster(NOW + ours)).host("cp-1").is_well
+    assert decide(await world.cluster(NOW + ours), NOW + ours).step is None
+
+
+async def test_a_host_judges_its_certificates_by_its_own_clock(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    set_clock(world, "cp-2", timedelta(days=400))
+    found = [host.is_well for host in (await world.cluster()).hosts]
+    assert found == [True, False, True]
+
+
+def set_clock(world: World, name: str, ahead: timedelta) -> None:
+    """The host's clock is so far ahead of NOW."""
+    world.machines[name].folder.program("date", f"echo {int((NOW + ahead).timestamp())}")
 
 
 async def test_certificates_expire_when_the_first_that_kubeadm_renews_does(tmp_path: Path) -> None:

@@ -82,9 +82,6 @@ class FolderHost:
         except FileNotFoundError:
             raise NoSuchFile(self.name, f"there is no file {path}", exit_status=44) from None
 
-    async def write_file(self, path: str, content: bytes, *, owner: str = "root:root", mode: int = 0o600, sudo: bool = True) -> None:
-        raise AssertionError(f"an observation changes nothing: {path}, {len(content)} bytes, {owner}, {mode:o}, {sudo}")
-
     async def forward(self, address: str, port: int) -> Tunnel:
         raise NotImplementedError
 

@@ -33,9 +33,6 @@ class Scripted:
     async def read_file(self, path: str, *, sudo: bool = True) -> bytes:
         raise AssertionError((path, sudo))
 
-    async def write_file(self, path: str, content: bytes, *, owner: str = "root:root", mode: int = 0o600, sudo: bool = True) -> None:
-        raise AssertionError((path, content, owner, mode, sudo))
-
     async def forward(self, address: str, port: int) -> Tunnel:
         raise AssertionError((address, port))
 

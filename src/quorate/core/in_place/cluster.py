@@ -7,7 +7,7 @@ reason; a fact proven not to be there is `Absent`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from quorate.core.control_plane import Upkeep
@@ -90,6 +90,7 @@ class Host:
     node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
     new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
     certificates_expire: datetime | None = None  # the earliest that kubeadm renews
+    clock_ahead: timedelta | None = None  # of the operator's; None: not known
 
     @property
     def is_well(self) -> bool:
@@ -166,7 +167,7 @@ class Cluster:
     regenerated: tuple[str, ...] = ()  # hosts for which `force_upgrade` was carried out in this run
     renewed: tuple[str, ...] = ()  # hosts for which `renew_certificates` was carried out in this run
     locked_by: str = ""  # who else works on these hosts; empty: nobody
-    problems: tuple[str, ...] = ()  # about the hosts together: the same machine twice, clocks apart
+    problems: tuple[str, ...] = ()  # about the hosts together, such as the same machine twice
     wishes: Wishes = Wishes()
 
     def host(self, name: str) -> Host:

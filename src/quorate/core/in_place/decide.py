@@ -6,7 +6,7 @@ from datetime import datetime
 
 from quorate.core import opinion
 from quorate.core.in_place.cluster import Cluster
-from quorate.core.in_place.rules import found, guard, join, leftovers, members, mend, repair, services, settings, upgrade, upkeep
+from quorate.core.in_place.rules import clocks, found, guard, join, leftovers, members, mend, repair, services, settings, upgrade, upkeep
 from quorate.core.in_place.steps import EVERYTHING, Step
 
 Decision = opinion.Decision[Step]
@@ -22,6 +22,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("keep the quorum", guard.keep_the_quorum),
     ("keep the data", guard.keep_the_data),
     ("members agree", members.members_agree),
+    ("agree on the time", clocks.agree_on_the_time),
     ("need writes", guard.need_writes),
     ("need the API", guard.need_the_api),
     ("repair at the running version", join.repair_at_the_running_version),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
@@ -25,13 +26,19 @@ def new_token(random_bytes: Callable[[int], bytes]) -> Secret:
 async def bootstrap_token(tools: Tools) -> AsyncIterator[Secret]:
     """A token with which hosts can join, for as long as it is entered. Raises ApiErrors and AccessFailed."""
     token = new_token(tools.random_bytes)
-    body = tokens.secret_object(token.reveal(), tools.now() + LIFE, "made by quorate to join hosts", signing=False)
-    await (await tools.access.api()).create(SECRETS, body, tokens.NAMESPACE)
+    api = await tools.access.api()
+    now = (await api.create(SECRETS, _secret(token, tools.now()), tokens.NAMESPACE, dry_run=True)).metadata.creation_timestamp
+    await api.create(SECRETS, _secret(token, now or tools.now()), tokens.NAMESPACE)
     try:
         yield token
     finally:
         with suppress(StepFailed, *EXPECTED):  # it expires by itself
             await remove(tools, token)
+
+
+def _secret(token: Secret, now: datetime) -> Mapping[str, Any]:
+    """The token as it is kept, by the clock of the API server, which judges it: a Secret that is only tried tells when it would have been made."""
+    return tokens.secret_object(token.reveal(), now + LIFE, "made by quorate to join hosts", signing=False)
 
 
 async def remove(tools: Tools, token: Secret) -> None:

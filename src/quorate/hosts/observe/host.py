@@ -90,7 +90,8 @@ def own_node(learned: Learned) -> objects.Node | Absent | Unknown:
 def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learned, facts: HostFacts, now: datetime) -> Host:
     node = host.node if isinstance(host.node, Absent | Unknown) else host.node.name
     listing = Listing(authority=learned.authority, etcd=role(learned.member), node=node)
-    found = condition(facts, listing, control_plane=host.control_plane, now=now)
+    clock = facts.clock if isinstance(facts.clock, datetime) else None
+    found = condition(facts, listing, control_plane=host.control_plane, now=clock or now)
     return replace(
         host,
         kind=found.kind,
@@ -105,6 +106,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         etcd_data_lost=_data_lost(facts, learned.member),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
         certificates_expire=_expiry(facts) if host.control_plane else None,
+        clock_ahead=clock - now if clock else None,
     )
 
 

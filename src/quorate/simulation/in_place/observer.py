@@ -238,8 +238,11 @@ class Observer:
         if isinstance(facts, Unreachable) or machine is None:
             return replace(host, findings=(Finding(Health.UNKNOWN, "NoAnswer", "no answer"),))
         listing = Listing(authority=authority, etcd=role(member), node=node.name if isinstance(node, Node) else node)
-        found = condition(facts, listing, control_plane=entry.control_plane, now=self._now())
-        return replace(host, kind=found.kind, findings=found.findings, **self._of_disk(machine, facts, host))
+        clock = facts.clock if isinstance(facts.clock, datetime) else self._now()
+        found = condition(facts, listing, control_plane=entry.control_plane, now=clock)
+        return replace(
+            host, kind=found.kind, findings=found.findings, clock_ahead=clock - self._now(), **self._of_disk(machine, facts, host)
+        )
 
     def _of_disk(self, machine: Machine, facts: HostFacts, host: Host) -> dict[str, Any]:
         disk, manifest = machine.disk, self.manifest

@@ -7,6 +7,7 @@ from datetime import datetime
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind
+from quorate.core.in_place.rules.clocks import clock_fits
 from quorate.core.in_place.rules.facts import names
 from quorate.core.in_place.steps import EVERYTHING, Initialize, Prepare, Step
 from quorate.core.opinion import NOTHING, Opinion, wanting
@@ -47,7 +48,8 @@ def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if chosen is None:
         remedy = "Name it with --without to have another host initialize the cluster, if it holds none."
         return _nothing_else(*checks, failed(LEADER_READY, f"{cluster.leader} is {cluster.host(cluster.leader).kind.value}", remedy))
-    return _or_nothing_else(Initialize(chosen.name), *checks, passed(LEADER_READY, f"{chosen.name} has everything that kubeadm needs"))
+    ready_too = passed(LEADER_READY, f"{chosen.name} has everything that kubeadm needs")
+    return _or_nothing_else(Initialize(chosen.name), *checks, ready_too, clock_fits(cluster, chosen))
 
 
 def continue_the_initialization(cluster: Cluster, _now: datetime) -> Opinion[Step]:

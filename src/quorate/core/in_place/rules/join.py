@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.in_place.cluster import Cluster, Host
 from quorate.core.in_place.gates import addition
+from quorate.core.in_place.rules.clocks import clock_fits
 from quorate.core.in_place.rules.facts import has_yet_to_join, names, somebody_serves
 from quorate.core.in_place.rules.found import is_ready
 from quorate.core.in_place.rules.members import blocks_the_name
@@ -46,7 +48,13 @@ def join_control_planes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return NOTHING
     refused: tuple[Check, ...] = ()
     for host in filter(is_ready, cluster.control_planes):
-        asked = (_name_free(cluster, host), somebody_serves(cluster), addition(cluster.ring), _members_answer(cluster))
+        asked = (
+            _name_free(cluster, host),
+            somebody_serves(cluster),
+            addition(cluster.ring),
+            _members_answer(cluster),
+            clock_fits(cluster, host),
+        )
         opinion = wanting(Join(host.name), *asked)
         if opinion.step is not None:
             return after_a_snapshot(cluster, opinion)
@@ -56,10 +64,15 @@ def join_control_planes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
 
 def join_workers(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """Workers that are ready join together, up to the limit: they change nothing that others run on."""
-    ready = tuple(host.name for host in cluster.workers if is_ready(host))
+    ready = [host for host in cluster.workers if is_ready(host)]
     if not cluster.stands or not ready:
         return NOTHING
-    return wanting(JoinWorkers(ready[: max(cluster.wishes.parallel_workers, 1)]), somebody_serves(cluster), _kubelet_not_above(cluster))
+    apart = tuple(check for host in ready if not (check := clock_fits(cluster, host)).passed)
+    joining = tuple(host.name for host in ready if clock_fits(cluster, host).passed)[: max(cluster.wishes.parallel_workers, 1)]
+    if not joining:
+        return Opinion(checks=apart)
+    opinion = wanting(JoinWorkers(joining), somebody_serves(cluster), _kubelet_not_above(cluster))
+    return replace(opinion, checks=(*opinion.checks, *apart))
 
 
 def _name_free(cluster: Cluster, host: Host) -> Check:

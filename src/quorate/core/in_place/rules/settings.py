@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.cluster import Cluster, Host, Kind
+from quorate.core.in_place.rules.clocks import own_time
 from quorate.core.in_place.rules.facts import leader_last
 from quorate.core.in_place.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
 from quorate.core.in_place.steps import Reconfigure, RenewCertificates, Step, UpdateConfiguration
@@ -54,7 +55,7 @@ def _is_due(cluster: Cluster, host: Host, now: datetime) -> bool:
 
 
 def _expires_soon(host: Host, now: datetime) -> bool:
-    return host.certificates_expire is not None and host.certificates_expire - RENEW_BEFORE <= now
+    return host.certificates_expire is not None and host.certificates_expire - RENEW_BEFORE <= own_time(host, now)
 
 
 def _told(host: Host) -> str:
