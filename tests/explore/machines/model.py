@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tests.explore.machines.moves import FAULTS, ORDINARY, as_core_reports
-from tests.explore.machines.process import Pass, one_pass, resumed
+from tests.explore.machines.moves import FAULTS, ORDINARY, another_provider_founds_the_cluster, as_core_reports
+from tests.explore.machines.process import Pass, late_pass, one_pass
 from tests.explore.machines.promises import broken, converged
 from tests.explore.machines.starts import start
 from tests.explore.machines.state import State
@@ -43,22 +43,39 @@ class Machines:
             judged.idle = done.decision.step is None and not done.after
             judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
             judged.nexts += _of_pass(done, "quorate")
-            if state.faults and state.stopped is None and done.decision.step is not None:
-                stopped = replace(state, faults=state.faults - 1, stopped=replace(state, faults=0, version=0))
-                judged.nexts.append(
-                    Next(f"quorate decides to {done.decision.step}, and is stopped: another process takes over", stopped, False)
-                )
-        if (late := resumed(state)) is not None:
-            judged.broken += broken(state, late)
-            judged.nexts += _of_pass(late, "the process that was stopped")
         for moves in ORDINARY:
             judged.nexts += [Next(label, as_core_reports(new)) for label, new in moves(state)]
+        if state.stopped is not None:
+            self._goes_on(state, state.stopped, judged)
         if state.faults:
-            for moves in FAULTS:
-                judged.nexts += [
-                    Next(label, replace(as_core_reports(new), faults=new.faults - 1), recovers=False) for label, new in moves(state)
-                ]
+            decided = str(done.decision.step or "") if done is not None else ""
+            self._goes_wrong(state, decided, judged)
         return judged
+
+    @staticmethod
+    def _goes_on(state: State, seen: State, judged: Judged[State]) -> None:
+        """A process that was stopped goes on, and somebody else has the Lease since."""
+        now = replace(state, stopped=None)
+        if (late := late_pass(seen, now, leads=False)) is not None:
+            judged.broken += broken(now, late)
+            judged.nexts += _of_pass(late, "the process that was stopped")
+
+    @staticmethod
+    def _goes_wrong(state: State, decided: str, judged: Judged[State]) -> None:
+        """Each fault: now, and, where something was decided, before that is done."""
+        left = state.faults - 1
+        if decided and state.stopped is None:
+            stopped = replace(state, faults=left, stopped=replace(state, faults=0))
+            judged.nexts.append(Next(f"quorate decides to {decided}, and is stopped: another process takes over", stopped, recovers=False))
+        for moves in FAULTS:
+            for label, moved in moves(state):
+                new = replace(as_core_reports(moved), faults=left)
+                judged.nexts.append(Next(label, new, recovers=False))
+                if decided and (late := late_pass(state, new, leads=moves is not another_provider_founds_the_cluster)) is not None:
+                    judged.broken += [f"{how} (decided before {label})" for how in broken(new, late)]
+                    judged.nexts += [
+                        replace(each, recovers=False) for each in _of_pass(late, f"{label}, and then quorate, which has decided before,")
+                    ]
 
 
 def _of_pass(done: Pass, who: str) -> Iterator[Next[State]]:

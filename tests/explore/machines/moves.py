@@ -53,14 +53,18 @@ def name_of(obj: Json) -> str:
 
 
 def machines_come_up(state: State) -> Iterator[tuple[str, State]]:
-    """The infrastructure provider makes the host of a Machine; one that is to join gets its bootstrap data only once the cluster is called initialized."""
+    """The infrastructure provider makes the host of a Machine that has its bootstrap data.
+
+    Before the cluster is called initialized the bootstrap provider gives them to one Machine that founds it (its lock), and afterwards to everybody, to join.
+    """
     for machine in state.machines:
         name = name_of(machine)
         config, infrastructure = state.find(CONFIGS, name), state.find(INFRASTRUCTURE, name)
         if machine["spec"].get("providerID") or deleting(machine) or config is None or infrastructure is None:
             continue
-        joins = "controlPlane" in (config["spec"].get("joinConfiguration") or {})
-        if joins and not _is_called_initialized(state):
+        joins = _is_called_initialized(state)
+        founds = "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
+        if not joins and (not founds or state.plant.holders or any(host.todo == "init" for host in state.plant.hosts)):
             continue
         owner = {
             "apiVersion": "cluster.x-k8s.io/v1beta2",
@@ -191,7 +195,13 @@ def _failed(state: State, name: str) -> State:
     return state.changed(MACHINES, name, {"status": {"conditions": [*conditions, *_FAILED]}})
 
 
-ORDINARY: tuple[Moves, ...] = (machines_come_up, kubeadm_goes_on, deletions_go_on, health_checks_fail, hosts_come_back)
+def a_pause_ends(state: State) -> Iterator[tuple[str, State]]:
+    """What paused the Cluster lets it go on."""
+    if state.objects[CLUSTER]["spec"].get("paused"):
+        yield "the Cluster is no longer paused", state.changed(CLUSTERS, NAME, {"spec": {"paused": None}})
+
+
+ORDINARY: tuple[Moves, ...] = (machines_come_up, kubeadm_goes_on, deletions_go_on, health_checks_fail, hosts_come_back, a_pause_ends)
 """What happens in an installation in which nothing is wrong, or in which something has been mended."""
 
 
@@ -249,6 +259,12 @@ def the_specification_changes(state: State) -> Iterator[tuple[str, State]]:
 
 
 OTHER_TEMPLATE = "large"
+
+
+def the_cluster_is_paused(state: State) -> Iterator[tuple[str, State]]:
+    """As clusterctl does before it moves anything."""
+    if not state.objects[CLUSTER]["spec"].get("paused"):
+        yield "the Cluster is paused", state.changed(CLUSTERS, NAME, {"spec": {"paused": True}})
 
 
 def a_failure_domain_goes(state: State) -> Iterator[tuple[str, State]]:
@@ -311,6 +327,7 @@ FAULTS: tuple[Moves, ...] = (
     the_management_cluster_is_restored,
     the_objects_are_moved,
     somebody_changes_the_ring,
+    the_cluster_is_paused,
     a_failure_domain_goes,
     another_provider_founds_the_cluster,
 )

@@ -115,7 +115,7 @@ class _Workloads:
 class Process:
     """A process of the provider that has just started on a state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, leads: bool = True) -> None:
         self.state = state
         self.api = _Api([], objects=dict(state.objects), version=state.version)
         self.site = Site(state.plant, self._wrote)
@@ -124,7 +124,7 @@ class Process:
         workloads = _Workloads(
             Workload(self.site, FakeApi([]), NOW), lambda namespace, name: ClusterSecrets(self.caches, client, namespace, name)
         )
-        self.clients = Clients(client, self.caches, cast("Any", workloads), Expectations(lambda _: None))
+        self.clients = Clients(client, self.caches, cast("Any", workloads), Expectations(lambda _: None), leads=lambda: leads)
         self.observer = Observer(
             self.clients, lambda: self.now, lambda _: None, Rings(lambda: 0.0), comparisons=_COMPARISONS, credentials=_CREDENTIALS
         )
@@ -225,11 +225,9 @@ def one_pass(state: State) -> Pass | None:
     return _LOOP.run_until_complete(Process(state).run())
 
 
-def resumed(state: State) -> Pass | None:
-    """What the process does that was stopped after it had decided, and goes on now."""
-    if state.stopped is None:
-        return None
-    return _LOOP.run_until_complete(Process(state.stopped).run(replace(state, stopped=None)))
+def late_pass(seen: State, now: State, *, leads: bool) -> Pass | None:
+    """What is done by a process that saw one state, decided on it, and acts when everything is as in another; `leads`: nobody else has the Lease by then."""
+    return _LOOP.run_until_complete(Process(seen, leads=leads).run(now))
 
 
 _LOOP = asyncio.new_event_loop()

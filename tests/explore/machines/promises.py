@@ -12,7 +12,7 @@ from tests.explore.machines.moves import annotations_of, deleting, name_of
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.process import Pass
 from tests.explore.machines.starts import CLONED_FROM
-from tests.explore.machines.state import CONFIGS, INFRASTRUCTURE, MACHINES, Json, State
+from tests.explore.machines.state import CLUSTER, CONFIGS, INFRASTRUCTURE, MACHINES, Json, State
 
 HOOK = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup"
 RECORDS = ("quorate.dev/creating", "quorate.dev/remediating", "controlplane.cluster.x-k8s.io/remediation-in-progress")
@@ -95,18 +95,30 @@ def s8_nobody_goes_without_a_reason(before: State, done: Pass) -> Iterator[str]:
             yield f"{name_of(machine)} is deleted, which is as desired"
 
 
+def s11_paused_means_paused(before: State, done: Pass) -> Iterator[str]:
+    """Nothing goes while the Cluster is paused, even where that came after the decision."""
+    after = _last(before, done)
+    gone = [
+        name_of(m)
+        for m in before.machines
+        if not deleting(m) and deleting(after.find(MACHINES, name_of(m)) or {"metadata": {"deletionTimestamp": ""}})
+    ]
+    if before.objects[CLUSTER]["spec"].get("paused") and (done.removed or gone or _released(before, done)):
+        yield f"the Cluster is paused, and yet: {done.decision.step}"
+
+
 def s12_a_machine_is_made_as_it_was_decided(before: State, done: Pass) -> Iterator[str]:
     """Whatever an earlier process had in mind when it died."""
     step, after = done.decision.step, _last(before, done)
-    spec = before.control_plane["spec"]
+    spec = done.observation.kcp.spec
     if not isinstance(step, CreateReplica):
         return
     for name in _made(before, done):
         machine, config, host = after.find(MACHINES, name) or {}, after.find(CONFIGS, name) or {}, after.find(INFRASTRUCTURE, name) or {}
         founds = "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
         made = founds, machine["spec"].get("failureDomain", ""), machine["spec"]["version"], annotations_of(host).get(CLONED_FROM)
-        template = spec["machineTemplate"]["spec"]["infrastructureRef"]["name"]
-        if made != (wanted := (step.initialize, step.failure_domain, spec["version"], template)):
+        template = spec.machine_template.spec.infrastructure_ref.name
+        if made != (wanted := (step.initialize, step.failure_domain, spec.version, template)):
             yield f"{name} is made with {made}, and what was decided is {wanted} (whether it founds, failure domain, version, template)"
 
 
@@ -118,6 +130,7 @@ PROMISES: tuple[Promise, ...] = (
     s6_no_more_than_desired_and_a_surge,
     s7_leadership_moves_first,
     s8_nobody_goes_without_a_reason,
+    s11_paused_means_paused,
     s12_a_machine_is_made_as_it_was_decided,
     s17_a_member_that_is_well_is_somebodys,
 )
