@@ -275,6 +275,7 @@ def test_a_reset_removes_no_member_that_was_not_shown(cli: Cli, world: HostsWorl
             world.cluster = joined_again
 
     monkeypatch.setattr(world, "carry_out", other_member)
+    world.cluster = BUILD.three(snapshot_taken=False)
     result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
     assert (result.exit_code, world.steps[-1]) == (17, RemoveMember(2, "cp-2")), result.output
     assert "to remove etcd member 8 of cp-2 was not in it" in result.stdout
@@ -404,9 +405,10 @@ def test_certificates_are_not_renewed_past_what_comes_first(cli: Cli, world: Hos
 
 
 def test_a_host_is_reset_behind_the_gate(cli: Cli, world: HostsWorld) -> None:
+    world.cluster = BUILD.three(snapshot_taken=False)
     result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
     assert result.exit_code == 0, result.output
-    assert world.steps[0] == RemoveMember(2, "cp-2")
+    assert world.steps[:2] == [TakeSnapshot(), RemoveMember(2, "cp-2")]
     assert world.steps[-1] == Reset("cp-2")
 
 
@@ -426,10 +428,41 @@ def test_the_whole_cluster_is_reset_without_asking_its_ring(cli: Cli, world: Hos
         world.cluster = replace(world.cluster, hosts=hosts)
 
     monkeypatch.setattr("quorate.hosts.act.reset.clean", clean)
-    result = cli("reset", "-y", "-m", str(world.manifest))
+    world.cluster = BUILD.three(snapshot_taken=False)
+    result = cli("reset", "--all", "--confirm", "demo", "-m", str(world.manifest))
     assert result.exit_code == 0, result.output
-    assert (sorted(cleaned), world.steps) == (["cp-1", "cp-2", "cp-3"], [])
+    assert (sorted(cleaned), world.steps) == (["cp-1", "cp-2", "cp-3"], [TakeSnapshot()])
     assert "the cluster ends, and its data is lost" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("-y",), 2, "name the hosts to be freed, or give --all"),
+        (("-y", ""), 64, "an argument is empty"),
+        (("-y", "cp-2", "--all"), 2, "not both"),
+        (("-y", "cp-1", "cp-2", "cp-3"), 2, "these are all control-plane hosts of demo"),
+        (("-y", "--all"), 64, "give --confirm demo"),
+        (("-y", "--all", "--confirm", "prod"), 2, "which is called demo"),
+        (("-y", "cp-2", "--confirm", "demo"), 2, "--confirm goes with --all"),
+    ],
+)
+def test_a_cluster_does_not_end_by_what_is_left_out(cli: Cli, world: HostsWorld, arguments: tuple[str, ...], code: int, said: str) -> None:
+    result = cli("reset", "-m", str(world.manifest), *arguments)
+    assert (result.exit_code, world.steps) == (code, []), result.output
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "done"), [("demo", True), ("yes", False), ("", False)])
+def test_the_name_of_a_cluster_is_typed_before_it_ends(
+    world: HostsWorld, monkeypatch: pytest.MonkeyPatch, typed: str, *, done: bool
+) -> None:
+    world.cluster = BUILD.three(snapshot_taken=False)
+    world.failing = StepFailed("cp-1", "no space left", "Free some")
+    monkeypatch.setattr(hosts_run, "at_a_terminal", lambda: True)
+    result = CliRunner().invoke(quorate, ["reset", "-y", "--all", "-m", str(world.manifest), "--plain"], input=f"{typed}\n")
+    assert ("to take a snapshot of etcd failed" in result.output) is done, result.output
+    assert ("canceled; nothing was changed" in result.output) is not done
 
 
 def test_machine_deployments_are_printed_without_asking_a_host(cli: Cli, tmp_path: Path) -> None:

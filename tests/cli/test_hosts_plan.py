@@ -17,6 +17,7 @@ from quorate.cli.status import as_text as status_text
 from quorate.cli.status import status_of
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.in_place.cluster import Cluster
+from quorate.hosts.resetting import Request
 from tests.core.in_place.conftest import V135, Build
 
 BUILD = Build()
@@ -62,8 +63,8 @@ TEXTS: dict[str, Callable[[], str]] = {
     "status-unreachable": lambda: status_text(status_of(one_unreachable(), BUILD.noon)),
     "status-well": lambda: status_text(status_of(BUILD.three(), BUILD.noon)),
     "explain-replaced": lambda: explained(explanation(replaced(), BUILD.noon)),
-    "reset-one": lambda: reset_text(BUILD.three(), ("cp-2",), named=True),
-    "reset-all": lambda: reset_text(one_unreachable(), ("cp-1", "cp-2", "cp-3"), named=False),
+    "reset-one": lambda: reset_text(BUILD.three(snapshot_taken=False), Request(("cp-2",))),
+    "reset-all": lambda: reset_text(replace(one_unreachable(), snapshot_taken=False), Request(("cp-1", "cp-2", "cp-3"), everything=True)),
 }
 
 

@@ -36,6 +36,32 @@ Kubeconfig = Callable[[str], str]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("reset", "-m", "kubeone.yaml", "-y", ""),
+        ("apply", "-m", ""),
+        ("apply", ""),
+        ("apply", "-t", ""),
+        ("apply", "--tfjson="),
+        ("plan", "-m", "kubeone.yaml", "--without", ""),
+        ("explain", "-m", "kubeone.yaml", ""),
+        ("certificates", "renew", "--snapshot-dir", ""),
+        ("etcd", "snapshot", ""),
+        ("plan", ""),
+    ],
+    ids=" ".join,
+)
+def test_nothing_that_commands_take_is_empty(cli: Cli, arguments: tuple[str, ...]) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == 64, result.output
+    assert "is a variable of your shell not set?" in result.stderr
+
+
+def test_upstreams_flags_may_be_empty(cli: Cli) -> None:
+    assert "an argument is empty" not in cli("manager", "--namespace=", "--no-such-flag").stderr
+
+
 def test_help_comes_within_150_ms() -> None:
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -99,7 +99,7 @@ def test_one_host_is_freed_and_its_member_leaves_before(site: Site, hosts: dict[
 
 
 def test_every_host_is_freed_in_the_end(site: Site) -> None:
-    site.run("reset", "-y", "-o", "json").succeeded()
+    site.run("reset", "--all", "--confirm", "e2e", "-o", "json").succeeded()
     assert {host["state"] for host in site.status()["hosts"]} == {"packages only"}
 
 

@@ -7,17 +7,18 @@ from dataclasses import replace
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import Cluster, Kind, Node, Wishes
 from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
 from quorate.hosts import resetting
 from quorate.hosts.renewing import FIRST, decide_renewal, only_renewal
+from quorate.hosts.resetting import Request
 from tests.core.in_place.conftest import BAD, V135, Build
 
 BUILD = Build()
 NOON = BUILD.noon
 
 
-def steps(cluster: Cluster, *names: str, named: bool = True) -> list[Step | None]:
-    return [each.step for each in resetting.freeing(cluster, names, named=named)]
+def steps(cluster: Cluster, *names: str, everything: bool = False, save: bool = True) -> list[Step | None]:
+    return [each.step for each in resetting.freeing(cluster, Request(names, everything, save))]
 
 
 def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host() -> None:
@@ -26,7 +27,7 @@ def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host
 
 def test_the_leader_goes_last_and_workers_first() -> None:
     cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.host(4), BUILD.host(5), BUILD.worker(1))
-    assert [each.host for each in resetting.freeing(cluster, ("cp-1", "cp-2", "worker-1"), named=True) if isinstance(each.step, Reset)] == [
+    assert [each.host for each in resetting.freeing(cluster, Request(("cp-1", "cp-2", "worker-1"))) if isinstance(each.step, Reset)] == [
         "worker-1",
         "cp-2",
         "cp-1",
@@ -35,27 +36,56 @@ def test_the_leader_goes_last_and_workers_first() -> None:
 
 def test_one_that_would_take_the_quorum_along_is_refused_with_the_numbers() -> None:
     cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), BUILD.broken(3), ring="ggb")
-    decision = resetting.deciding(("cp-2",), named=True)(cluster, NOON)
+    decision = resetting.deciding(Request(("cp-2",)))(cluster, NOON)
     assert decision.step is None
     assert "1 short of quorum" in decision.refusals[0].evidence
 
 
 def test_where_the_ring_cannot_be_read_nobody_leaves_it() -> None:
     cluster = BUILD.three(ring=Unknown("nobody answers"))
-    decision = resetting.deciding(("cp-2",), named=True)(cluster, NOON)
+    decision = resetting.deciding(Request(("cp-2",)))(cluster, NOON)
     assert (decision.step, decision.refusals[0].name) == (None, resetting.RING_KNOWN)
-    assert "ends the cluster" in decision.refusals[0].remedy
+    assert "--all" in decision.refusals[0].remedy
 
 
-def test_all_control_planes_end_the_cluster_whatever_its_ring_says() -> None:
-    cluster = BUILD.three(ring=Unknown("nobody answers"))
-    assert steps(cluster, "cp-1", "cp-2", "cp-3") == [Reset("cp-1"), Reset("cp-2"), Reset("cp-3")]
+ALL = ("cp-1", "cp-2", "cp-3")
+RESETS = [Reset("cp-2"), Reset("cp-3"), Reset("cp-1")]
+
+
+def test_the_whole_cluster_ends_after_its_data_was_saved() -> None:
+    fresh = BUILD.three(snapshot_taken=False)
+    assert steps(fresh, *ALL, everything=True) == [TakeSnapshot(), *RESETS]
+    assert steps(BUILD.three(), *ALL, everything=True) == RESETS
+    assert steps(fresh, *ALL, everything=True, save=False) == RESETS
+
+
+def test_where_etcd_cannot_be_read_the_cluster_ends_only_where_its_data_may_go_unsaved() -> None:
+    cluster = BUILD.three(ring=Unknown("nobody answers"), snapshot_taken=False)
+    decision = resetting.deciding(Request(ALL, everything=True))(cluster, NOON)
+    assert (decision.step, [check.name for check in decision.refusals]) == (None, [resetting.SAVED])
+    assert "--no-snapshot" in decision.refusals[0].remedy
+    assert len(steps(cluster, *ALL, everything=True, save=False)) == len(ALL)
+    assert len(steps(replace(cluster, snapshot_taken=True), *ALL, everything=True)) == len(ALL), "the members that went were the quorum"
+
+
+def test_all_control_planes_by_name_are_freed_behind_the_gate_which_the_last_does_not_pass() -> None:
+    assert steps(BUILD.cluster(BUILD.host(1)), "cp-1") == [None]
+
+
+def test_a_snapshot_comes_before_the_first_member_that_goes_and_only_then() -> None:
+    cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.worker(1), snapshot_taken=False)
+    assert steps(cluster, "cp-2", "worker-1")[2:4] == [TakeSnapshot(), RemoveMember(2, "cp-2")]
+    assert TakeSnapshot() not in steps(cluster, "worker-1")
+
+
+def test_members_that_contradict_each_other_keep_every_member() -> None:
+    assert steps(BUILD.three(membership_problem="cp-1 lists others than cp-2"), "cp-2") == [None]
 
 
 def test_hosts_of_another_cluster_are_freed_only_by_name() -> None:
     foreign = BUILD.host(3, kind=Kind.FOREIGN, member=Absent(), node=Absent())
     cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), foreign)
-    assert steps(cluster, "cp-1", "cp-2", "cp-3", named=False) == [Reset("cp-2"), None, Reset("cp-1")]
+    assert steps(cluster, *ALL, everything=True) == [Reset("cp-2"), None, Reset("cp-1")]
     assert steps(cluster, "cp-3") == [Reset("cp-3")]
 
 
@@ -66,7 +96,7 @@ def test_a_host_that_is_gone_leaves_the_ring_and_says_what_is_left_to_do() -> No
 
 def test_free_hosts_are_left_alone() -> None:
     assert steps(BUILD.new(BUILD.prepared(1), BUILD.bare(2)), "cp-1", "cp-2") == []
-    assert resetting.deciding(("cp-1",), named=True)(BUILD.new(BUILD.prepared(1)), NOON).refusals == ()
+    assert resetting.deciding(Request(("cp-1",)))(BUILD.new(BUILD.prepared(1)), NOON).refusals == ()
 
 
 def test_a_half_initialized_host_without_a_ring_is_freed_when_its_owner_says_so() -> None:

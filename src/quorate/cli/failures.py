@@ -19,7 +19,7 @@
 | 15 | a step on a host failed, or a file of records, plans or snapshots cannot be used; the same command goes on from there |
 | 16 | somebody else works on these hosts, or has since the run began, or a host cannot be locked |
 | 17 | the world has moved since the plan was made or approved |
-| 64 | of `quorate plan`: the command line is wrong, or the edit would be refused; of `quorate apply`: there is no terminal to ask at, and no -y |
+| 64 | the command line of `quorate plan` is wrong, or the edit would be refused; nobody can be asked, and there is no -y; an argument is empty |
 | 130 | interrupted by a signal; the same command goes on from there |
 
 Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line.

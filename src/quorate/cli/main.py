@@ -6,12 +6,13 @@ The exit codes are in `quorate.cli.failures` and docs/exit-codes.md.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any
 
 import click
 
-from quorate.cli.failures import failure_of
+from quorate.cli.failures import ExitCode, failure_of
 
 COMMANDS = {
     "apply": ("apply", "Existing hosts brought to what their manifest says, over SSH."),
@@ -50,12 +51,36 @@ Exit codes:
   15  a step on a host failed; the same command goes on from there
   16  somebody else works on these hosts
   17  the world has moved since the plan was made or approved
-  64  of plan: the command line is wrong, or the edit would be refused
+  64  of plan: the command line is wrong, or the edit would be refused; an argument is empty
  130  interrupted; the same command goes on from there"""
+
+
+_MAY_BE_EMPTY = ("manager",)
+"""Whose flags are upstream's: there an empty value means the default."""
+_EMPTY_VALUE = re.compile(r"--[\w-]+=")
+
+
+def _refuse_what_is_empty(arguments: list[str]) -> None:
+    """Nothing that these commands take is ever empty: it is a shell's variable that is not set, and would be read as if nothing had been said. Raises
+    UsageError, with a code that no command uses for what it found.
+    """
+    for number, argument in enumerate(arguments):
+        if argument and not _EMPTY_VALUE.fullmatch(argument):
+            continue
+        where = argument or f"after {arguments[number - 1]}" if number else "the first"
+        error = click.UsageError(f"an argument is empty ({where}): is a variable of your shell not set?")
+        error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
+        raise error
 
 
 class _Commands(click.Group):
     """Sub-commands that are imported when they are called."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in _MAY_BE_EMPTY and not ctx.resilient_parsing:
+            _refuse_what_is_empty(rest)
+        return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return sorted(COMMANDS)

@@ -12,7 +12,8 @@ from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.gates import removal
 from quorate.core.in_place.rules.facts import takes_evictions
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, Step
+from quorate.core.in_place.rules.members import AGREEMENT
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, Step, TakeSnapshot
 from quorate.core.plan import without
 from quorate.core.ring import Ring, Verdict
 
@@ -21,7 +22,19 @@ OURS = "the host is of this cluster"
 REACHABLE = "the host can be reached"
 RING_KNOWN = "it is known which member is the host's"
 CLUSTER_ENDS = "the whole cluster ends"
-_ALL = "Reset all control-plane hosts at once, which ends the cluster, or bring etcd back first."
+SAVED = "etcd's data is saved before the first member goes"
+ANOTHERS = "exempt: the host was named, and belongs to another cluster"
+_ALL = "Bring etcd back first, or end the whole cluster: `quorate reset -m MANIFEST --all`."
+_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if the data is of no use to you."
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before."""
+
+    names: tuple[str, ...]
+    everything: bool = False
+    save: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +48,39 @@ class Freeing:
 
 
 def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
-    """Whether no control-plane host is left out: nothing of the cluster is to be kept then."""
+    """Whether no control-plane host is left out: nothing of the cluster is kept then, which only a request for everything may ask for."""
     return all(host.name in names for host in cluster.control_planes)
 
 
-def freeing(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> tuple[Freeing, ...]:
+def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
     """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
 
-    `named`: somebody asked for each of them by its name, so that one of another cluster is meant too.
+    A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
+    read. A host of another cluster is meant only where it was named.
     """
-    whole = ends_the_cluster(cluster, names)
+    found = _freed(cluster, request)
+    saving = _saving(cluster) if request.save else None
+    first = 0 if request.everything else next((at for at, each in enumerate(found) if isinstance(each.step, RemoveMember)), None)
+    if saving is None or first is None or not any(each.step for each in found):
+        return tuple(found)
+    return (*found[:first], saving, *found[first:]) if saving.step is not None else (saving,)
+
+
+def _saving(cluster: Cluster) -> Freeing | None:
+    """The snapshot, or why it cannot be taken; None: it was, or there is nothing to save."""
+    match cluster.ring:
+        case _ if cluster.snapshot_taken:
+            return None
+        case Absent():
+            return None
+        case Unknown(reason):
+            return Freeing("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
+        case Ring():
+            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), _verdict(cluster))
+
+
+def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
+    names = request.names
     leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None
     hosts = sorted(
         (host for host in cluster.hosts if host.name in names),
@@ -52,7 +88,7 @@ def freeing(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> tuple[F
     )
     found: list[Freeing] = []
     for host in hosts:
-        if host.kind is Kind.FOREIGN and not named:
+        if host.kind is Kind.FOREIGN and request.everything:
             steps = [
                 _refusal(
                     cluster,
@@ -65,19 +101,19 @@ def freeing(cluster: Cluster, names: tuple[str, ...], *, named: bool) -> tuple[F
                 )
             ]
         else:
-            steps = list(_ending(cluster, host) if whole else _leaving(cluster, host))
+            steps = list(_ending(cluster, host) if request.everything else _leaving(cluster, host))
         found += steps
         if any(isinstance(each.step, RemoveMember) for each in steps):
             cluster = _after_removal(cluster, host)
-    return tuple(found)
+    return found
 
 
-def deciding(names: tuple[str, ...], *, named: bool) -> Callable[[Cluster, datetime], Decision]:
+def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
     """The judgement of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
 
     def decide(cluster: Cluster, _now: datetime) -> Decision:
         refused: tuple[Check, ...] = ()
-        for each in freeing(cluster, names, named=named):
+        for each in freeing(cluster, request):
             if each.step is not None:
                 return Decision(RULE, each.step, (*refused, *each.checks), None)
             refused += each.checks
@@ -103,7 +139,7 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         yield _refusal(cluster, host, check)
         return
     if host.member_id is not None:
-        check = removal(cluster.ring, host.member_id)
+        check = _agreement(cluster) or removal(cluster.ring, host.member_id)
         if not check.passed:
             yield _refusal(cluster, host, check)
             return
@@ -115,7 +151,13 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
-        yield Freeing(host.name, Reset(host.name), (), _verdict(cluster))
+        foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
+        yield Freeing(host.name, Reset(host.name), foreign, _verdict(cluster))
+
+
+def _agreement(cluster: Cluster) -> Check | None:
+    """Where members contradict each other no list of them can be trusted."""
+    return failed(AGREEMENT, cluster.membership_problem, "Resolve it first.") if cluster.membership_problem else None
 
 
 def _after_removal(cluster: Cluster, host: Host) -> Cluster:

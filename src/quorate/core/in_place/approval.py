@@ -15,7 +15,7 @@ from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.steps import DESTROYS, Initialize, RemoveMember, Step, involved
 
 APPROVED = "the step is in the plan that was approved"
-_REMEDY = "Look at the new plan with `quorate plan`, then run the command again."
+_REMEDY = "Run the command again, which shows the new plan; a plan that is kept is made anew with `quorate plan --out`."
 
 
 @dataclass(frozen=True, slots=True)
