@@ -27,7 +27,7 @@ PROVIDER_SPEC: dict[str, Any] = {
     "nodeAnnotations": {"a": "b"},
     "machineObjectAnnotations": {"a": "b"},
     "labels": {"a": "b"},
-    "taints": [{"key": "a", "value": "b", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}],
+    "taints": [{"key": "a", "value": "b", "effect": "NoExecute"}],
     "sshPublicKeys": ["ssh-ed25519 AAAA"],
     "operatingSystem": "ubuntu",
     "operatingSystemSpec": {"distUpgradeOnBoot": False},
@@ -248,13 +248,13 @@ def test_a_manifest_with_every_key_there_is_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_each_cloud_provider_is_read_with_its_settings(name: str) -> None:
-    manifest = load_document(changed("cloudProvider", {name: PROVIDERS[name], "cloudConfig": "[global]"}), ignore=True)
+    manifest = load_document(changed("cloudProvider", {name: PROVIDERS[name]}), ignore=True)
     assert manifest.cloud_provider.chosen == (name,)
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_cloud_provider_is_external_unless_it_has_no_controller_manager(name: str) -> None:
-    manifest = load_document(changed("cloudProvider", {name: PROVIDERS[name], "cloudConfig": "[global]"}), ignore=True)
+    manifest = load_document(changed("cloudProvider", {name: PROVIDERS[name]}), ignore=True)
     assert manifest.cloud_provider.external is (name not in ("none", "vmwareCloudDirector"))
     assert ("cloudProvider" in {notice.path for notice in manifest.notices}) is manifest.cloud_provider.external
 

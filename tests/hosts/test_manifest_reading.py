@@ -274,7 +274,7 @@ def test_a_secret_is_in_no_repr(path: str) -> None:
     made = changed(path, SECRETS[path])
     if path.startswith("features"):
         made["features"]["encryptionProviders"]["enable"] = False  # or its content would be judged
-    manifest = load_document(made)
+    manifest = load_document(made, ignore=True)
     assert "hunter2" not in f"{manifest!r} {manifest}"
 
 

@@ -154,13 +154,6 @@ def test_terraform_chooses_the_cloud_where_the_manifest_does_not(name: str) -> N
     assert manifest.cloud_provider.chosen == ("equinixmetal" if name == "packet" else name,)
 
 
-def test_the_clouds_settings_in_the_manifest_stay() -> None:
-    made = document(cloudProvider={"kubevirt": {"infraNamespace": "vms"}})
-    provider = load(made, control_plane(cloud_provider="kubevirt")).cloud_provider.kubevirt
-    assert provider is not None
-    assert provider.infra_namespace == "vms"
-
-
 def test_two_clouds_one_from_each_are_refused() -> None:
     assert "names aws and none; name exactly one" in problems(SMALLEST, control_plane(cloud_provider="aws"))["cloudProvider"]
 
@@ -170,19 +163,13 @@ def test_an_unknown_cloud_is_refused_with_the_nearest() -> None:
     assert found["kubeone_hosts.value.control_plane.cloud_provider"] == "hetzer is no known provider; did you mean hetzner?"
 
 
-def test_settings_for_a_cloud_reach_it() -> None:
-    hetzner = load(document(cloudProvider=None), control_plane(cloud_provider="hetzner", network_id="42")).cloud_provider.hetzner
-    assert hetzner is not None
-    assert hetzner.network_id == "42"
-    assert load(SMALLEST, control_plane(network_id="42")).cloud_provider.hetzner is None
-
-
-@pytest.mark.parametrize(("more", "expected"), [({"vapp_name": "v"}, "v"), ({"cluster_name": "c"}, "c"), ({}, "demo")])
-def test_the_vapp_is_named_by_terraform_or_after_the_cluster(more: dict[str, Any], expected: str) -> None:
-    outputs = control_plane(cloud_provider="vmwareCloudDirector", storage_profile="fast", **more)
-    provider = load(document(cloudProvider=None), outputs).cloud_provider.vmware_cloud_director
-    assert provider is not None
-    assert (provider.v_app, provider.storage_profile) == (expected, "fast")
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [("hetzner", {"network_id": "42"}), ("vmwareCloudDirector", {"vapp_name": "v", "storage_profile": "fast", "cluster_name": "c"})],
+)
+def test_outputs_for_what_kubeone_deploys_for_a_cloud_are_known_and_ask_for_nothing(name: str, outputs: dict[str, Any]) -> None:
+    manifest = load(document(cloudProvider=None), control_plane(cloud_provider=name, **outputs))
+    assert manifest.cloud_provider.chosen == (name,)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,13 @@ class Deployment:
     """Something that KubeOne deploys, or does not."""
 
     deploy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingSystemManager:
+    """What makes the systems of machine-controller's Machines."""
+
+    deploy: bool = False
     enable_non_root_device_ownership: bool = False
 
 

@@ -16,6 +16,7 @@ from quorate.hosts.manifest.component_fields import (
     Deployment,
     DynamicWorker,
     Features,
+    OperatingSystemManager,
     TLSCipherSuites,
 )
 from quorate.hosts.manifest.decoding import NOT_A_KEY, key_of, named
@@ -92,7 +93,7 @@ class VMwareCloudDirector:
 
 @dataclass(frozen=True, slots=True)
 class CloudProvider:
-    """The cloud that the hosts are in; exactly one is set in a valid manifest, `none` for bare metal.
+    """The cloud that the hosts are in; exactly one is set in a valid manifest, `none` for bare metal. Settings of what KubeOne deploys for it are refused.
 
     With `external`, kubelets wait for the cloud's own controller manager to initialize their Nodes.
     """
@@ -187,7 +188,7 @@ class Manifest:
     static_workers: StaticWorkers = field(default_factory=StaticWorkers)
     dynamic_workers: tuple[DynamicWorker, ...] = ()
     machine_controller: Deployment = field(default_factory=Deployment)
-    operating_system_manager: Deployment = field(default_factory=Deployment)
+    operating_system_manager: OperatingSystemManager = field(default_factory=OperatingSystemManager)
     ca_bundle: str = ""
     certificate_authority: CertificateAuthority = field(default_factory=CertificateAuthority)
     features: Features = field(default_factory=Features)

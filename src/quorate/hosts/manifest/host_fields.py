@@ -41,7 +41,6 @@ class Taint:
     key: str = ""
     value: str = ""
     effect: TaintEffect = TaintEffect.UNSET
-    time_added: str = ""
 
 
 @dataclass(frozen=True, slots=True)

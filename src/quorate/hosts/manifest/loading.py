@@ -25,6 +25,7 @@ HINTS = {
     "controlPlaneComponents.apiServer.flags",
     "workers": "it is dynamicWorkers since v1beta1",
     "network": "it is clusterNetwork",
+    "timeAdded": "Kubernetes itself notes when a taint was added; remove it",
     "credentials": "credentials do not belong in a manifest; remove it",
 }
 """What to do about keys that other versions of the manifest have."""

@@ -149,15 +149,6 @@ class _Merger:
         providers = _at(tree, ("cloudProvider",))
         if name and (name not in providers or providers[name].value is None):
             tree = _with(tree, ("cloudProvider", name), self._node({}, where))
-        providers = _at(tree, ("cloudProvider",))
-        settings = {
-            ("hetzner", "networkID"): ("network_id", group.network_id),
-            ("vmwareCloudDirector", "vApp"): ("vapp_name", group.vapp_name or group.cluster_name or _text(tree, "name")),
-            ("vmwareCloudDirector", "storageProfile"): ("storage_profile", group.storage_profile),
-        }
-        for (provider, key), (output, value) in settings.items():
-            if value and provider in providers:
-                tree = _with(tree, ("cloudProvider", provider, key), self._node(value, child(path, output)))
         return tree
 
     def static_workers(self, tree: Node, output: Node | None) -> Node:

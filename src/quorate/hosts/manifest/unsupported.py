@@ -14,6 +14,8 @@ from quorate.hosts.manifest.tree import Node, plain
 
 _KUBECTL = "apply it yourself with kubectl or Helm"
 _BALANCER = "make the load balancer yourself, name it in apiEndpoint.host, and remove the field"
+_OF_ITS_CLOUD = "it is a setting of what KubeOne deploys for the cloud, and quorate deploys none of it"
+_TELL_THE_CLOUD = "set it where you install the cloud controller manager and CSI drivers, and remove it here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ def _addons(value: Any) -> bool:
 def _is_set(value: Any) -> bool:
     return value is not None
 
+
+_WITH_DRIVERS = frozenset(
+    ("aws", "azure", "digitalocean", "gce", "hetzner", "kubevirt", "nutanix", "openstack", "vmwareCloudDirector", "vsphere")
+)
+"""The clouds whose CSI drivers KubeOne deploys."""
 
 UNSUPPORTED = (
     Unsupported(
@@ -63,6 +70,18 @@ UNSUPPORTED = (
         "cloudProvider.csiConfig", "quorate does not deploy CSI drivers", "apply one yourself with kubectl or Helm, and remove the field"
     ),
     Unsupported("cloudProvider.secretProviderClassName", "it is a setting of an addon, and quorate deploys none", "remove the field"),
+    *(
+        Unsupported(f"cloudProvider.{field}", _OF_ITS_CLOUD, _TELL_THE_CLOUD)
+        for field in (
+            "cloudConfig",
+            "hetzner.networkID",
+            "kubevirt.infraNamespace",
+            "kubevirt.zoneAndRegionEnabled",
+            "kubevirt.loadBalancerEnabled",
+            "vmwareCloudDirector.vApp",
+            "vmwareCloudDirector.storageProfile",
+        )
+    ),
     Unsupported(
         "containerRuntime.docker",
         "containerd is the only container runtime",
@@ -106,10 +125,18 @@ def tell_what_kubeone_would_deploy(tree: Node, findings: Findings) -> None:
         "features.metricsServer": "KubeOne would deploy metrics-server; quorate does not",
         "features.nodeLocalDNS": "KubeOne would deploy NodeLocal DNSCache; quorate does not, and kubelets point Pods at CoreDNS' Service",
     }
+    if _has_cloud_with_drivers(tree):
+        absent["cloudProvider.disableBundledCSIDrivers"] = "KubeOne would deploy the cloud's CSI drivers; quorate does not"
     for path, message in absent.items():
         node = _at(tree, path.split("."))
         if node is None or node.value is None:
             findings.tell(path, message)
+
+
+def _has_cloud_with_drivers(tree: Node) -> bool:
+    providers = _at(tree, ["cloudProvider"])
+    named = {name for name, node in providers.mapping.items() if node.value is not None} if providers else set()
+    return bool(named & _WITH_DRIVERS)
 
 
 def _at(tree: Node, keys: list[str]) -> Node | None:

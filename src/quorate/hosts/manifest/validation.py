@@ -81,15 +81,10 @@ def _validate_cloud(provider: CloudProvider, findings: Findings) -> None:
             where,
             f"names {' and '.join(provider.chosen) or 'no provider'}; name exactly one, with {{}} after it, `none: {{}}` for bare metal",
         )
-    for name in {"azure", "openstack", "vsphere"}.intersection(provider.chosen):
-        if not provider.cloud_config:
-            findings.wrong(child(where, "cloudConfig"), f"is missing, and {name} needs it")
     if provider.vmware_cloud_director is not None and provider.external:
         findings.wrong(
             child(where, "external"), "cannot be true: VMware Cloud Director has no cloud controller manager, and Nodes would wait for one"
         )
-    if provider.kubevirt is not None and not provider.kubevirt.infra_namespace:
-        findings.wrong("cloudProvider.kubevirt.infraNamespace", "is missing")
 
 
 def _validate_registries(manifest: Manifest, findings: Findings) -> None:

@@ -1,0 +1,349 @@
+"""Every field of a manifest has an effect that can be seen, or is refused by name: the schema is walked, so that no field is added without its row here.
+
+A compared field is shown by the real observation of a cluster that is as another manifest says: it must name a difference, or a problem where the field cannot
+be changed in a cluster that runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, is_dataclass, replace
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from types import NoneType
+from typing import Any, cast, get_args, get_origin
+
+import pytest
+
+from quorate.core.in_place.cluster import Cluster
+from quorate.hosts.feature_contents import read as read_contents
+from quorate.hosts.feature_files import feature_files
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.decoding import keys_of
+from quorate.hosts.manifest.unsupported import UNSUPPORTED
+from quorate.hosts.manifest.values import Opaque, Secret
+from quorate.hosts.probe.probe import script as probe_script
+from quorate.hosts.ssh.scripts import Outcome
+from tests.hosts.manifests import SMALLEST, put
+from tests.hosts.observe.world import FolderHost, World, stand, three
+from tests.hosts.probe.machine import authority
+
+
+class Use(Enum):
+    """How a field has its effect."""
+
+    COMPARED = "with what is on the hosts and in the cluster, at every observation"
+    REACHES = "how a host is reached over SSH, at every run"
+    IDENTIFIES = "who a host is: compared with what its member, its Node and its kubelet say"
+    ORDERS = "in which order hosts are worked on"
+    PREPARES = "when a host is prepared or a cluster is made, and not compared afterwards"
+    INSTALLS = "where packages come from, whenever some are installed"
+    MADE_ONCE = "in an object that is its owner's once it exists"
+    CHOOSES = "which of several ways is taken, and nothing by itself"
+    TOLD = "what its author is told"
+    FORM = "whether this is a manifest at all"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One field: its use and, of a compared one, another value of it with what has to be set beside it, by their paths."""
+
+    use: Use
+    value: Any = None
+    beside: tuple[tuple[str, Any], ...] = ()
+
+
+def compared(value: Any, **beside: Any) -> Row:
+    return Row(Use.COMPARED, value, tuple((path.replace("__", "."), other) for path, other in beside.items()))
+
+
+BESIDE_THE_MANIFEST = {
+    "policy.yaml": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+    "events.yaml": "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits: [{type: Server, qps: 5, burst: 9}]\n",
+    "selector.yaml": "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n",
+    "authority": authority().certificate.decode(),
+}
+AUDIT = {"features__staticAuditLog__enable": True, "features__staticAuditLog__config__policyFilePath": "policy.yaml"}
+OIDC = {"features__openidConnect__enable": True, "features__openidConnect__config__issuerUrl": "https://issuer.example.com"}
+REGISTRY = "containerRuntime.containerd.registries{}"
+RATES = {"features__eventRateLimit__enable": True, "features__eventRateLimit__config__configFilePath": "events.yaml"}
+SELECTORS = {"features__podNodeSelector__enable": True, "features__podNodeSelector__config__configFilePath": "selector.yaml"}
+IPVS: dict[str, Any] = {"clusterNetwork__kubeProxy": {"ipvs": {}}}
+
+KUBELET = {
+    "systemReserved{}": compared({"cpu": "111m"}),
+    "kubeReserved{}": compared({"cpu": "111m"}),
+    "evictionHard{}": compared({"memory.available": "111Mi"}),
+    "maxPods": compared(42),
+    "imageGCHighThresholdPercent": compared(91),
+    "imageGCLowThresholdPercent": compared(33),
+    "imageMinimumGCAge": compared("11m"),
+    "imageMaximumGCAge": compared("99h"),
+}
+HOST = {
+    **dict.fromkeys(
+        (
+            "publicAddress",
+            "sshUsername",
+            "sshPort",
+            "sshPrivateKeyFile",
+            "sshCertFile",
+            "sshAgentSocket",
+            "sshHostPublicKey",
+            "bastion",
+            "bastionPort",
+            "bastionUser",
+            "bastionHostPublicKey",
+            "bastionPrivateKeyFile",
+        ),
+        Row(Use.REACHES),
+    ),
+    **dict.fromkeys(("privateAddress", "ipv6Addresses[]", "hostname"), Row(Use.IDENTIFIES)),
+    "operatingSystem": Row(Use.CHOOSES),  # where a host does not tell its own
+    "isLeader": Row(Use.ORDERS),
+    "labels{}": compared({"tier": "gold"}),
+    "annotations{}": compared({"owner": "me"}),
+    "taints[].key": compared([{"key": "a", "effect": "NoSchedule"}]),
+    "taints[].value": compared([{"key": "a", "value": "b", "effect": "NoSchedule"}]),
+    "taints[].effect": compared([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoExecute"}]),
+    **{f"kubelet.{name}": row for name, row in KUBELET.items()},
+}
+
+FIELDS: dict[str, Row] = {
+    "apiVersion": Row(Use.FORM),
+    "kind": Row(Use.FORM),
+    "metadata": Row(Use.TOLD),
+    "name": compared("other"),
+    **{f"{role}.hosts[].{name}": row for role in ("controlPlane", "staticWorkers") for name, row in HOST.items()},
+    **{f"kubeletConfig.{name}": row for name, row in KUBELET.items()},
+    "apiEndpoint.host": compared("other.example.com"),
+    "apiEndpoint.port": compared(7443),
+    "apiEndpoint.alternativeNames[]": compared(["other.example.com"]),
+    "cloudProvider.external": Row(Use.PREPARES),
+    "cloudProvider.disableBundledCSIDrivers": Row(Use.TOLD),
+    **{
+        f"cloudProvider.{name}": Row(Use.CHOOSES)
+        for name in ("aws", "azure", "digitalocean", "gce", "nutanix", "equinixmetal", "vsphere", "none")
+    },
+    "versions.kubernetes": compared("1.34.5"),
+    f"{REGISTRY}.mirrors[]": Row(Use.PREPARES),
+    f"{REGISTRY}.overridePath": Row(Use.PREPARES),
+    f"{REGISTRY}.tlsConfig.insecureSkipVerify": Row(Use.PREPARES),
+    f"{REGISTRY}.auth.username": Row(Use.PREPARES),
+    f"{REGISTRY}.auth.password": Row(Use.PREPARES),
+    f"{REGISTRY}.auth.auth": Row(Use.PREPARES),
+    f"{REGISTRY}.auth.identityToken": Row(Use.PREPARES),
+    "containerRuntime.containerd.deviceOwnershipFromSecurityContext": Row(Use.PREPARES),
+    "containerRuntime.containerd.sandboxImage": Row(Use.PREPARES),
+    "clusterNetwork.podSubnet": compared("10.55.0.0/16"),
+    "clusterNetwork.podSubnetIPv6": Row(Use.CHOOSES),
+    "clusterNetwork.serviceSubnet": compared("10.66.0.0/16"),
+    "clusterNetwork.serviceSubnetIPv6": Row(Use.CHOOSES),
+    "clusterNetwork.serviceDomainName": compared("other.local"),
+    "clusterNetwork.nodePortRange": compared("30000-31000"),
+    "clusterNetwork.cni.external": Row(Use.CHOOSES),
+    "clusterNetwork.kubeProxy.skipInstallation": compared(True),
+    "clusterNetwork.kubeProxy.iptables": Row(Use.CHOOSES),
+    "clusterNetwork.kubeProxy.ipvs.scheduler": compared("lc", **IPVS),
+    "clusterNetwork.kubeProxy.ipvs.excludeCIDRs[]": compared(["10.1.0.0/16"], **IPVS),
+    "clusterNetwork.kubeProxy.ipvs.strictARP": compared(True, **IPVS),
+    "clusterNetwork.kubeProxy.ipvs.tcpTimeout": compared("11s", **IPVS),
+    "clusterNetwork.kubeProxy.ipvs.tcpFinTimeout": compared("11s", **IPVS),
+    "clusterNetwork.kubeProxy.ipvs.udpTimeout": compared("11s", **IPVS),
+    "clusterNetwork.ipFamily": Row(Use.CHOOSES),
+    "clusterNetwork.nodeCIDRMaskSizeIPv4": compared(25),
+    "clusterNetwork.nodeCIDRMaskSizeIPv6": Row(Use.CHOOSES),
+    "proxy.http": Row(Use.PREPARES),
+    "proxy.https": Row(Use.PREPARES),
+    "proxy.noProxy": Row(Use.PREPARES),
+    **{
+        f"dynamicWorkers[].{name}": Row(Use.MADE_ONCE)
+        for name in (
+            "name",
+            "replicas",
+            "providerSpec.cloudProviderSpec",
+            "providerSpec.annotations{}",
+            "providerSpec.machineAnnotations{}",
+            "providerSpec.nodeAnnotations{}",
+            "providerSpec.machineObjectAnnotations{}",
+            "providerSpec.labels{}",
+            "providerSpec.taints[].key",
+            "providerSpec.taints[].value",
+            "providerSpec.taints[].effect",
+            "providerSpec.sshPublicKeys[]",
+            "providerSpec.operatingSystem",
+            "providerSpec.operatingSystemSpec",
+            "providerSpec.network.cidr",
+            "providerSpec.network.gateway",
+            "providerSpec.network.dns.servers[]",
+            "providerSpec.network.ipFamily",
+            "providerSpec.overwriteCloudConfig",
+        )
+    },
+    "caBundle": Row(Use.PREPARES),
+    "certificateAuthority.bundle": Row(Use.PREPARES),
+    "certificateAuthority.file": Row(Use.PREPARES),
+    "certificateAuthority.certificateValidityPeriod": compared("4380h"),
+    "certificateAuthority.caCertificateValidityPeriod": compared("43800h"),
+    "features.coreDNS.replicas": Row(Use.PREPARES),
+    "features.coreDNS.deployPodDisruptionBudget": Row(Use.PREPARES),
+    "features.coreDNS.imageRepository": compared("a.example.com/coredns"),
+    "features.alwaysPullImages.enable": compared(True),
+    "features.eventRateLimit.enable": compared(True, **RATES),
+    "features.eventRateLimit.config.configFilePath": compared("policy.yaml", **RATES),
+    "features.podNodeSelector.enable": compared(True, **SELECTORS),
+    "features.podNodeSelector.config.configFilePath": compared("policy.yaml", **SELECTORS),
+    "features.staticAuditLog.enable": compared(True, **AUDIT),
+    "features.staticAuditLog.config.policyFilePath": compared("events.yaml", **AUDIT),
+    "features.staticAuditLog.config.logPath": compared("/var/log/kubernetes/other/audit.log", **AUDIT),
+    "features.staticAuditLog.config.logMaxAge": compared(9, **AUDIT),
+    "features.staticAuditLog.config.logMaxBackup": compared(9, **AUDIT),
+    "features.staticAuditLog.config.logMaxSize": compared(9, **AUDIT),
+    "features.openidConnect.enable": compared(True, **OIDC),
+    "features.openidConnect.config.issuerUrl": compared("https://other.example.com", **OIDC),
+    **{
+        f"features.openidConnect.config.{name}": compared("other", **OIDC)
+        for name in ("clientId", "usernameClaim", "usernamePrefix", "groupsClaim", "groupsPrefix")
+    },
+    "features.openidConnect.config.requiredClaim": compared("a=b", **OIDC),
+    "features.openidConnect.config.signingAlgs": compared("ES256", **OIDC),
+    "features.openidConnect.config.caFile": compared("/etc/ssl/certs/issuer.pem", **OIDC),
+    "features.encryptionProviders.enable": compared(True),
+    "features.encryptionProviders.customEncryptionConfiguration": compared(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{resources: [secrets], providers: [{identity: {}}]}]\n",
+        features__encryptionProviders__enable=True,
+    ),
+    "systemPackages.configureRepositories": Row(Use.INSTALLS),
+    "registryConfiguration.overwriteRegistry": compared("a.example.com"),
+    "registryConfiguration.insecureRegistry": Row(Use.PREPARES),
+    "loggingConfig.containerLogMaxSize": compared("11Mi"),
+    "loggingConfig.containerLogMaxFiles": compared(9),
+    **{f"tlsCipherSuites.{name}[]": compared(["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]) for name in ("apiServer", "etcd", "kubelet")},
+    **{f"controlPlaneComponents.{name}.flags{{}}": compared({"v": "4"}) for name in ("controllerManager", "scheduler", "apiServer")},
+    **{
+        f"controlPlaneComponents.{name}.featureGates{{}}": compared({"AllAlpha": False})
+        for name in ("controllerManager", "scheduler", "apiServer")
+    },
+    "controlPlaneComponents.etcd.quotaBackendBytes": compared(4294967296),
+    "controlPlaneComponents.etcd.autoCompactionRetention": compared("9"),
+    "controlPlaneComponents.etcd.autoCompactionMode": compared("revision", controlPlaneComponents__etcd__autoCompactionRetention="1000"),
+}
+
+
+def walk(kind: Any, path: str = "") -> Iterator[str]:
+    """Every field without fields of its own, by its path; items of lists are `[]`, those of mappings `{}`."""
+    for name, (_, hint) in keys_of(kind).items():
+        below, suffix = hint, ""
+        while arguments := [argument for argument in get_args(below) if argument not in (NoneType, Ellipsis)]:
+            suffix += "[]" if get_origin(below) is tuple else "{}" if len(arguments) == 2 else ""
+            below = arguments[-1]
+        where = f"{path}.{name}".lstrip(".") + suffix
+        if is_dataclass(below) and below not in (Secret, Opaque) and keys_of(cast("Any", below)):
+            yield from walk(below, where)
+        else:
+            yield where
+
+
+def refused(field: str) -> bool:
+    """Whether this field, or one that it is in, is one that quorate refuses by name."""
+    return any(f"{field}.".startswith((f"{entry.path}.", f"{entry.path}[]")) for entry in UNSUPPORTED)
+
+
+def test_every_field_is_used_compared_or_refused_by_name() -> None:
+    """A field that is new in the schema fails here until it has its row, and a row without a field is none."""
+    wanted = {field for field in walk(Manifest) if not refused(field)}
+    assert wanted - FIELDS.keys() == set()
+    assert FIELDS.keys() - wanted == set()
+
+
+COMPARED = [name for name, row in FIELDS.items() if row.use is Use.COMPARED and not name.startswith("staticWorkers.")]
+
+
+@pytest.mark.parametrize("field", COMPARED)
+async def test_a_cluster_that_is_otherwise_than_a_field_says_is_found_to_differ(field: str, clusters: Clusters) -> None:
+    row = FIELDS[field]
+    path = re.sub(r"(\[\]|\{\}).*", "", field.replace(".hosts[].", ".hosts.1."))
+    cluster = clusters.made_from(tuple((where, value) for where, value in row.beside if (where, value) != (path, row.value)))
+    assert await cluster.differences(path, row.value) - await cluster.differences()
+
+
+class Clusters:
+    """One cluster for each manifest that some rows begin with. An observation changes nothing, so that the rows can share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Made] = {}
+        for name, content in BESIDE_THE_MANIFEST.items():
+            (folder / name).write_text(content)
+
+    def made_from(self, beside: tuple[tuple[str, Any], ...]) -> Made:
+        return self._made.setdefault(repr(beside), Made(self._folder, self._folder / f"cluster-{len(self._made)}", beside))
+
+
+class Made:
+    """A cluster as a manifest says."""
+
+    def __init__(self, folder: Path, hosts: Path, beside: tuple[tuple[str, Any], ...]) -> None:
+        self._folder, self._hosts, self._beside = folder, hosts, beside
+
+    @cached_property
+    def _world(self) -> World:
+        world = stand(self._hosts, **self._document())
+        world.contents = read_contents(world.manifest)
+        for machine in world.machines.values():
+            contents = replace(world.contents, encryption_providers=world.contents.encryption_providers or Secret("generated"))
+            for file in feature_files(world.manifest, contents):
+                machine.folder.file(file.path.lstrip("/"), file.content)
+            machine.run = once_probed(machine)  # type: ignore[method-assign, assignment]
+        return world
+
+    async def differences(self, path: str = "", value: Any = None) -> set[str]:
+        """What an observation says under the manifest that it was made from, or one with this field changed."""
+        document = self._document()
+        if path:
+            put(document, path, self._in_folder(value))
+        self._world.manifest = three(**document)
+        self._world.contents = read_contents(self._world.manifest)
+        return differences(await self._world.cluster())
+
+    def _document(self) -> dict[str, Any]:
+        made = copy.deepcopy(SMALLEST)
+        for number, host in enumerate(made["controlPlane"]["hosts"], 1):
+            host["hostname"] = f"cp-{number}"
+        for path, value in self._beside:
+            put(made, path, self._in_folder(copy.deepcopy(value)))
+        return made
+
+    def _in_folder(self, value: Any) -> Any:
+        """The path of a file beside the manifest as a whole; anything else as it is."""
+        return str(self._folder / value) if isinstance(value, str) and value in BESIDE_THE_MANIFEST else value
+
+
+def once_probed(machine: FolderHost) -> Callable[..., Awaitable[Outcome]]:
+    """Its `run`, which probes once: what it is does not depend on the manifest, and a probe takes half a second."""
+    run, probed = machine.run, list[Outcome]()
+
+    async def remembering(text: str, **options: Any) -> Outcome:
+        if text != probe_script():
+            return await run(text, **options)
+        if not probed:
+            probed.append(await run(text, **options))
+        return probed[0]
+
+    return remembering
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Clusters:
+    return Clusters(tmp_path_factory.mktemp("clusters"))
+
+
+def differences(cluster: Cluster) -> set[str]:
+    """Everything that an observation says is otherwise than in the manifest."""
+    found = {*cluster.configuration_drift, *cluster.problems}
+    for host in cluster.hosts:
+        found |= {*host.drift, *host.node_drift}
+    return found if cluster.running == cluster.version else {*found, "version"}
