@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from quorate.core.health import Absent
 from quorate.etcd.client import EtcdClient, SnapshotClient
 from quorate.etcd.dialers import CLIENT_PORT
 from quorate.etcd.errors import EtcdError
 from quorate.etcd.grpc_client import GrpcClient
 from quorate.etcd.tls import Credentials, client_context
 from quorate.hosts import manifest as manifests
-from quorate.hosts.host_names import HOST_NAMES, NAMING_DEADLINE, names_of, own_name
+from quorate.hosts.host_names import HOST_NAMES, NAMING_DEADLINE, Naming, names_of, naming
 from quorate.hosts.kept_clients import KeptClients
 from quorate.hosts.kubeadm_configuration import node_address
 from quorate.hosts.ssh.errors import ConnectFailed, NoSuchFile, SshError
@@ -72,8 +73,9 @@ class Connections(Protocol):
 class Access:
     """The ways into one cluster, for as long as it is entered. Entering connects to every host, and raises nothing of a host that is unreachable.
 
-    Hosts go by the name that their Nodes and members have: the manifest's or, where it leaves that to the host, what the host calls itself. One that has no
-    name yet, because nobody could ask it, goes by its address. `environment` is what agent sockets such as `env:SSH_AUTH_SOCK` refer to.
+    Hosts go by the name that their Nodes and members have: the manifest's or, where it leaves that to the host, the one that the host has joined by or, before
+    it has, calls itself. Those that have no name yet, because nobody could ask them, are `unnamed` and go by their addresses. `environment` is what agent
+    sockets such as `env:SSH_AUTH_SOCK` refer to.
     """
 
     def __init__(self, manifest: manifests.Manifest, connections: Connections, environment: Mapping[str, str]) -> None:
@@ -81,10 +83,11 @@ class Access:
         self.states: Mapping[str, Host | Unreachable] = {}
         self.hosts: Mapping[str, manifests.Host] = {}
         self.naming_problems: tuple[str, ...] = ()
+        self.unnamed: frozenset[str] = frozenset()
         self._avoided: frozenset[str] = frozenset()
         self._connections = connections
         self._targets = [target(host, host.hostname or host.public_address, environment) for host in manifest.hosts]
-        self._own_names: dict[str, str] = {}  # by the target's name
+        self._namings: dict[str, Naming] = {}  # by the target's name
         self._tunnels = Tunnels()
         self._api_servers = KeptClients(self._read_kubeconfig, self._api_client, Client.close)
         self._members = KeptClients(self._read_etcd_credentials, self._etcd_client, GrpcClient.close)
@@ -106,7 +109,8 @@ class Access:
         """Try again where there is no connection, and say how each host is now, in the manifest's order. What is connected stays so. Takes 15 s at most."""
         found = await self._connections.connect(self._targets)
         await self._ask_names(found)
-        names, self.naming_problems = names_of(self.manifest, self._own_names)
+        found_names = names_of(self.manifest, self._namings)
+        names, self.unnamed, self.naming_problems = found_names.names, found_names.unnamed, found_names.problems
         self.hosts = dict(zip(names, self.manifest.hosts, strict=True))
         self.states = {name: found[each.name] for name, each in zip(names, self._targets, strict=True)}
         return self.states
@@ -233,13 +237,14 @@ class Access:
         nameless = [
             each.name
             for each, host in zip(self._targets, self.manifest.hosts, strict=True)
-            if not host.hostname and each.name not in self._own_names
+            if not host.hostname and each.name not in self._namings
         ]
         reachable = {name: host for name in nameless if not isinstance(host := found[name], Unreachable)}
         provider = self.manifest.cloud_provider
         for name, answer in (await _all_at_once({name: _name(host) for name, host in reachable.items()})).items():
-            if own := own_name(answer, fully_qualified=provider.azure is None):
-                self._own_names[name] = own
+            said = naming(answer, fully_qualified=provider.azure is None)
+            if said.own or not isinstance(said.node, Absent):
+                self._namings[name] = said
 
 
 def _context(credentials: Credentials, name: str) -> ssl.SSLContext:
@@ -251,7 +256,7 @@ def _context(credentials: Credentials, name: str) -> ssl.SSLContext:
 
 async def _name(host: Host) -> bytes:
     try:
-        outcome = await host.run(HOST_NAMES, deadline=NAMING_DEADLINE, sudo=False)
+        outcome = await host.run(HOST_NAMES, deadline=NAMING_DEADLINE)
     except SshError:
         return b""  # it is unreachable, which the probe is about to tell
     return outcome.stdout

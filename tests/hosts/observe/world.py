@@ -191,6 +191,7 @@ class World:
     machines: dict[str, FolderHost] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     naming_problems: tuple[str, ...] = ()
+    unnamed: frozenset[str] = frozenset()
     contents: Contents = field(default_factory=Contents)
 
     def __post_init__(self) -> None:
@@ -251,7 +252,7 @@ def join(world: World, name: str, *, founder: bool = False) -> FolderHost:
     """Give a host everything that joining leaves on it, with the flags that the manifest asks for. Its member has the number of its name."""
     machine = world.machines[name]
     machine.member = int(name[-1])
-    joined(machine.folder, founder=founder, member=machine.member)
+    joined(machine.folder, node=name, founder=founder, member=machine.member)
     machine.folder.file("var/lib/kubelet/config.yaml", yaml_documents(kubelet_configuration(world.manifest)))
     write_static_pods(machine, world.manifest, founder=founder)
     machine.listen()

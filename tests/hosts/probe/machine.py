@@ -48,22 +48,26 @@ def _authority(name: str) -> KeyPair:
     return generate_authority(KeyAlgorithm.ECDSA_P256, now=NOW, common_name=name)
 
 
+def client(issuer: str, node: str = "cp-1") -> KeyPair:
+    """The kubelet's client certificate, which ends 365 days after NOW; the same at each call."""
+    return _client(issuer, node)
+
+
 @cache
-def client(issuer: str) -> KeyPair:
-    """The kubelet's client certificate, which ends 365 days after NOW."""
+def _client(issuer: str, node: str) -> KeyPair:
     start = NOW - timedelta(days=400)
     return issue_client(
         authority(issuer),
-        common_name="system:node:cp-1",
+        common_name=f"system:node:{node}",
         algorithm=KeyAlgorithm.ECDSA_P256,
         not_before=start,
         not_after=NOW + timedelta(days=365),
     )
 
 
-def kubeconfig(issuer: str = "kubernetes", *, client_file: str = "") -> str:
+def kubeconfig(issuer: str = "kubernetes", *, node: str = "cp-1", client_file: str = "") -> str:
     """As kubeadm writes it: the client's certificate and key inline, unless they are in a file."""
-    pair = client(issuer)
+    pair = client(issuer, node)
     inline = f"    client-certificate-data: {_data(pair.certificate)}\n    client-key-data: {_data(pair.key)}\n"
     user = f"    client-certificate: {client_file}\n    client-key: {client_file}\n" if client_file else inline
     return (
@@ -178,14 +182,16 @@ def _varint(number: int) -> bytes:
     return head + bytes([number])
 
 
-def joined(folder: Folder, issuer: str = "kubernetes", *, founder: bool = False, member: int = 1, cluster: int = 77) -> None:
+def joined(
+    folder: Folder, issuer: str = "kubernetes", *, node: str = "cp-1", founder: bool = False, member: int = 1, cluster: int = 77
+) -> None:
     """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host: this member of etcd is on it."""
     installed(folder)
-    leaf = client(issuer)
+    leaf = client(issuer, node)
     folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", leaf.certificate + leaf.key)
     folder.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n")
     folder.file("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n')
-    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, client_file="/var/lib/kubelet/pki/kubelet-client-current.pem"))
+    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file="/var/lib/kubelet/pki/kubelet-client-current.pem"))
     folder.file("etc/kubernetes/admin.conf", kubeconfig(issuer))
     folder.file("etc/kubernetes/pki/ca.crt", authority(issuer).certificate)
     folder.file("etc/kubernetes/pki/ca.key", authority(issuer).key)

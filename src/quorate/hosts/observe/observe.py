@@ -67,7 +67,9 @@ async def observe(
     ring = asking_ring.result()
     if isinstance(ring, RingReading):
         memory.members.note((member.id for member in ring.ring.members), silent_members(ring), at)
-    answers = _Answers(facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems)
+    answers = _Answers(
+        facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems, access.unnamed
+    )
     cluster = _cluster(manifest, contents, answers, memory, at, wishes)
     return Observation(cluster, facts, machines, authority, ring, answers.api, at)
 
@@ -84,6 +86,7 @@ class _Answers:
     api: ApiReading | Unknown | Absent
     inspections: Mapping[str, Inspection]
     naming_problems: tuple[str, ...]
+    unnamed: frozenset[str]
 
 
 # Asking.
@@ -181,7 +184,12 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         alarms=alarms_of_nobody(reading),
         configuration_drift=configuration_drift(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),
-        problems=(*members.contradictions, *answers.naming_problems, *problems(answers.facts), *fixed_problems(manifest, answers.api)),
+        problems=(
+            *members.contradictions,
+            *answers.naming_problems,
+            *problems(answers.facts, answers.authority),
+            *fixed_problems(manifest, answers.api),
+        ),
         wishes=wishes,
     )
 
@@ -193,12 +201,21 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
         facts=answers.facts[name],
         member=members.member(name),
         member_health=members.health(name),
-        node=answers.api.node(name) if isinstance(answers.api, ApiReading) else answers.api,
+        node=_node(name, answers),
         authority=answers.authority,
         inspection=answers.inspections.get(name, Inspection()),
         system=answers.systems[name],
         silence=memory.hosts.of(name),
     )
+
+
+def _node(name: str, answers: _Answers) -> objects.Node | Absent | Unknown:
+    """The Node of this name. Of a host that nobody could ask for its name, any Node may be its own."""
+    if not isinstance(answers.api, ApiReading):
+        return answers.api
+    if name in answers.unnamed:
+        return Unknown("what it is called is not known", "Bring it back, or give it its hostname in the manifest")
+    return answers.api.node(name)
 
 
 def _api_finding(api: ApiReading | Unknown | Absent) -> Finding:

@@ -1,18 +1,32 @@
-"""What is wrong with the hosts together: two that are one machine. Pure."""
+"""What is wrong with the hosts together: two that are one machine, and one that is another's Node. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from quorate.hosts.probe.facts import HostFacts
+from quorate.core.health import Absent
+from quorate.hosts.host_names import node_of
+from quorate.hosts.observe.authority import trusted
+from quorate.hosts.probe.facts import Fact, HostFacts, Kubeconfig
 from quorate.hosts.ssh.hosts import Unreachable
 
 
-def problems(facts: Mapping[str, HostFacts | Unreachable]) -> tuple[str, ...]:
-    """Each problem with the names of its hosts, in words."""
+def problems(facts: Mapping[str, HostFacts | Unreachable], authority: Fact[str]) -> tuple[str, ...]:
+    """Each problem with the names of its hosts, in words. `authority` is the cluster's: what hosts of another one are called there is nobody's concern."""
     known = {name: each for name, each in facts.items() if isinstance(each, HostFacts)}
-    return tuple(_same_machine(known))
+    ours = {name: each for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)}
+    return (*_same_machine(known), *_other_nodes(ours))
+
+
+def _other_nodes(facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Hosts that have joined by another name than they go by: the manifest's names or addresses are those of others."""
+    for name, each in facts.items():
+        kubelet = each.kubeconfigs["kubelet"]
+        client = kubelet.client if isinstance(kubelet, Kubeconfig) else Absent()
+        node = node_of(client[0]) if isinstance(client, tuple) else Absent()
+        if isinstance(node, str) and node != name.lower():
+            yield f"{name} is Node {node} by its kubelet's certificate: correct its hostname in the manifest, or its address"
 
 
 def _same_machine(facts: Mapping[str, HostFacts]) -> Iterator[str]:

@@ -209,7 +209,7 @@ class Observer:
             ),
             configuration_drift=("settings",) if known.running is not None and known.settings != manifest.settings else (),
             locked_by=self._locked_by(),
-            problems=(*members.contradictions, *problems(facts)),
+            problems=(*members.contradictions, *problems(facts, authority)),
             wishes=self.wishes,
         )
 

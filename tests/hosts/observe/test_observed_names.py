@@ -1,0 +1,138 @@
+"""What hosts are called, by the real ways in: one that has joined is the Node of its kubelet's certificate, whatever a name service answers today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.decide import decide
+from quorate.core.in_place.rules.guard import HOSTS_FIT
+from quorate.core.in_place.rules.leftovers import NODE_GOES
+from quorate.hosts.access import Access
+from quorate.hosts.feature_files import Contents
+from quorate.hosts.manifest import Manifest
+from quorate.hosts.observe import Memory, observe
+from quorate.hosts.ssh.host import Host
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.ssh.target import Target
+from quorate.kubernetes.client import Client
+from tests.hosts.manifests import SMALLEST, load
+from tests.hosts.observe.world import NAMES, FakeClient, World, put_node, stand
+from tests.hosts.probe.machine import NOW
+
+
+class Connections:
+    """To the machines of a world, by their order in the manifest."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def connect(self, targets: Iterable[Target]) -> Mapping[str, Host | Unreachable]:
+        states = await self.world.connect()
+        return {each.name: states[name] for each, name in zip(targets, NAMES, strict=True)}
+
+    async def aclose(self) -> None:
+        """Nothing is kept open."""
+
+
+class Ways(Access):
+    """The real ways in, but to a ring and an API that answer as told."""
+
+    def __init__(self, world: World, manifest: Manifest) -> None:
+        super().__init__(manifest, Connections(world), {})
+        self.world = world
+
+    async def api(self) -> Client:
+        return await self.world.api()
+
+    async def etcd(self, through: str | None = None) -> Any:
+        assert through is not None
+        return FakeClient(self.world.etcd_ring, through, self.world.etcd_ring.at(self.hosts[through].private_address))
+
+    async def etcd_at(self, address: str, through: str) -> Any:
+        return await self.world.etcd_at(address, through)
+
+
+def called(*names: str) -> Manifest:
+    """A manifest that calls the hosts so; an empty name leaves it to the host."""
+    hosts = SMALLEST["controlPlane"]["hosts"]
+    return load(
+        {
+            **SMALLEST,
+            "controlPlane": {"hosts": [{**host, **({"hostname": name} if name else {})} for host, name in zip(hosts, names, strict=True)]},
+        }
+    )
+
+
+async def seen(world: World, *names: str) -> Cluster:
+    manifest = called(*names)
+    async with Ways(world, manifest) as access:
+        return (await observe(access, manifest, Memory(), Contents(), lambda: NOW)).cluster
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Three hosts that are well and call themselves as they joined."""
+    made = stand(tmp_path)
+    for name, machine in made.machines.items():
+        machine.folder.program("hostname", f"echo {name}")
+        machine.folder.program("uname", f"case $1 in -r) echo 6.1.0 ;; -m) echo x86_64 ;; -n) echo {name} ;; esac")
+    return made
+
+
+def refusals(cluster: Cluster) -> dict[str, str]:
+    decision = decide(cluster, NOW)
+    assert decision.step is None, decision.step
+    return {check.name: f"{check.evidence} {check.remedy}" for check in decision.refusals}
+
+
+async def test_hosts_without_a_name_in_the_manifest_are_the_nodes_that_they_joined_as(world: World) -> None:
+    cluster = await seen(world, "", "", "")
+    assert [host.name for host in cluster.hosts] == list(NAMES)
+    assert (cluster.problems, cluster.lost_nodes) == ((), ())
+    assert decide(cluster, NOW).refusals == ()
+
+
+@pytest.mark.parametrize("answer", ["echo elsewhere", "echo localhost", "exit 1"])
+async def test_a_name_service_that_fails_drains_and_deletes_nobody_and_both_names_are_told(world: World, answer: str) -> None:
+    world.machines["cp-2"].folder.program("hostname", answer)
+    world.machines["cp-2"].folder.program("uname", "case $1 in -r) echo 6.1.0 ;; -m) echo x86_64 ;; -n) echo elsewhere ;; esac")
+    cluster = await seen(world, "", "", "")
+    assert ([host.name for host in cluster.hosts], cluster.lost_nodes) == (list(NAMES), ())
+    assert (
+        "192.0.2.2 is Node cp-2 by its kubelet's certificate, and calls itself elsewhere: give it `hostname: cp-2`"
+        in refusals(cluster)[HOSTS_FIT]
+    )
+    assert (await seen(world, "", "cp-2", "")).problems == (), "the manifest says so"
+
+
+async def test_names_in_the_manifest_that_are_those_of_other_hosts_stop_everything(world: World) -> None:
+    cluster = await seen(world, "cp-1", "cp-3", "cp-2")
+    told = refusals(cluster)[HOSTS_FIT]
+    assert "cp-3 is Node cp-2 by its kubelet's certificate" in "; ".join(cluster.problems)
+    assert "is Node" in told
+
+
+async def test_the_node_of_a_host_that_nobody_can_ask_for_its_name_is_not_called_lost(world: World) -> None:
+    world.unreachable = {"cp-2"}
+    cluster = await seen(world, "", "", "")
+    assert [host.name for host in cluster.hosts] == ["cp-1", "192.0.2.2", "cp-3"]
+    assert "Node cp-2 may be that of 192.0.2.2" in refusals(cluster)[NODE_GOES]
+
+
+async def test_a_certificate_that_cannot_be_read_leaves_a_host_without_a_name(world: World) -> None:
+    world.machines["cp-2"].folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", "nothing\n")
+    cluster = await seen(world, "", "", "")
+    assert "it is not known which Node 192.0.2.2 is, though it has joined a cluster" in refusals(cluster)[HOSTS_FIT]
+
+
+async def test_a_host_that_has_joined_nothing_is_what_it_calls_itself(world: World) -> None:
+    for path in ("etc/kubernetes/kubelet.conf",):
+        (world.machines["cp-3"].folder.root / path).unlink()
+    world.machines["cp-3"].folder.program("hostname", "echo cp-9")
+    put_node(world, "cp-3", "10.0.0.3")
+    assert [host.name for host in (await seen(world, "", "", "")).hosts] == ["cp-1", "cp-2", "cp-9"]
