@@ -61,6 +61,39 @@ async def update_coredns(api: Api, cluster_configuration: Mapping[str, Any], ver
     await _set_deployment(api, deployment, key=COREFILE, image="" if wanted == running.image else str(wanted))
 
 
+async def move_image(api: Api, cluster_configuration: Mapping[str, Any]) -> None:
+    """Take CoreDNS' image from the repository that the cluster configuration names, at the version that it has: the Corefile stays as it is. Idempotent.
+
+    A cluster without CoreDNS' Deployment is left alone. Raises CannotUpdate, Conflict where somebody else writes, and what else the API answers.
+    """
+    try:
+        deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
+    except NotFound:
+        return
+    current, wanted = images(deployment, cluster_configuration)
+    if wanted != current:
+        containers = [{**each, "image": str(wanted)} if each["name"] == NAME else each for each in _pod(deployment)["containers"]]
+        patch = {
+            "metadata": {"resourceVersion": deployment["metadata"]["resourceVersion"]},
+            "spec": {"template": {"spec": {"containers": containers}}},
+        }
+        await api.merge_patch(DEPLOYMENTS, NAME, patch, NAMESPACE)
+
+
+def images(deployment: Mapping[str, Any], cluster_configuration: Mapping[str, Any]) -> tuple[Image, Image]:
+    """The image that CoreDNS has, and the one that `move_image` gives it. Raises CannotUpdate."""
+    current = image_of(deployment)
+    return current, wanted_image(current, {"imageRepository": _OFFICIAL[0], **cluster_configuration})
+
+
+def image_of(deployment: Mapping[str, Any]) -> Image:
+    """The image of CoreDNS' own container. Raises CannotUpdate."""
+    container = next((c for c in _pod(deployment)["containers"] if c["name"] == NAME), None)
+    if container is None:
+        raise CannotUpdate(f"Deployment {NAMESPACE}/{NAME} has no container {NAME}: add it, {_WAY_OUT}")
+    return Image.parse(container["image"])
+
+
 def wanted_image(current: Image, cluster_configuration: Mapping[str, Any]) -> Image:
     """The image that CoreDNS should have; without a tag in `dns` it stays at its version. Raises CannotUpdate."""
     if current.digest or not current.tag:
@@ -87,11 +120,9 @@ class _Running:
         """From the two objects. Raises CannotUpdate."""
         if COREFILE not in config_map.data:
             raise CannotUpdate(f"ConfigMap {NAMESPACE}/{NAME} has no key {COREFILE}: write CoreDNS' configuration there, {_WAY_OUT}")
-        container = next((c for c in _pod(deployment)["containers"] if c["name"] == NAME), None)
-        if container is None:
-            raise CannotUpdate(f"Deployment {NAMESPACE}/{NAME} has no container {NAME}: add it, {_WAY_OUT}")
+        image = image_of(deployment)
         on_backup = BACKUP in config_map.data and any(item["key"] == BACKUP for item in _items(_pod(deployment)))
-        return cls(Image.parse(container["image"]), on_backup, config_map.data[COREFILE], config_map.data.get(BACKUP, ""))
+        return cls(image, on_backup, config_map.data[COREFILE], config_map.data.get(BACKUP, ""))
 
     def texts(self, wanted: Image) -> tuple[str, str]:
         """The text that the running version reads, and the one that the wanted version needs. Raises CannotUpdate.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from quorate.core.health import Absent
 from quorate.core.in_place.steps import (
     EnsureMachineDeployments,
     Reconfigure,
@@ -26,6 +27,7 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.machine_deployments import machine_deployments
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.core_dns import budget_wanted
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.kubeadm_configuration import cluster_configuration
 from quorate.hosts.manifest import Manifest
@@ -38,6 +40,8 @@ from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, cluster, manifest, running, tools
 from tests.hosts.act.world import NOW, World, pairs
+from tests.hosts.manifests import document, load
+from tests.hosts.observe.world import CORE_DNS, CORE_DNS_BUDGET, put_core_dns
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 NODES = "/api/v1/nodes"
@@ -62,6 +66,11 @@ def configured(made: Manifest | None = None) -> World:
     put(world, "kubeadm-config", "ClusterConfiguration", document)
     put(world, "kubelet-config", "kubelet", kubelet_configuration(made))
     put(world, "kube-proxy", "config.conf", kube_proxy_configuration(made) or {})
+    core_dns = made.features.core_dns
+    repository = core_dns.image_repository or made.registry_configuration.overwrite_registry or "registry.k8s.io/coredns"
+    put_core_dns(world.api, image=f"{repository}/coredns:v1.12.1", replicas=core_dns.replicas)
+    if not core_dns.deploy_pod_disruption_budget:
+        del world.api.objects[CORE_DNS_BUDGET]
     certificate = serving("api.example.com", *made.api_endpoint.alternative_names)
     for name in ("h1", "h2", "h3"):
         world.hosts[name].files[CERTIFICATE] = certificate.certificate
@@ -95,7 +104,8 @@ async def done(world: World, step: Step) -> World:
 
 def drift(world: World) -> tuple[str, ...]:
     data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
-    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], ())
+    core_dns, budget = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET))
+    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], (), core_dns, budget)
     return configuration_drift(world.manifest, reading)
 
 
@@ -108,6 +118,9 @@ CHANGED: dict[str, Any] = {
     "clusterNetwork__kubeProxy": {"ipvs": {"scheduler": "rr", "strictARP": True}},
     "certificateAuthority__certificateValidityPeriod": "4380h",
     "registryConfiguration__overwriteRegistry": "registry.example.com",
+    "features__coreDNS__replicas": 3,
+    "features__coreDNS__deployPodDisruptionBudget": False,
+    "features__coreDNS__imageRepository": "registry.example.com/dns",
 }
 
 
@@ -132,6 +145,30 @@ async def test_what_the_manifest_says_no_longer_goes_again(field: str) -> None:
 async def test_nothing_is_written_where_nothing_differs() -> None:
     world = await done(configured(), UpdateConfiguration())
     assert world.api.log == []
+
+
+async def test_of_core_dns_only_what_the_manifest_says_is_written_and_the_rest_stays() -> None:
+    world = configured()
+    world.manifest = manifest(features__coreDNS__replicas=5, features__coreDNS__imageRepository="registry.example.com")
+    await done(world, UpdateConfiguration())
+    [container] = world.api.objects[CORE_DNS]["spec"]["template"]["spec"]["containers"]
+    assert (world.api.objects[CORE_DNS]["spec"]["replicas"], container["image"]) == (5, "registry.example.com/coredns:v1.12.1")
+    assert container["args"] == ["-conf", "/etc/coredns/Corefile"]
+
+
+async def test_core_dns_of_somebody_elses_making_is_left_alone() -> None:
+    world = configured()
+    put_core_dns(world.api, image=f"registry.example.com/coredns@sha256:{'a' * 64}")
+    assert drift(world) == ()
+    del world.api.objects[CORE_DNS], world.api.objects[CORE_DNS_BUDGET]
+    assert drift(world) == ()
+    await done(world, UpdateConfiguration())
+    assert world.api.log == []
+
+
+def test_a_single_node_has_no_budget_that_would_keep_it_from_being_drained() -> None:
+    single = load(document(controlPlane__hosts=[{"publicAddress": "192.0.2.1", "privateAddress": "10.0.0.1"}]))
+    assert (budget_wanted(single), budget_wanted(manifest())) == (None, True)
 
 
 async def test_fields_flags_and_mounts_of_others_stay() -> None:

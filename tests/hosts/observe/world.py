@@ -40,6 +40,8 @@ from tests.hosts.probe.machine import NOW, Folder, installed, joined, manifest
 NAMES = ("cp-1", "cp-2", "cp-3")
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 NODES = "/api/v1/nodes"
+CORE_DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+CORE_DNS_BUDGET = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets/coredns"
 
 
 def three(**changes: Any) -> Manifest:
@@ -294,6 +296,14 @@ def put_configurations(world: World, change: Callable[[dict[str, Any]], None] = 
     world.api_objects.put(f"{CONFIG_MAPS}/kubeadm-config", {"data": {"ClusterConfiguration": yaml.safe_dump(document)}})
     world.api_objects.put(f"{CONFIG_MAPS}/kubelet-config", {"data": {"kubelet": yaml.safe_dump(kubelet_configuration(world.manifest))}})
     world.api_objects.put(f"{CONFIG_MAPS}/kube-proxy", {"data": {"config.conf": yaml.safe_dump(proxy)}})
+    put_core_dns(world.api_objects)
+
+
+def put_core_dns(api: Api, *, image: str = "registry.k8s.io/coredns/coredns:v1.12.1", replicas: int = 2) -> None:
+    """CoreDNS as kubeadm makes it, with its PodDisruptionBudget."""
+    pod = {"containers": [{"name": "coredns", "image": image, "args": ["-conf", "/etc/coredns/Corefile"]}]}
+    api.put(CORE_DNS, {"spec": {"replicas": replicas, "template": {"spec": pod}}})
+    api.put(CORE_DNS_BUDGET, {"spec": {"maxUnavailable": 1}})
 
 
 def put_node(world: World, name: str, address: str, **metadata: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from quorate.core import documents
 from quorate.core.health import Absent
+from quorate.hosts.act.core_dns import update_core_dns
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.nodes import written
 from quorate.hosts.act.tools import Tools
@@ -36,13 +37,15 @@ _OPTIONAL = ("imageRepository", "certificateValidityPeriod", "caCertificateValid
 
 
 async def update_configuration(tools: Tools) -> None:
-    """Write what differs in the ConfigMaps kubeadm-config, kubelet-config and kube-proxy, each only if nobody has changed it since. Idempotent.
+    """Write what differs in the ConfigMaps kubeadm-config, kubelet-config and kube-proxy, and in CoreDNS, only if nobody has changed it since. Idempotent.
 
     Raises StepFailed naming the ConfigMap; those before it are written by then.
     """
     for what, update in (("kubeadm-config", _update_kubeadm), ("kubelet-config", _update_kubelets), ("kube-proxy", _update_kube_proxy)):
         tools.report(WHERE, f"comparing ConfigMap {NAMESPACE}/{what} with the manifest")
         await written(tools, WHERE, f"ConfigMap {NAMESPACE}/{what} to be written", partial(update, tools.manifest))
+    tools.report(WHERE, "comparing CoreDNS with the manifest")
+    await written(tools, WHERE, "CoreDNS to be written", partial(update_core_dns, tools.manifest))
 
 
 async def _update_kubeadm(manifest: Manifest, api: Client) -> None:

@@ -9,10 +9,14 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/init.go and phases/init.
 
 from __future__ import annotations
 
+from functools import partial
+
 from quorate.core.in_place.steps import Initialize
 from quorate.hosts.act import kubeadm
+from quorate.hosts.act.core_dns import update_core_dns
 from quorate.hosts.act.encryption import contents_for_first
 from quorate.hosts.act.gates import control_plane_serves
+from quorate.hosts.act.nodes import written
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.tokens import new_token, remove
 from quorate.hosts.act.tools import Observation, Tools
@@ -27,7 +31,10 @@ _RESUME = f"{_INIT} --skip-phases=preflight"
 
 
 async def initialize(tools: Tools, step: Initialize, observation: Observation) -> None:
-    """Initialize the cluster on this host, whose files, keys and data of an earlier attempt are kept, and wait until it serves. Raises StepFailed."""
+    """Initialize the cluster on this host, whose files, keys and data of an earlier attempt are kept, and wait until it serves. Raises StepFailed.
+
+    kubeadm knows nothing of what a manifest says of CoreDNS but its images.
+    """
     machine = observation.machines[step.host]
     token = new_token(tools.random_bytes)  # kubeadm makes one in any case; nobody joins with this one
     features = feature_files(tools.manifest, await contents_for_first(tools, step.host))
@@ -45,3 +52,4 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     await kubeadm.run(tools, step.host, command)
     await control_plane_serves(tools, step.host)
     await remove(tools, token)
+    await written(tools, step.host, "CoreDNS to be written", partial(update_core_dns, tools.manifest))

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from quorate.core.health import Absent, Unknown
 from quorate.hosts.access import AccessFailed
+from quorate.hosts.core_dns import BUDGETS
 from quorate.hosts.probe.facts import Fact
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.objects import Node
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
+from quorate.workload.coredns import DEPLOYMENTS, NAME
 
 T = TypeVar("T")
 
@@ -34,6 +36,8 @@ class ApiReading:
     kubelet: Fact[Mapping[str, str]]  # of kubelet-config
     kube_proxy: Fact[Mapping[str, str]]  # of kube-proxy
     machine_deployments: Fact[tuple[dict[str, Any], ...]]  # Absent: the API does not serve the kind
+    core_dns: Fact[Mapping[str, Any]]  # its Deployment
+    core_dns_budget: Fact[Mapping[str, Any]]  # its PodDisruptionBudget
 
     def node(self, name: str) -> Node | Absent | Unknown:
         """The Node of this name."""
@@ -52,6 +56,8 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         nodes = group.create_task(_asked(_nodes(client)))
         maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy")]
         deployments = group.create_task(_asked(_machine_deployments(client)))
+        core_dns = group.create_task(_asked(client.get(DEPLOYMENTS, NAME, NAMESPACE)))
+        budget = group.create_task(_asked(client.get(BUDGETS, NAME, NAMESPACE)))
     kubeadm, kubelet, kube_proxy = (task.result() for task in maps)
     listed = nodes.result()
     return ApiReading(
@@ -60,6 +66,8 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         kubelet,
         kube_proxy,
         deployments.result(),
+        core_dns.result(),
+        budget.result(),
     )
 
 

@@ -1,4 +1,4 @@
-"""How the configurations that kubeadm keeps in the cluster differ from what the manifest would make now. Pure.
+"""How the configurations that kubeadm keeps in the cluster, and its CoreDNS, differ from what the manifest would make now. Pure.
 
 Only what the manifest decides about is compared; the Kubernetes version is not, which an upgrade changes. What cannot be changed in a cluster that runs, its
 name and its networks, is a problem and not a difference: whoever changed it has the wrong manifest, or needs another cluster.
@@ -17,6 +17,7 @@ from quorate.hosts.component_configurations import kube_proxy_configuration, kub
 from quorate.hosts.kubeadm_configuration import cluster_configuration
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
+from quorate.hosts.observe.core_dns import core_dns_differences
 from quorate.hosts.observe.flags import arguments, flag_differences
 from quorate.hosts.observe.kubelet import kubelet_differences
 from quorate.hosts.observe.kubelet import read as read_kubelet
@@ -43,7 +44,13 @@ def configuration_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) 
     """In what the configurations differ, each as a sentence. Nothing where they could not be read: that says nothing about them."""
     if not isinstance(api, ApiReading):
         return ()
-    return tuple(map(printable, (*_of_cluster(manifest, api), *_of_kubelets(manifest, api), *_of_kube_proxy(manifest, api))))
+    found = (
+        *_of_cluster(manifest, api),
+        *_of_kubelets(manifest, api),
+        *_of_kube_proxy(manifest, api),
+        *core_dns_differences(manifest, api),
+    )
+    return tuple(map(printable, found))
 
 
 def fixed_problems(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tuple[str, ...]:
