@@ -56,8 +56,8 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         nodes = group.create_task(_asked(_nodes(client)))
         maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy")]
         deployments = group.create_task(_asked(_machine_deployments(client)))
-        core_dns = group.create_task(_asked(client.get(DEPLOYMENTS, NAME, NAMESPACE)))
-        budget = group.create_task(_asked(client.get(BUDGETS, NAME, NAMESPACE)))
+        core_dns = group.create_task(_asked(_object(client, DEPLOYMENTS)))
+        budget = group.create_task(_asked(_object(client, BUDGETS)))
     kubeadm, kubelet, kube_proxy = (task.result() for task in maps)
     listed = nodes.result()
     return ApiReading(
@@ -89,6 +89,10 @@ async def _nodes(client: Client) -> tuple[Node, ...]:
 
 async def _data(client: Client, name: str) -> Mapping[str, str]:
     return (await client.get(CONFIG_MAPS, name, NAMESPACE)).data
+
+
+async def _object(client: Client, resource: Resource[dict[str, Any]]) -> Mapping[str, Any]:
+    return await client.get(resource, NAME, NAMESPACE)
 
 
 async def _machine_deployments(client: Client) -> tuple[dict[str, Any], ...]:

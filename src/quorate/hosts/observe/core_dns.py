@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from quorate.core.health import Absent
 from quorate.hosts.core_dns import budget_wanted
@@ -21,12 +22,10 @@ def core_dns_differences(manifest: Manifest, api: ApiReading) -> Iterator[str]:
     replicas = (api.core_dns.get("spec") or {}).get("replicas")
     if differ(replicas, wanted := manifest.features.core_dns.replicas):
         yield f"CoreDNS: replicas {difference(replicas, wanted)}"
-    try:
+    with suppress(CannotUpdate, KeyError):  # an image by its digest, or a Deployment of somebody's own making
         current, image = images(api.core_dns, cluster_configuration(manifest))
-    except (CannotUpdate, KeyError):  # an image by its digest, or a Deployment of somebody's own making
-        current = image = None
-    if current != image:
-        yield f"CoreDNS: image {difference(str(current), str(image))}"
+        if current != image:
+            yield f"CoreDNS: image {difference(str(current), str(image))}"
     match api.core_dns_budget, budget_wanted(manifest):
         case Absent(), True:
             yield "CoreDNS: its PodDisruptionBudget is missing"
