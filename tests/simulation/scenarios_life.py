@@ -6,12 +6,14 @@ The numbers are those of issues of Cluster API (CAPI) and k0smotron (k0s) in whi
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from quorate.core.checks import components_healthy, failed
 from quorate.core.rules.placement import age
 from quorate.core.steps import CreateReplica
+from quorate.kubeadm.compare import Difference
 from quorate.simulation import liveness
 from quorate.simulation.cluster_objects import USER, Wanted
 from quorate.simulation.objects import CONFIGS, MACHINES
@@ -160,12 +162,28 @@ async def what_another_release_wrote(stage: Stage) -> None:
 def compared_as_written(_comparison: Function) -> Function:
     """What is not written the same is not the same."""
 
-    def differences(desired: Any, current: Any, _version: Any) -> tuple[str, ...]:
+    def differences(desired: Any, current: Any, _version: Any, _fields: Any) -> tuple[Difference, ...]:
         written = {key: value for key, value in current.items() if not key.endswith("Configuration")}
         wanted = {key: value for key, value in desired.items() if not key.endswith("Configuration")}
-        return () if written == wanted else ("it is written otherwise",)
+        return () if written == wanted else (Difference("it is written otherwise", None, None),)
 
     return differences
+
+
+async def a_field_that_nobody_here_knows(stage: Stage) -> None:
+    """A newer bootstrap provider takes over, which defaults a new field of every KubeadmConfig, and the provider is started anew."""
+    await stage.up()
+    before = stage.names
+    stage.town.bootstrap.upgrade({"bootTimeoutSeconds": 300})
+    stage.restart()
+    await stage.passes(90.0)
+    await stage.settled(within=60)
+    stage.expect(stage.names == before, "a Machine was replaced for a field that nobody asked for")
+
+
+def every_difference_counts(comparison: Function) -> Function:
+    """What differs is a reason, whether it is known or not."""
+    return lambda *specs: tuple(replace(difference, known=True) for difference in comparison(*specs))
 
 
 async def a_stream_that_never_ends(stage: Stage) -> None:
@@ -311,6 +329,13 @@ SCENARIOS = (
         what_another_release_wrote,
         "what is not written the same is not the same",
         {"kubeadm.compare:differences": compared_as_written},
+        "s8_made_for_a_reason",
+    ),
+    Scenario(
+        "unknown field: a newer bootstrap provider rolls no fleet",
+        a_field_that_nobody_here_knows,
+        "what differs is a reason, whether it is known or not",
+        {"kubeadm.compare:differences": every_difference_counts},
         "s8_made_for_a_reason",
     ),
     Scenario(

@@ -67,6 +67,7 @@ class MachineLine:
     waits_for: str
     fate: str  # why it goes or came; empty: it stays
     outdated: tuple[str, ...]
+    unknown_fields: tuple[str, ...]  # of its KubeadmConfig, which differ and are no reason for anything
     findings: tuple[FindingLine, ...]
 
 
@@ -227,6 +228,7 @@ def _machine(observation: Observation, machine: ObservedMachine) -> MachineLine:
         waits_for=describe.waits_for(observation, machine),
         fate=describe.fate(observation, machine),
         outdated=tuple(": ".join((way.message, "; ".join(way.details))) if way.details else way.message for way in machine.outdated),
+        unknown_fields=machine.unknown_fields,
         findings=tuple(FindingLine(str(name), part.health.value, part.message or part.reason) for name, part in found),
     )
 
@@ -289,6 +291,10 @@ def _machines(said: Explanation) -> list[str]:
         lines.append(f"  {_word(machine.health)} {machine.name} {machine.version}, node {machine.node or '-'}{role}: {wait}{fate}")
         lines += [f"          {part.name}: {part.health}, {part.message}" for part in machine.findings if part.health != "good"]
         lines += [f"          outdated: {way}" for way in machine.outdated]
+        if machine.unknown_fields:
+            lines.append(
+                f"          not compared, since quorate or the bootstrap provider does not know it: {', '.join(machine.unknown_fields)}"
+            )
     return lines
 
 

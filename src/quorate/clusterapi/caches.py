@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from quorate.clusterapi.applied import Applied
+from quorate.clusterapi.bootstrap_schema import BootstrapSchema
 from quorate.clusterapi.foreign import ForeignKinds, ForeignObject
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
@@ -52,6 +53,7 @@ class Caches:
         self._watch_filter = watch_filter
         self.reflectors: list[Reflector[Any]] = []
         self.applied = Applied()
+        self.bootstrap_schema = BootstrapSchema(client)
         self.kcps = self._store(KUBEADM_CONTROL_PLANES, _owner_clusters, self._of_itself, _kcp_facts, filtered=True)
         self.clusters = self._store(CLUSTERS, None, self._of_cluster_itself, _cluster_facts)
         self.machines = self._store(MACHINES, _label_cluster, self._of_its_cluster, _machine_facts)

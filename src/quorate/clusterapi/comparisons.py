@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from quorate.core.versions import Version
 from quorate.kubeadm.compare import Compare, Difference, differences
 from quorate.kubeadm.config import Spec
+from quorate.kubeadm.known_fields import KnownFields
 from quorate.kubernetes.controller import Request
 
 
@@ -18,11 +19,12 @@ class _Compared:
     desired: Spec
     current: Spec
     version: Version
+    fields: KnownFields
     found: tuple[Difference, ...]
 
 
 class Comparisons:
-    """What was found in the last pass over each control plane: as many entries as it has Machines."""
+    """What was found in the last pass over each control plane: at most as many entries as it has Machines."""
 
     def __init__(self) -> None:
         self._last: dict[Request, list[_Compared]] = {}
@@ -30,8 +32,8 @@ class Comparisons:
     def __len__(self) -> int:
         return sum(map(len, self._last.values()))
 
-    def begin(self, request: Request) -> Compare:
-        """`differences` for one pass over a control plane; what the pass does not ask for again is forgotten.
+    def begin(self, request: Request, fields: KnownFields) -> Compare:
+        """`differences` for one pass over a control plane, in these fields; what the pass does not ask for again is forgotten.
 
         It goes by the contents, not by resource versions: an answer that decides a rollout must not depend on who counts what.
         """
@@ -41,9 +43,11 @@ class Comparisons:
 
         def compare(desired: Spec, current: Spec, version: Version) -> tuple[Difference, ...]:
             asked = (current, version, desired)
-            known = next((entry for entry in before if (entry.current, entry.version, entry.desired) == asked), None)
-            entry = known or _Compared(desired, current, version, differences(desired, current, version))
-            now.append(entry)
+            known = (*now, *before)
+            same = (entry for entry in known if entry.fields is fields and (entry.current, entry.version, entry.desired) == asked)
+            entry = next(same, None) or _Compared(desired, current, version, fields, differences(desired, current, version, fields))
+            if all(entry is not other for other in now):
+                now.append(entry)
             return entry.found
 
         return compare

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.clusterapi.bootstrap_schema import PUBLISHED
 from quorate.clusterapi.foreign import ForeignObject
 from quorate.clusterapi.observation import Outdated
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
@@ -15,8 +16,9 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, MachineDeletingReason
 from quorate.core.health import Absent, Finding, Unknown
-from quorate.core.versions import parse_or_none
-from quorate.kubeadm.compare import Compare, differences
+from quorate.core.versions import Version, parse_or_none
+from quorate.kubeadm.compare import Compare, Difference, differences
+from quorate.kubeadm.config import Spec
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
@@ -95,13 +97,17 @@ def _node_registration(config: KubeadmConfig | None) -> Mapping[str, Any] | None
     return section.get("nodeRegistration") or {}
 
 
+def _compare_published(desired: Spec, current: Spec, version: Version) -> tuple[Difference, ...]:
+    return differences(desired, current, version, PUBLISHED)
+
+
 def outdated(
     kcp: KubeadmControlPlane,
     machine: Machine,
     config: KubeadmConfig | None,
     infrastructure: ForeignObject | None,
     now: datetime,
-    compare: Compare = differences,
+    compare: Compare = _compare_published,
 ) -> tuple[Outdated, ...]:
     """In which ways the Machine differs from what is desired. What cannot be read counts as equal: API trouble must not roll machines."""
     ways = (
@@ -156,8 +162,16 @@ def _configuration(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compa
     version = parse_or_none(kcp.spec.version)
     if config is None or version is None:
         return None
-    found = compare(kcp.spec.kubeadm_config_spec, config.spec, version)
+    found = [difference for difference in compare(kcp.spec.kubeadm_config_spec, config.spec, version) if difference.known]
     return Outdated("KubeadmConfig is not up-to-date", tuple(map(str, found))) if found else None
+
+
+def unknown_fields(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compare: Compare) -> tuple[str, ...]:
+    """The fields in which the Machine's KubeadmConfig differs too, and which quorate or the bootstrap provider does not know: they replace nothing."""
+    version = parse_or_none(kcp.spec.version)
+    if config is None or version is None:
+        return ()
+    return tuple(difference.path for difference in compare(kcp.spec.kubeadm_config_spec, config.spec, version) if not difference.known)
 
 
 def _infrastructure(kcp: KubeadmControlPlane, infrastructure: ForeignObject | None) -> Outdated | None:

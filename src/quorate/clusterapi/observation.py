@@ -58,6 +58,7 @@ class ObservedMachine:
     )  # APIServerPodHealthy, ..., EtcdMemberHealthy, NodeKubeadmLabelsAndTaintsSet
     outdated: tuple[Outdated, ...] = ()
     outdated_from: datetime | None = None  # when time alone adds another way; None: never
+    unknown_fields: tuple[str, ...] = ()  # of its KubeadmConfig: they differ, and are not known well enough to be a reason for anything
 
     @property
     def name(self) -> str:

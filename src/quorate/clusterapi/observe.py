@@ -27,6 +27,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Finalizer, Label, MachineCondition
 from quorate.core.control_plane import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.kubeadm.compare import Compare
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
@@ -66,7 +67,8 @@ class Observer:
         if cluster is None:
             connection = Connection(Health.UNKNOWN, "there is no Cluster yet")
             return Observation(kcp, None, (), connection, Unknown(connection.message))
-        return await _Pass(self, kcp, cluster, request).observe(invalid)
+        compare = self.comparisons.begin(request, await self.clients.caches.bootstrap_schema.known_fields())
+        return await _Pass(self, kcp, cluster, request, compare).observe(invalid)
 
     def _forget(self, request: Request) -> None:
         self.specifications.forget(request)
@@ -78,11 +80,11 @@ class Observer:
 class _Pass:
     """One observation in the making."""
 
-    def __init__(self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request) -> None:
+    def __init__(self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request, compare: Compare) -> None:
         self.observer, self.clients, self.rings = observer, observer.clients, observer.rings
         self.kcp, self.cluster, self.request = kcp, cluster, request
         self.now = observer.clock()
-        self.compare = observer.comparisons.begin(request)
+        self.compare = compare
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
@@ -228,6 +230,7 @@ class _Pass:
             findings=found,
             outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now, self.compare),
             outdated_from=machines.outdated_from(self.kcp, machine, self.now),
+            unknown_fields=machines.unknown_fields(self.kcp, config, self.compare),
         )
 
     def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:

@@ -15,6 +15,7 @@ from typing import Any
 
 from quorate.core.versions import Version
 from quorate.kubeadm.config import Spec, is_join, machine_config
+from quorate.kubeadm.known_fields import EVERYTHING, KnownFields
 
 Path = tuple[str, ...]
 
@@ -58,6 +59,7 @@ class Difference:
     path: str
     current: Any = field(repr=False)
     desired: Any = field(repr=False)
+    known: bool = True  # False: a field that this program or the bootstrap provider does not know; no reason to replace a machine (S19)
 
     def __str__(self) -> str:
         if self._shows_values:
@@ -75,17 +77,19 @@ Compare = Callable[[Spec, Spec, Version], tuple[Difference, ...]]
 """`differences`, or what remembers its answers: from what is desired, what is there, and the version."""
 
 
-def differences(desired: Spec, current: Spec, version: Version) -> tuple[Difference, ...]:
+def differences(desired: Spec, current: Spec, version: Version, fields: KnownFields = EVERYTHING) -> tuple[Difference, ...]:
     """How a machine's KubeadmConfig spec (`current`) differs from what a control plane with spec `desired` and `version` would give it today.
 
-    Empty means up to date. The order is that of the field names. A machine that initialized the cluster is compared as if it had joined, for both
-    configurations should be alike, and where that fails as what it is; so neither its nature nor a deliberate difference between the two replaces it.
+    Up to date is what differs in no known field. The order is that of the field names; what is not known comes last. A machine that initialized the cluster is
+    compared as if it had joined, for both configurations should be alike, and where that fails as what it is; so neither its nature nor a deliberate difference
+    between the two replaces it.
     """
     join = machine_config(desired, version=version, init=False)
-    as_join = _compare(join, current if is_join(current) else _as_join(current, join))
-    if not as_join or is_join(current):
-        return as_join
-    return _compare(machine_config(desired, version=version, init=True), current)
+    as_join = _compare(join, current if is_join(current) else _as_join(current, join), fields)
+    if is_join(current):
+        return as_join + _unknown(join, current, fields)
+    init = machine_config(desired, version=version, init=True)
+    return (as_join and _compare(init, current, fields)) + _unknown(init, current, fields)
 
 
 def _as_join(current: Spec, desired: Spec) -> Spec:
@@ -99,15 +103,27 @@ def _as_join(current: Spec, desired: Spec) -> Spec:
     return {**current, _INIT: None, _JOIN: join}
 
 
-def _compare(desired: Spec, current: Spec) -> tuple[Difference, ...]:
-    return tuple(_diff("", _comparable(current), _comparable(desired)))
+def _compare(desired: Spec, current: Spec, fields: KnownFields) -> tuple[Difference, ...]:
+    return tuple(_diff("", _comparable(current, fields), _comparable(desired, fields)))
 
 
-def _comparable(spec: Spec) -> Any:
-    """A copy of the spec in normal form, without what is ignored and with former defaults filled in."""
+def _unknown(desired: Spec, current: Spec, fields: KnownFields) -> tuple[Difference, ...]:
+    found, wanted = fields.unknown(_counting(current)), fields.unknown(_counting(desired))
+    paths = sorted(path for path in found.keys() | wanted.keys() if found.get(path) != wanted.get(path))
+    return tuple(Difference(path, found.get(path), wanted.get(path), known=False) for path in paths)
+
+
+def _counting(spec: Spec) -> dict[str, Any]:
+    """A copy of the spec without what is ignored."""
     config = copy.deepcopy(dict(spec))
     for path in _IGNORED:
         _drop(config, path)
+    return config
+
+
+def _comparable(spec: Spec, fields: KnownFields) -> Any:
+    """The known fields of the spec in normal form, without what is ignored and with former defaults filled in."""
+    config = fields.of(_counting(spec))
     for path, default in _FORMER_DEFAULTS:
         _fill(config, path, default)
     return _normalized(config)

@@ -224,16 +224,23 @@ class CustomResourceDefinitionNames(Object):
     plural: str = ""
 
 
+class CustomResourceDefinitionValidation(Object):
+    """What the API server holds the objects of one version to."""
+
+    open_apiv3_schema: dict[str, Any] = field(default_factory=dict, name="openAPIV3Schema")
+
+
 class CustomResourceDefinitionVersion(Object):
     """One version of a custom resource."""
 
     name: str
     served: bool = True
     storage: bool = False
+    schema: CustomResourceDefinitionValidation = CustomResourceDefinitionValidation()
 
 
 class CustomResourceDefinitionSpec(Object):
-    """As much of a CustomResourceDefinition as tells where its objects are."""
+    """As much of a CustomResourceDefinition as tells where its objects are, and what they are like."""
 
     group: str = ""
     names: CustomResourceDefinitionNames = CustomResourceDefinitionNames()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from quorate.kubeadm.config import brings_discovery
 from quorate.simulation.apiserver import Failure
-from quorate.simulation.objects import CLUSTERS, CONFIG_MAPS, CONFIGS, MACHINES, SECRETS, Key, Stored
+from quorate.simulation.objects import CLUSTERS, CONFIG_MAPS, CONFIGS, MACHINES, SECRETS, Json, Key, Stored
 from quorate.simulation.workload_cluster import WorkloadCluster
 from quorate.simulation.world import Worker, World
 
@@ -20,10 +20,23 @@ class Bootstrap:
 
     def __init__(self, world: World, cluster: WorkloadCluster) -> None:
         self._world, self._cluster = world, cluster
+        self._defaults: Json = {}  # of a newer release: fields that the provider under test does not know
         self.worker = Worker(world, "bootstrap", self._reconcile, delay=(0.05, 0.5))
+
+    def upgrade(self, defaults: Json) -> None:
+        """A newer release takes over: it writes these defaults into the specification of every KubeadmConfig, those that were made already too."""
+        self._defaults = defaults
+        for config in self._world.management.objects(CONFIGS):
+            self.worker.poke(config.key)
+
+    def _fill_in(self, config: Stored) -> None:
+        if not self._defaults.items() <= config.spec.items():
+            self._world.management.merge_patch(CONFIGS, *config.key, {"spec": self._defaults}, who=WHO)
 
     def _reconcile(self, key: Key) -> float | None:
         config = self._world.management.find(CONFIGS, *key)
+        if config is not None and not config.deleting:
+            self._fill_in(config)
         if config is None or config.deleting or (config.status.get("initialization") or {}).get("dataSecretCreated"):
             return None
         owners = [owner["name"] for owner in config.metadata.get("ownerReferences") or () if owner["kind"] == "Machine"]

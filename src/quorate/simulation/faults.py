@@ -160,6 +160,12 @@ def slow_infrastructure(town: Town, random: Random) -> Mend | None:
     return mend
 
 
+def unknown_field(town: Town, random: Random) -> Mend | None:
+    """A newer bootstrap provider defaults a field of every KubeadmConfig that the provider does not know."""
+    town.bootstrap.upgrade({"bootTimeoutSeconds": random.randint(1, 3) * 100, "hardening": {"level": random.choice(("low", "high"))}})
+    return _nothing
+
+
 # Hosts.
 
 
@@ -335,7 +341,7 @@ PROCESS_FAULTS: tuple[Fault, ...] = (
     two_leaders,
 )
 """What happens to the provider's processes and their ways."""
-CONTROLLER_FAULTS: tuple[Fault, ...] = (core_stops, slow_infrastructure)
+CONTROLLER_FAULTS: tuple[Fault, ...] = (core_stops, slow_infrastructure, unknown_field)
 """What happens to other controllers of the management cluster."""
 HOST_FAULTS: tuple[Fault, ...] = (
     power_cut,

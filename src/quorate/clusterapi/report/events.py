@@ -16,6 +16,7 @@ WARNING = "Warning"
 FAILED_REMEDIATION = "FailedRemediation"
 FAILED_MEMBER_REMOVAL = "FailedMemberRemoval"
 FAILED_WORKLOAD_UPDATE = "FailedWorkloadUpdate"
+UNKNOWN_FIELDS = "UnknownFields"
 """Reasons of our own, where upstream has none and writes to its log."""
 
 
@@ -47,6 +48,15 @@ def _found(facts: Facts) -> Iterator[tuple[str, str]]:
         for upkeep in (view.preparation, view.addons, view.expiries):
             if upkeep.problem:
                 yield FAILED_WORKLOAD_UPDATE, upkeep.problem
+        yield from _unknown_fields(facts)
+
+
+def _unknown_fields(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Fields that differ and replace nothing. The message does not change while Machines come and go, so that repeats are counted."""
+    fields = sorted({path for machine in facts.observation.machines for path in machine.unknown_fields})
+    if fields:
+        differ = f"KubeadmConfigs differ in {', '.join(fields)}, which quorate or the installed bootstrap provider does not know"
+        yield UNKNOWN_FIELDS, f"{differ}: no Machine is replaced for that. Bring both to releases that know the same fields"
 
 
 def _somebody_comes_up(facts: Facts) -> bool:

@@ -1,0 +1,60 @@
+"""Which fields of a KubeadmConfig count in a comparison: those that quorate publishes and that the bootstrap provider which is installed knows too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from quorate.clusterapi.crd import struct_schema
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS
+from quorate.kubeadm.known_fields import KnownFields
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.objects import CustomResourceDefinition
+from quorate.kubernetes.reflector import TROUBLE
+from quorate.kubernetes.resource import CRDS
+
+LASTS = 60.0  # seconds; a definition changes when somebody installs another release, and machines are compared in every pass
+
+_OURS = struct_schema(KubeadmConfigSpec)
+PUBLISHED = KnownFields((_OURS,))
+"""What quorate publishes, whoever is installed."""
+
+_log = structlog.get_logger(__name__)
+
+
+class BootstrapSchema:
+    """The installed definition of KubeadmConfigs, read when it is asked for, and again after LASTS."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = asyncio.Lock()
+        self._known, self._until = PUBLISHED, float("-inf")
+
+    async def known_fields(self) -> KnownFields:
+        """The fields that count: the same object as long as they are the same. A definition that cannot be read leaves them as they were known last."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if now >= self._until:
+                self._until = now + LASTS
+                known = await self._read()
+                self._known = self._known if known == self._known else known
+        return self._known
+
+    async def _read(self) -> KnownFields:
+        try:
+            installed = _spec_of(await self._client.get(CRDS, f"{KUBEADM_CONFIGS.plural}.{KUBEADM_CONFIGS.group}"))
+        except TROUBLE as error:
+            _log.debug("the definition of KubeadmConfigs could not be read", error=str(error))
+            return self._known
+        return KnownFields((_OURS, installed)) if installed else self._known
+
+
+def _spec_of(definition: CustomResourceDefinition) -> Mapping[str, Any] | None:
+    """The schema of `spec` in our version of the kind; None where the definition has none."""
+    schemas = [version.schema.open_apiv3_schema for version in definition.spec.versions if version.name == KUBEADM_CONFIGS.version]
+    spec: Mapping[str, Any] | None = next(((schema.get("properties") or {}).get("spec") for schema in schemas), None)
+    return spec
