@@ -15,6 +15,7 @@ from quorate.hosts.host_files import HostFile, differing
 from quorate.hosts.manifest.fields import CertificateAuthority
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.network_fields import Proxy
+from quorate.hosts.manifest.values import Text
 from quorate.hosts.packages import (
     Repository,
     docker_repository,
@@ -106,7 +107,7 @@ def test_what_a_host_does_not_allow_is_said_and_does_not_end_the_script(kernel: 
 )
 def test_authorities_of_the_user_are_placed_and_made_known(kernel: FakeHost, system: OperatingSystem, program: str) -> None:
     kernel.program("update-ca-trust")
-    manifest = replace(load(document()), certificate_authority=CertificateAuthority(bundle=BUNDLE))
+    manifest = replace(load(document()), certificate_authority=CertificateAuthority(bundle=Text(BUNDLE)))
     assert any(file.content == BUNDLE.encode() for file in prerequisite_files(manifest, system))
     kernel.changes(prepare(manifest, system))
     assert any(call.startswith(program) for call in kernel.calls)

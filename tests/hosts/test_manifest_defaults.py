@@ -167,7 +167,13 @@ def full(folder: Path) -> dict[str, Any]:
             "podSecurityPolicy": {"enable": True},
             "staticAuditLog": {
                 "enable": True,
-                "config": {"policyFilePath": "policy.yaml", "logPath": "/log", "logMaxAge": 1, "logMaxBackup": 2, "logMaxSize": 3},
+                "config": {
+                    "policyFilePath": "policy.yaml",
+                    "logPath": "/logs/audit.log",
+                    "logMaxAge": 1,
+                    "logMaxBackup": 2,
+                    "logMaxSize": 3,
+                },
             },
             "dynamicAuditLog": {"enable": True},
             "metricsServer": {"enable": True},

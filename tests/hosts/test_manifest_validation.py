@@ -17,9 +17,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.hosts.manifest.encryption import kms_endpoints
+from quorate.hosts.manifest import ManifestError, parse
+from quorate.hosts.manifest.encryption import kms_endpoints, problems_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Secret
+from tests.core.test_text import BOMB
 from tests.hosts.manifests import PUBLIC_KEY, SMALLEST, changed, document, load, notices, problems, put
 
 HOST = "controlPlane.hosts.0"
@@ -180,6 +182,29 @@ def shown(path: str) -> str:
             "registryConfiguration.insecureRegistry",
             "has no effect without overwriteRegistry",
         ),
+        (
+            "containerRuntime.containerd.registries",
+            {"../../ssl": {}},
+            "containerRuntime.containerd.registries[../../ssl]",
+            "is no registry such as",
+        ),
+        (
+            "containerRuntime.containerd.registries",
+            {"a": {"mirrors": ["https://b/../c"]}},
+            "containerRuntime.containerd.registries.a.mirrors[0]",
+            "is no mirror such as",
+        ),
+        (
+            "containerRuntime.containerd.registries",
+            {"a": {"auth": {"password": "hunter2\n"}}},
+            "containerRuntime.containerd.registries.a.auth",
+            "has a character that cannot be printed",
+        ),
+        ("containerRuntime.containerd", {"sandboxImage": "a b"}, "containerRuntime.containerd.sandboxImage", "is no image such as"),
+        ("registryConfiguration", {"overwriteRegistry": "a/../b"}, "registryConfiguration.overwriteRegistry", "is no registry such as"),
+        ("features.coreDNS", {"imageRepository": "$(x)"}, "features.coreDNS.imageRepository", "is no registry such as"),
+        ("controlPlaneComponents.apiServer.flags", {"v": "4\n- x"}, "controlPlaneComponents.apiServer.flags.v", "has a line break"),
+        ("controlPlane.hosts.0.annotations", {"a": "b\u202ec"}, "controlPlane.hosts[0].annotations.a", "cannot be printed"),
         ("certificateAuthority.bundle", "x", "certificateAuthority.bundle", "is no list of certificates as PEM"),
         ("caBundle", "x", "certificateAuthority.bundle", "is no list of certificates as PEM"),
         ("certificateAuthority.file", "none.pem", "certificateAuthority.file", "cannot read /nowhere/none.pem: No such file"),
@@ -522,3 +547,48 @@ def test_a_duplicate_is_found_whatever_the_order(order: list[int], first: int, s
     listed = [{"publicAddress": f"10.0.0.{number + 1}"} for number in order]
     listed[first] = listed[second]
     assert bool(problems(hosts(*listed))) is (first != second)
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/audit.log", "/"),
+        ("/etc/kubernetes/audit.log", "/etc/kubernetes"),
+        ("/usr/share/audit/audit.log", "/usr/share/audit"),
+        ("/var/lib/audit.log", "/var/lib"),
+        ("/var/lib/etcd/audit.log", "/var/lib/etcd"),
+        ("/var/lib/kubelet/pods/audit.log", "/var/lib/kubelet/pods"),
+        ("/run/audit.log", "/run"),
+        ("/root/audit.log", "/root"),
+        ("/proc/1/audit.log", "/proc/1"),
+    ],
+)
+def test_no_folder_of_the_system_becomes_the_api_servers_to_write_to(path: str, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("x")
+    audit = {"enable": True, "config": {"policyFilePath": "policy", "logPath": path}}
+    found = problems(changed("features.staticAuditLog", audit), folder=tmp_path)
+    assert f"is in {folder}, which" in found["features.staticAuditLog.config.logPath"]
+
+
+@pytest.mark.parametrize("path", ["", "audit.log", "/var/log/../../audit.log", "/var/log/", "/var//log", "/var/log/a b", "-"])
+def test_a_path_on_a_host_is_absolute_and_plain(path: str, tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("x")
+    audit = {"enable": True, "config": {"policyFilePath": "policy", "logPath": path}}
+    if path:
+        assert (
+            "is no path of a file"
+            in problems(changed("features.staticAuditLog", audit), folder=tmp_path)["features.staticAuditLog.config.logPath"]
+        )
+    login = {"enable": True, "config": {"issuerUrl": "https://a", "caFile": path}}
+    assert bool(problems(changed("features.openidConnect", login))) == bool(path)
+
+
+@pytest.mark.parametrize("socket", ["/kms.sock", "/etc/kubernetes/kms.sock", "/run/containerd/kms.sock", "/run/../kms.sock", "kms.sock"])
+def test_a_kms_plugin_has_its_socket_in_a_folder_that_the_api_server_may_have(socket: str) -> None:
+    found = list(problems_of(Secret(encryption({"kms": {"name": "a", "endpoint": f"unix://{socket}"}}))))
+    assert any("kms.endpoint: " in problem for problem in found), found
+
+
+def test_aliases_that_would_fill_the_memory_are_refused_at_once() -> None:
+    with pytest.raises(ManifestError, match="cannot be read: it has more than 100000 values, its aliases written out"):
+        parse(f"{yaml.safe_dump(SMALLEST)}\n{BOMB}")

@@ -6,12 +6,12 @@ Source: containerd's docs/cri/config.md and docs/hosts.md. Version 1 of containe
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.component_fields import Containerd, Registry, RegistryAuth
+from quorate.hosts.shell import quoted
 
 CONFIGURATION = "/etc/containerd/config.toml"
 REGISTRIES = "/etc/containerd/certs.d"
@@ -42,8 +42,8 @@ def containerd_files(manifest: Manifest, major: int) -> tuple[HostFile, ...]:
 
 def removing_stale_registries(files: tuple[HostFile, ...]) -> str:
     """A script that removes what quorate once wrote for a registry that is not in `files` any more, and says so. Files of others stay. Idempotent."""
-    kept = "|".join(shlex.quote(file.path) for file in files)
-    return _STALE.format(kept=kept, pattern=f"{REGISTRIES}/*/hosts.toml", mark=shlex.quote(MARK))
+    kept = "|".join(quoted(file.path) for file in files)
+    return _STALE.format(kept=kept, pattern=f"{REGISTRIES}/*/hosts.toml", mark=quoted(MARK))
 
 
 def sandbox_image(manifest: Manifest) -> str:

@@ -6,12 +6,12 @@ Source: the page "Installing kubeadm" of kubernetes.io, part "Without a package 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.core.versions import Version
 from quorate.hosts.host_files import HostFile
+from quorate.hosts.shell import quoted
 
 CNI_PLUGINS = "v1.7.1"
 _PROGRAM = re.compile(r"kubeadm|kubelet|kubectl")
@@ -67,7 +67,7 @@ def install_programs(versions: Mapping[str, Version], downloads: Downloads) -> s
         if not _PROGRAM.fullmatch(name):
             raise ValueError(f"{name!r} is not a program that Flatcar's hosts get")
         release = f"v{str(version).removeprefix('v')}"
-        lines.append(f"program {name} {shlex.quote(release)} {shlex.quote(downloads.kubernetes)}")
+        lines.append(f"program {name} {quoted(release)} {quoted(downloads.kubernetes)}")
     return "\n".join((_FUNCTIONS, *lines, _ENABLE, ""))
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
+import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+
+from quorate.hosts.manifest.names import line
+from quorate.hosts.shell import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class HostFile:
     owner: str = "root:root"
 
     def __post_init__(self) -> None:
-        if not self.path.startswith("/") or "\n" in self.path:
-            raise ValueError(f"{self.path!r} is not the absolute path of a file")
+        if not self.path.startswith("/") or posixpath.normpath(self.path) != self.path or line(self.path):
+            raise ValueError(f"{self.path!r} is not the absolute path of a file, without '..' and in one line")
 
 
 def yaml_documents(*documents: dict[str, Any]) -> bytes:
@@ -36,8 +39,7 @@ def differing(files: Iterable[HostFile]) -> str:
     Owners are compared by name, as `stat` prints them.
     """
     checks = (
-        f"differs {shlex.quote(file.path)} {hashlib.sha256(file.content).hexdigest()} {shlex.quote(f'{file.owner} {file.mode:o}')}"
-        for file in files
+        f"differs {quoted(file.path)} {hashlib.sha256(file.content).hexdigest()} {quoted(f'{file.owner} {file.mode:o}')}" for file in files
     )
     return "\n".join((_DIFFERS, *checks, ""))
 

@@ -7,12 +7,12 @@ Source: KubeOne takes `hostname -f` where the manifest names no host, the short 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.core.health import Absent, Unknown
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.names import dns_name
 from quorate.pki.certificates import Certificate, read_certificates
 from quorate.pki.keys import PkiError
 
@@ -33,14 +33,16 @@ NAMING_DEADLINE = 10.0
 
 
 def own_name(answer: bytes, *, fully_qualified: bool) -> str:
-    """What the host calls itself, from the output of `HOST_NAMES`; empty where it did not say. In small letters, as kubeadm names Nodes."""
+    """What the host calls itself, from the output of `HOST_NAMES`; empty where it did not say, or says what no Node can be called, which scripts and files
+    are never told. In small letters, as kubeadm names Nodes.
+    """
     long, short, *_ = (*(line.strip().lower() for line in answer.decode(errors="replace").splitlines()[:2]), "", "")
-    return long if long and fully_qualified and not long.startswith("localhost") else short
+    name = long if long and fully_qualified and not long.startswith("localhost") else short
+    return "" if dns_name(name) else name
 
 
 _JOINED = b"joined"
 _USER = "system:node:"
-_NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def naming(answer: bytes, *, fully_qualified: bool) -> Naming:
 def node_of(certificate: Certificate) -> str | Unknown:
     """The Node whose kubelet has this client certificate. Source: Kubernetes' Node authorization, by the common name."""
     prefix, user, node = certificate.common_name.partition(_USER)
-    if prefix or not user or not _NODE.fullmatch(node):
+    if prefix or not user or dns_name(node):
         return Unknown("its kubelet's certificate is that of no Node")
     return node
 

@@ -9,12 +9,12 @@ The lock's age is counted by the host since its start, which no clock that is se
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from quorate.hosts.operator import Holder, decode
+from quorate.hosts.shell import quoted
 from quorate.hosts.ssh.errors import SshError
 from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.scripts import Outcome
@@ -120,7 +120,7 @@ def refusal(outcome: Outcome) -> tuple[Refusal, Holder | None] | None:
 
 
 async def _ask(host: Host, script: str, holder: Holder, *, dead: str = "", wait: int = GUARD_WAIT, content: bytes = b"") -> Answer:
-    text = script.format(**_names(holder), dead=shlex.quote(dead), wait=wait)
+    text = script.format(**_names(holder), dead=quoted(dead), wait=wait)
     try:
         outcome = await host.run(text, stdin=content, deadline=wait + _ANSWER)
     except SshError as error:
@@ -138,7 +138,7 @@ async def _ask(host: Host, script: str, holder: Holder, *, dead: str = "", wait:
 
 
 def _names(holder: Holder) -> dict[str, str | int]:
-    return {"path": PATH, "guard": GUARD, "lasts": LASTS, "id": shlex.quote(holder.id)}
+    return {"path": PATH, "guard": GUARD, "lasts": LASTS, "id": quoted(holder.id)}
 
 
 # The file's first line is the holder's id and the host's uptime at the last renewal; the rest is the holder in JSON. It is replaced as a whole.

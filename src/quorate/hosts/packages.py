@@ -8,7 +8,6 @@ Source: the installation pages of kubernetes.io for the repositories; KubeOne's 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from quorate.core.versions import Version
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.shell import quoted
 
 KUBERNETES = "https://pkgs.k8s.io/core:/stable:"
 DOCKER = "https://download.docker.com/linux"
@@ -112,7 +112,7 @@ def fetch_key(repository: Repository, system: OperatingSystem) -> str:
     """A script that puts the repository's key where the file of the repository says; dnf fetches it itself, and the script is empty. Idempotent."""
     if manager(system) == "dnf":
         return ""
-    return _FETCH_KEY.format(key=repository.key_path, folder=repository.key_path.rpartition("/")[0], url=shlex.quote(repository.key_url))
+    return _FETCH_KEY.format(key=repository.key_path, folder=repository.key_path.rpartition("/")[0], url=quoted(repository.key_url))
 
 
 def programs(system: OperatingSystem, *, containerd: str = "") -> dict[str, str]:
@@ -128,11 +128,11 @@ def install(versions: Mapping[str, Version], system: OperatingSystem, needed: Ma
 
     It fails, with the versions that there are, when one of them is in no repository of the host. Prints `changed PACKAGE [VERSION]` for what it installed.
     """
-    wanted = [f"missing {program} {shlex.quote(packages)}" for program, packages in sorted(needed.items())]
+    wanted = [f"missing {program} {quoted(packages)}" for program, packages in sorted(needed.items())]
     for name, version in sorted(versions.items()):
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a package")
-        wanted.append(f"want {name} {shlex.quote(str(version).removeprefix('v'))}")
+        wanted.append(f"want {name} {quoted(str(version).removeprefix('v'))}")
     enable = ("systemctl is-enabled --quiet containerd || systemctl enable --now --quiet containerd",) if "containerd" in needed else ()
     functions = _APT_INSTALL if manager(system) == "apt" else _DNF_INSTALL
     return "\n".join((functions, *wanted, "finish", *enable, ""))

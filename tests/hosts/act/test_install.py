@@ -11,6 +11,7 @@ from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, 
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.tokens import bootstrap_token
+from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import INITIALIZING
@@ -59,9 +60,9 @@ def next_step(world: World) -> Step | None:
     return JoinWorkers(workers) if workers else None
 
 
-async def install(world: World) -> list[str]:
+async def install(world: World, contents: Contents | None = None) -> list[str]:
     """Step after step to the end; the failures on the way."""
-    hands = Hands(tools_for(world))
+    hands = Hands(tools_for(world, contents))
     failures: list[str] = []
     for _ in range(30):
         step = next_step(world)

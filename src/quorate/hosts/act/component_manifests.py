@@ -6,8 +6,6 @@ next one waits until it serves. One that does not come up gets its old manifest 
 
 from __future__ import annotations
 
-import shlex
-
 from quorate.core.versions import Version
 from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.certificates import serves
@@ -18,6 +16,7 @@ from quorate.hosts.act.tools import Tools
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.kubeadm_configuration import Machine, init_configuration
 from quorate.hosts.manifest import Secret
+from quorate.hosts.shell import quoted
 from quorate.kubeadm.cluster_configuration import Document, decode
 from quorate.kubernetes.resource import CONFIG_MAPS
 from quorate.workload.kubeadm_config import KEY, NAME
@@ -123,7 +122,7 @@ def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) ->
         "containers": _containers(component),
         "listing": containers.listing(host, component),
         "ending": containers.ending(host, component),
-        "files": " ".join(shlex.quote(file.path) for file in files if "encryption" not in file.path),  # those it reads again by itself
+        "files": " ".join(quoted(file.path) for file in files if "encryption" not in file.path),  # those it reads again by itself
     }
     names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
     parts = (

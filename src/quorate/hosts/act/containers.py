@@ -9,12 +9,12 @@ watches are answered long before, so that it is ended when it has been silent fo
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from functools import partial
 
 from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act.tools import Tools
+from quorate.hosts.shell import quoted
 from quorate.workload.static_pods import NAMESPACE, Component
 
 DEADLINE = 30.0
@@ -73,7 +73,7 @@ def ending_the_silent(ids: Iterable[str], *, gone_is_enough: bool = True) -> str
     return _END_THE_SILENT.format(
         going_on="any_runs" if gone_is_enough else ":",
         refuses=REFUSES,
-        ids=" ".join(map(shlex.quote, sorted(ids))),
+        ids=" ".join(map(quoted, sorted(ids))),
         port=API_SERVER_PORT,
         looks=70 * LOOKS_A_SECOND,
         refusals=SILENCE * LOOKS_A_SECOND,

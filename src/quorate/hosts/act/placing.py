@@ -8,10 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import shlex
 from collections.abc import Iterable
 
 from quorate.hosts.host_files import HostFile
+from quorate.hosts.shell import quoted
 
 _OWNER = re.compile(r"[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?")
 
@@ -30,9 +30,9 @@ def _one(file: HostFile) -> str:
         raise ValueError(f"{file.owner!r} is not an owner such as root or root:root")
     content = base64.b64encode(file.content).decode("ascii")
     folder, _, name = file.path.rpartition("/")
-    template = shlex.quote(f"{folder}/.{name}.XXXXXXXX")
+    template = quoted(f"{folder}/.{name}.XXXXXXXX")
     digest = hashlib.sha256(file.content).hexdigest()
-    return f"printf %s '{content}' | place {shlex.quote(file.path)} {template} {digest} {file.owner} {file.mode:o}"
+    return f"printf %s '{content}' | place {quoted(file.path)} {template} {digest} {file.owner} {file.mode:o}"
 
 
 # A name with a dot in front is one that the kubelet overlooks in its manifest folder. The pipe makes `place` a subshell: its `exit` and its trap are its own,

@@ -7,7 +7,6 @@ Source: KubeOne's prerequisites for the order.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 
 from quorate.core.health import Absent
@@ -38,6 +37,7 @@ from quorate.hosts.packages import (
 from quorate.hosts.prerequisites import prepare as prerequisites
 from quorate.hosts.prerequisites import prerequisite_files, with_proxies
 from quorate.hosts.probe.facts import HostFacts
+from quorate.hosts.shell import quoted
 
 INSTALL_DEADLINE = 1200.0
 """Seconds for packages and programs of one host, over a slow network."""
@@ -156,7 +156,7 @@ async def _set_up(tools: Tools, name: str, system: OperatingSystem) -> None:
             placing(prerequisite_files(manifest, system)),
             with_proxies(manifest.proxy, prerequisites(manifest, system)),
             _RESTART.format(
-                configuration=shlex.quote(CONFIGURATION),
+                configuration=quoted(CONFIGURATION),
                 placing=placing(files),
                 stale=removing_stale_registries(files),
             ),

@@ -8,7 +8,6 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/phases/reset, for what it cleans and w
 from __future__ import annotations
 
 import re
-import shlex
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place import gates
@@ -21,6 +20,7 @@ from quorate.hosts.kubeadm_configuration import CRI_SOCKET
 from quorate.hosts.probe import probe
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.parse import parse
+from quorate.hosts.shell import quoted
 
 DEADLINE = 300.0
 _FOLDER = re.compile(r"(/[\w.-]+){2,}")
@@ -66,7 +66,7 @@ async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
 
 def script(folder: str) -> str:
     """What frees a host whose etcd data are in this folder."""
-    return f"data={shlex.quote(folder)}\n{_CLEAN}"
+    return f"data={quoted(folder)}\n{_CLEAN}"
 
 
 async def _holds_no_member(tools: Tools, host: str, observation: Observation, facts: HostFacts) -> None:

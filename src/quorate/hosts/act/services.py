@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from quorate.core.in_place.steps import StartServices
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
+from quorate.hosts.shell import quoted
 
 START_DEADLINE = 120.0
 RUNNING_DEADLINE = 60.0
@@ -23,7 +23,7 @@ async def start_services(tools: Tools, step: StartServices) -> None:
     for unit in step.units:
         if not _NAME.fullmatch(unit):
             raise StepFailed(step.host, f"{unit!r} is not the name of a unit")
-    names = " ".join(shlex.quote(unit) for unit in step.units)
+    names = " ".join(quoted(unit) for unit in step.units)
     tools.report(step.host, f"starting {', '.join(step.units)}")
     start = f"systemctl reset-failed {names} 2>/dev/null || :\nsystemctl enable --quiet {names} || :\nsystemctl start {names} || :\n"
     await tools.run(step.host, start, doing=f"starting {', '.join(step.units)}", deadline=START_DEADLINE)

@@ -2,7 +2,7 @@
 
 A dataclass's fields name their own keys: `ssh_port` is `sshPort` unless the field says otherwise with `named`, or the class with `KEYS_AS_NAMED = True`. A
 value of null counts as not written, and so do an empty text and the number 0, unless the field's metadata is ZERO_COUNTS: that is how Go reads them. A field
-that is wrong counts as not written too.
+that is wrong counts as not written too. Every text is one line of printable characters, but for those that are a file's content (`Text`, `Secret`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from quorate.core.text import printable
 from quorate.hosts.manifest.findings import Findings, child, item
+from quorate.hosts.manifest.names import line
 from quorate.hosts.manifest.tree import Node, plain
-from quorate.hosts.manifest.values import Opaque, Secret, duration
+from quorate.hosts.manifest.values import Opaque, Secret, Text, duration
 
 T = TypeVar("T")
 
@@ -160,6 +162,8 @@ class Decoder:
             return self._expected(path, node, "a mapping")
         for name, below in node.mapping.items():
             self.findings.marks[child(path, name)] = below.mark
+            if problem := line(name):
+                self.findings.wrong(child(path, printable(name)), f"is a key that {problem}")
         values = {name: self._value(below, hint, child(path, name)) for name, below in node.mapping.items()}
         return MappingProxyType({name: value for name, value in values.items() if value is not _WRONG})
 
@@ -171,8 +175,13 @@ class Decoder:
             return node.value if right else self._expected(path, node, "true or false" if hint is bool else "a whole number")
         if not isinstance(node.value, str):
             return self._expected(path, node, "a text" if isinstance(node.value, (dict, list, NoneType)) else "a text; put it in quotes")
+        if hint is Text:
+            return node.value
         if not node.value and issubclass(hint, (StrEnum, timedelta)):
             return _WRONG  # nothing chosen, as Go reads it
+        if hint is str and (problem := line(node.value)):
+            self.findings.wrong(path, problem)
+            return _WRONG
         try:
             return _from_text(node.value, hint)
         except ValueError as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorate.core import documents
+from quorate.hosts.manifest.names import mounted
 from quorate.hosts.manifest.values import Secret
 
 API_VERSION = "apiserver.config.k8s.io/v1"
@@ -67,6 +68,10 @@ def _provider(provider: Any) -> Iterator[str]:
         endpoint = settings.get("endpoint") if isinstance(settings, dict) else None
         if not isinstance(endpoint, str) or not endpoint.startswith("unix://"):
             yield "kms has no endpoint that begins with unix://"
+        elif (socket := endpoint.removeprefix("unix://")).startswith("/@"):
+            return  # an abstract socket has no folder
+        elif problem := mounted(socket, shared=True):
+            yield f"kms.endpoint: {problem}"
     elif name in _KEY_SIZES:
         yield from _keys(name, settings)
 

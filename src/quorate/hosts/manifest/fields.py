@@ -23,7 +23,7 @@ from quorate.hosts.manifest.decoding import NOT_A_KEY, key_of, named
 from quorate.hosts.manifest.findings import Ignored, Notice
 from quorate.hosts.manifest.host_fields import Host, KubeletSettings
 from quorate.hosts.manifest.network_fields import ClusterNetwork, Proxy
-from quorate.hosts.manifest.values import NO_SECRET, Opaque, Secret
+from quorate.hosts.manifest.values import NO_SECRET, NO_TEXT, Opaque, Secret, Text
 
 API_VERSION = "kubeone.k8c.io/v1beta2"
 KIND = "KubeOneCluster"
@@ -137,7 +137,7 @@ class Versions:
 class CertificateAuthority:
     """Authorities that hosts trust besides their system's own (PEM), and how long certificates live; None leaves that to kubeadm."""
 
-    bundle: str = ""
+    bundle: Text = NO_TEXT
     file: str = ""
     certificate_validity_period: timedelta | None = None
     ca_certificate_validity_period: timedelta | None = None
@@ -189,7 +189,7 @@ class Manifest:
     dynamic_workers: tuple[DynamicWorker, ...] = ()
     machine_controller: Deployment = field(default_factory=Deployment)
     operating_system_manager: OperatingSystemManager = field(default_factory=OperatingSystemManager)
-    ca_bundle: str = ""
+    ca_bundle: Text = NO_TEXT
     certificate_authority: CertificateAuthority = field(default_factory=CertificateAuthority)
     features: Features = field(default_factory=Features)
     addons: Opaque | None = None

@@ -20,7 +20,7 @@ from quorate.hosts.manifest.encryption import problems_of
 from quorate.hosts.manifest.fields import CertificateAuthority, CloudProvider, Manifest
 from quorate.hosts.manifest.findings import Findings, child, item
 from quorate.hosts.manifest.host_validation import validate_hosts, validate_kubelet, validate_taints
-from quorate.hosts.manifest.names import address, dns_name, quantity
+from quorate.hosts.manifest.names import address, dns_name, image, mirror, mounted, path, quantity, repository
 from quorate.hosts.manifest.network_validation import validate_network
 from quorate.hosts.manifest.values import duration
 
@@ -95,9 +95,27 @@ def _validate_registries(manifest: Manifest, findings: Findings) -> None:
         first = hosts.setdefault(host, name)
         if name == "_default":
             findings.wrong(child(where, name), "is no registry; write '*' for all that are not named")
+        elif name != "*" and (problem := repository(name)):
+            findings.wrong(child(where, name), problem)
         elif first != name:
             findings.wrong(child(where, name), f"is at the same host as {first}, and containerd has one configuration a host; merge them")
+    for name, each in manifest.container_runtime.containerd.registries.items():
+        if each.auth is not None and not all(
+            secret.reveal().isprintable() for secret in (each.auth.password, each.auth.auth, each.auth.identity_token)
+        ):
+            findings.wrong(f"{child(where, name)}.auth", "has a character that cannot be printed; take it out")
+        for index, text in enumerate(each.mirrors):
+            if problem := mirror(text):
+                findings.wrong(item(f"{child(where, name)}.mirrors", index), problem)
     registry = manifest.registry_configuration
+    named = {
+        "registryConfiguration.overwriteRegistry": (repository, registry.overwrite_registry),
+        "features.coreDNS.imageRepository": (repository, manifest.features.core_dns.image_repository),
+        "containerRuntime.containerd.sandboxImage": (image, manifest.container_runtime.containerd.sandbox_image),
+    }
+    for field, (judge, text) in named.items():
+        if text and (problem := judge(text)):
+            findings.wrong(field, problem)
     if registry.insecure_registry and not registry.overwrite_registry:
         findings.wrong("registryConfiguration.insecureRegistry", "has no effect without overwriteRegistry; give the registry, or remove it")
 
@@ -134,10 +152,12 @@ def _validate_features(features: Features, findings: Findings) -> None:
         "eventRateLimit.config.configFilePath": (features.event_rate_limit.enable, features.event_rate_limit.config.config_file_path),
         "podNodeSelector.config.configFilePath": (features.pod_node_selector.enable, features.pod_node_selector.config.config_file_path),
     }
-    for key, (enabled, path) in files.items():
+    for key, (enabled, file) in files.items():
         if enabled:
-            _validate_file(path, f"features.{key}", findings)
+            _validate_file(file, f"features.{key}", findings)
     if audit.enable:
+        if problem := mounted(audit.config.log_path):
+            findings.wrong("features.staticAuditLog.config.logPath", problem)
         sizes = {
             "logMaxAge": audit.config.log_max_age,
             "logMaxBackup": audit.config.log_max_backup,
@@ -148,16 +168,18 @@ def _validate_features(features: Features, findings: Findings) -> None:
                 findings.wrong(f"features.staticAuditLog.config.{key}", f"{number} must be greater than 0")
     if login.enable and not login.config.issuer_url.startswith("https://"):
         findings.wrong("features.openidConnect.config.issuerUrl", "must be the issuer's URL, and begin with https://")
+    if login.enable and login.config.ca_file and (problem := path(login.config.ca_file)):
+        findings.wrong("features.openidConnect.config.caFile", problem)
     if encryption.enable and encryption.custom_encryption_configuration:
         for problem in problems_of(encryption.custom_encryption_configuration):
             findings.wrong("features.encryptionProviders.customEncryptionConfiguration", problem)
 
 
-def _validate_file(path: str, where: str, findings: Findings) -> None:
-    if not path:
+def _validate_file(file: str, where: str, findings: Findings) -> None:
+    if not file:
         findings.wrong(where, "is missing; name the file, relative to the manifest")
-    elif not Path(path).is_file():
-        findings.wrong(where, f"there is no file {path}")
+    elif not Path(file).is_file():
+        findings.wrong(where, f"there is no file {file}")
 
 
 def _validate_components(manifest: Manifest, findings: Findings) -> None:

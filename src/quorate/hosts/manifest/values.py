@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, NewType
 
 _DURATION = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _PART = re.compile(r"([0-9.]+)(ns|us|µs|μs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+Text = NewType("Text", str)
+"""The content of a file, which may have several lines."""
+NO_TEXT = Text("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.core.health import Absent, Unknown
 from quorate.hosts.host_files import HostFile, differing
 from quorate.hosts.probe.facts import Fact
+from quorate.hosts.shell import quoted
 from quorate.hosts.ssh.errors import SshError
 from quorate.hosts.ssh.host import Host
 
@@ -66,7 +66,7 @@ async def inspect_all(hosts: Mapping[str, Host], wanted: Mapping[str, Wanted]) -
 
 def script(wanted: Wanted) -> str:
     """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, and then the path of each file that differs, one a line."""
-    return "\n".join((_CONTENT, *(f"content {shlex.quote(path)}" for path in wanted.contents), differing(wanted.exactly)))
+    return "\n".join((_CONTENT, *(f"content {quoted(path)}" for path in wanted.contents), differing(wanted.exactly)))
 
 
 def parse(output: bytes, wanted: Wanted) -> Inspection:

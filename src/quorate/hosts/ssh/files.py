@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from quorate.hosts.shell import quoted
 
 MISSING = 44
 """The status with which the reading script says that there is no such file."""
@@ -12,5 +12,5 @@ def reading(path: str) -> str:
     """A script that writes the content of the file to stdout. Raises ValueError for a path that is not absolute."""
     if not path.startswith("/") or path.endswith("/") or "\0" in path:
         raise ValueError(f"{path!r} is not the absolute path of a file")
-    quoted = shlex.quote(path)
-    return f"[ -e {quoted} ] || exit {MISSING}\nexec cat -- {quoted}"
+    file = quoted(path)
+    return f"[ -e {file} ] || exit {MISSING}\nexec cat -- {file}"
