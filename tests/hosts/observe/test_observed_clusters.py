@@ -260,13 +260,6 @@ async def test_a_unit_that_does_not_run_can_be_started_unless_it_keeps_failing(t
     assert cluster.host("cp-2").stopped == ()
 
 
-async def test_the_same_machine_twice_is_a_problem(tmp_path: Path) -> None:
-    world = stand(tmp_path)
-    world.machines["cp-2"].folder.file("etc/machine-id", "cp-1-machine\n")
-    (same,) = (await world.cluster()).problems
-    assert same.startswith("cp-1, cp-2 have the same machine-id")
-
-
 async def test_clocks_that_are_apart_are_no_problem_of_all_and_keep_certificates_as_they_are(tmp_path: Path) -> None:
     world = stand(tmp_path)
     set_clock(world, "cp-3", timedelta(seconds=61))

@@ -262,6 +262,25 @@ def test_whose_the_etcd_data_are_is_read_from_the_log_without_a_word_of_what_is_
     assert parse(folder.probe(shell)).etcd_identity == Absent()
 
 
+INTERFACES = """1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
+2: eth0    inet 10.0.0.1/24 brd 10.0.0.255 scope global eth0\\       valid_lft forever preferred_lft forever
+2: eth0    inet6 fd00::1/64 scope global \\       valid_lft forever preferred_lft forever
+7: kube-ipvs0    inet 10.96.0.1/32 scope global kube-ipvs0\\       valid_lft forever preferred_lft forever
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_by_what_a_machine_is_told_from_others(folder: Folder, shell: str) -> None:
+    folder.file("etc/ssh/ssh_host_ed25519_key.pub", "ssh-ed25519 AAAAC3Nz root@cp-1\n")
+    folder.file("sys/class/dmi/id/product_uuid", "4c4c4544-0031\n")
+    folder.program("ip", f"cat <<'END'\n{INTERFACES}END")
+    facts = parse(folder.probe(shell))
+    assert (facts.ssh_host_key, facts.product_uuid) == ("AAAAC3Nz", "4c4c4544-0031")
+    assert facts.addresses == frozenset({"127.0.0.1", "10.0.0.1", "fd00::1"})
+    folder.program("ip", "exit 1")
+    assert isinstance(parse(folder.probe(shell)).addresses, Unknown)
+
+
 MOUNTED = """apiVersion: v1
 kind: Pod
 spec:

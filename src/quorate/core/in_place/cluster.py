@@ -74,6 +74,7 @@ class Host:
     control_plane: bool  # False: a static worker
     kind: Kind
     findings: tuple[Finding, ...] = ()  # everything behind its kind, good findings too
+    not_unique: tuple[str, ...] = ()  # why it may not be the machine that the manifest means, of a host that belongs to no cluster
     silence: Silence | None = None  # it cannot be reached over SSH
     member: int | Absent | Unknown = Absent()  # noqa: RUF009 (frozen, and without fields)
     member_health: Finding | None = None  # its member asked itself; None: it has none, or nobody asked

@@ -17,6 +17,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("let kubeadm end", guard.let_kubeadm_end),
     ("refuse what does not fit", guard.refuse_what_does_not_fit),
     ("refuse what is unknown", guard.refuse_what_is_unknown),
+    ("name what is not unique", guard.name_what_is_not_unique),
     ("stop before kubeadm", guard.stop_before_kubeadm),
     ("start services", services.start_services),
     ("keep the quorum", guard.keep_the_quorum),

@@ -15,13 +15,14 @@ from quorate.core.in_place.cluster import Cluster, Node, Wishes
 from quorate.core.ring import Ring
 from quorate.hosts.access import Access
 from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.kubeadm_configuration import Machine, node_address
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.api import ApiReading, read_api
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.configuration import configuration_drift, fixed_problems, running_version
 from quorate.hosts.observe.drift import wanted_of
+from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.machine_deployments import machine_deployments
@@ -164,10 +165,13 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
     ring = reading.ring if isinstance(reading, RingReading) else reading
     members = membership(reading, claims, answers.facts)
     learned = {name: _learned(name, answers, members, memory, control_plane=name in claims) for name in answers.machines}
+    addresses = {name: node_address(manifest, machine.host) for name, machine in answers.machines.items()}
+    found = [core_host(manifest, contents, each, at) for each in learned.values()]
+    hosts, not_told_apart = set_apart(found, doubts(answers.facts, addresses))
     return Cluster(
         name=manifest.name,
         version=manifest.version,
-        hosts=tuple(core_host(manifest, contents, each, at) for each in learned.values()),
+        hosts=hosts,
         leader=next(name for name, machine in answers.machines.items() if machine.host.is_leader),
         ring=ring,
         api=_api_finding(answers.api),
@@ -186,6 +190,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         machine_deployments=machine_deployments(manifest, answers.api),
         problems=(
             *members.contradictions,
+            *not_told_apart,
             *answers.naming_problems,
             *problems(answers.facts, answers.authority),
             *fixed_problems(manifest, answers.api),

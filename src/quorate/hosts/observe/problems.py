@@ -1,8 +1,7 @@
-"""What is wrong with the hosts together: two that are one machine, and one that is another's Node. Pure."""
+"""What is wrong with the hosts together: one that is another's Node. Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from quorate.core.health import Absent
@@ -16,7 +15,7 @@ def problems(facts: Mapping[str, HostFacts | Unreachable], authority: Fact[str])
     """Each problem with the names of its hosts, in words. `authority` is the cluster's: what hosts of another one are called there is nobody's concern."""
     known = {name: each for name, each in facts.items() if isinstance(each, HostFacts)}
     ours = {name: each for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)}
-    return (*_same_machine(known), *_other_nodes(ours))
+    return tuple(_other_nodes(ours))
 
 
 def _other_nodes(facts: Mapping[str, HostFacts]) -> Iterator[str]:
@@ -27,16 +26,3 @@ def _other_nodes(facts: Mapping[str, HostFacts]) -> Iterator[str]:
         node = node_of(client[0]) if isinstance(client, tuple) else Absent()
         if isinstance(node, str) and node != name.lower():
             yield f"{name} is Node {node} by its kubelet's certificate: correct its hostname in the manifest, or its address"
-
-
-def _same_machine(facts: Mapping[str, HostFacts]) -> Iterator[str]:
-    names = defaultdict(list)
-    for name, each in facts.items():
-        if isinstance(each.machine_id, str):
-            names[each.machine_id].append(name)
-    for machine_id, same in names.items():
-        if len(same) > 1:
-            yield (
-                f"{', '.join(same)} have the same machine-id {machine_id}: they are one machine, or copies of one; correct the manifest, or give each "
-                "copy its own (remove /etc/machine-id, run systemd-machine-id-setup, and restart it)"
-            )

@@ -166,6 +166,9 @@ class HostFacts:
     fqdn: Fact[str]
     clock: Fact[datetime]  # to the second; the host's own
     machine_id: Fact[str]  # two hosts with the same one are the same machine, or clones that the kubelet takes for one
+    product_uuid: Fact[str]  # of the firmware; containers have that of the machine that they are on
+    ssh_host_key: Fact[str]  # the public half, as in known_hosts
+    addresses: Fact[frozenset[str]]  # of its network interfaces, but those that have the addresses of Services
     running_for: Fact[timedelta]  # since it was switched on
     selinux_enforcing: Fact[bool]
     swap: Fact[bool]  # in use

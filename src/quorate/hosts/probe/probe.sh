@@ -102,6 +102,26 @@ tell_sysctl() { # NAME
     tell_file "sysctl.$1" "$root/proc/sys/$(printf %s "$1" | tr . /)"
 }
 
+tell_addresses() { # of its network interfaces, but those of kube-proxy and the cache for DNS, who have those of Services
+    if ! command -v ip >/dev/null; then
+        unknown addresses 'there is no ip on the host'
+    elif lines=$(timeout $WAIT ip -o addr show 2>/dev/null); then
+        known addresses "$(printf '%s\n' "$lines" | awk '$2 != "kube-ipvs0" && $2 != "nodelocaldns" && $3 ~ /^inet/ { split($4, part, "/"); printf "%s ", part[1] }')"
+    else
+        unknown addresses 'ip failed'
+    fi
+}
+tell_ssh_host_key() { # the public half
+    file=$root/etc/ssh/ssh_host_ed25519_key.pub
+    if [ ! -e "$file" ]; then
+        absent ssh_host_key
+    elif value=$(cut -d ' ' -f 2 <"$file"); then
+        known ssh_host_key "$value"
+    else
+        unknown ssh_host_key "$file cannot be read"
+    fi
+}
+
 # --- programs, packages, units ---
 
 tell_program() { # NAME ARGUMENT...: its path and version
@@ -448,6 +468,9 @@ tell_output hostname uname -n
 tell_output fqdn hostname -f
 tell_output clock date +%s
 tell_file machine_id "$root/etc/machine-id"
+tell_file product_uuid "$root/sys/class/dmi/id/product_uuid"
+tell_ssh_host_key
+tell_addresses
 tell_running_for || unknown running_for '/proc cannot be read'
 tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
 tell_swap || unknown swap '/proc/swaps cannot be read'

@@ -20,6 +20,7 @@ from quorate.core.in_place.cluster import Node as SeenNode
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
 from quorate.hosts.observe.authority import cluster_authority, trusted
+from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.membership import Membership, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
@@ -189,6 +190,7 @@ class Observer:
         ring = reading.ring if isinstance(reading, RingReading) else reading
         members = membership(reading, manifest.claims, facts)
         hosts = tuple(self._host(entry, facts[entry.name], probed.get(entry.name), authority, members, api) for entry in manifest.entries)
+        hosts, not_told_apart = set_apart(hosts, doubts(facts, {entry.name: entry.private_address for entry in manifest.entries}))
         known = api if isinstance(api, Objects) else Objects()
         silences = self._memory.members
         return Cluster(
@@ -209,7 +211,7 @@ class Observer:
             ),
             configuration_drift=("settings",) if known.running is not None and known.settings != manifest.settings else (),
             locked_by=self._locked_by(),
-            problems=(*members.contradictions, *problems(facts, authority)),
+            problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
             wishes=self.wishes,
         )
 

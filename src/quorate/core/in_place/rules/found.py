@@ -24,13 +24,13 @@ SAME_VERSION = "it goes on with the version that it began with"
 
 def prepare_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """Hosts that belong to no cluster get what they lack, all at once: nothing runs on them that could be disturbed."""
-    lacking = tuple(host.name for host in cluster.hosts if host.kind in UNTOUCHED and not is_ready(host))
+    lacking = tuple(host.name for host in cluster.hosts if host.kind in UNTOUCHED and not host.not_unique and not is_ready(host))
     return Opinion(Prepare(lacking)) if lacking else NOTHING
 
 
 def is_ready(host: Host) -> bool:
-    """Whether kubeadm may run on it: it has everything, and no trace of a cluster."""
-    return host.kind is Kind.PACKAGES_ONLY and not host.lacks
+    """Whether kubeadm may run on it: it has everything, no trace of a cluster, and is certainly the machine that is meant."""
+    return host.kind is Kind.PACKAGES_ONLY and not host.lacks and not host.not_unique
 
 
 def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:

@@ -19,6 +19,7 @@ KUBEADM_ENDED = "no kubeadm is running"
 HOSTS_FIT = "the hosts fit together"
 OURS = "no control plane host belongs to another cluster"
 KNOWN = "it is known what every control plane host is"
+UNIQUE = "every host is the one machine that the manifest means"
 QUORUM = "etcd has its quorum"
 TAKES_WRITES = "etcd takes writes"
 API = "the API answers"
@@ -121,6 +122,12 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     answer = failed if cluster.api.health is Health.BAD else unknown
     remedy = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
     return barring(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
+
+
+def name_what_is_not_unique(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Hosts of no cluster that cannot be told from others, or are not where the manifest says: only those are not prepared, and do not join."""
+    whys = dict.fromkeys(why for host in cluster.hosts for why in host.not_unique)
+    return Opinion(checks=tuple(failed(UNIQUE, why) for why in whys))
 
 
 def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Opinion[Step]:
