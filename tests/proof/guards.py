@@ -246,6 +246,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",
     ),
     Guard(
+        "what was begun is what is wanted now",
+        {"clusterapi.intent:makes_the_same": returns(True)},
+        "tests/clusterapi/hands/test_creation.py::test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster",
+    ),
+    Guard(
         "nothing is paused by then",
         {"clusterapi.permission:still_permitted": lets_pass},
         f"{ACT}::test_nothing_is_destroyed_once_somebody_has_paused_it",

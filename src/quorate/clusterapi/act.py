@@ -127,12 +127,13 @@ class Actor:
                 await addons.record_expiries(self.clients, observation, replicas, self.clock())
 
     def _new_name(self, observation: Observation) -> str:
-        """A name that no Machine of the namespace has; the intent keeps it until the Machine exists."""
+        """A name that no Machine of the namespace has, nor one that was begun; the intent keeps it until the Machine exists."""
         kcp, cluster = observation.kcp, observation.cluster
+        begun = intent.read(kcp.metadata.annotations)
         owner = cluster.metadata.name if cluster else ""
         while True:
             name = machine_name(kcp.spec.machine_naming.template, cluster=owner, control_plane=kcp.metadata.name, random=self.random)
-            if self.clients.caches.machines.get(kcp.metadata.namespace, name) is None:
+            if self.clients.caches.machines.get(kcp.metadata.namespace, name) is None and (begun is None or begun.name != name):
                 return name
 
     async def _remove_finalizer(self, observation: Observation) -> None:

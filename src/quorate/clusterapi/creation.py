@@ -15,6 +15,7 @@ from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.foreign import ContractMissing
 from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import FieldManager, LegacyReason
 from quorate.clusterapi.types.references import ObjectReference
@@ -47,24 +48,25 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     """Record the intent, make infrastructure and KubeadmConfig side by side, then the Machine, then clear the intent. One that joins gets a token before that.
 
     A Machine that replaces one that failed carries the record of that remediation, which goes from the control plane together with the intent.
-    An intent that is recorded already is carried out instead of `planned`: it is the same creation, begun before a crash. Where its Machine exists, nothing
-    but the clearing is left to do: applying it again would change a Machine that runs. Infrastructure of a kind that is wanted no more goes first.
-    Raises CreationFailed for the part that could not be made, and what the API answers to the rest.
+    An intent that is recorded already and makes the same as `planned` is carried out instead: it is that creation, begun before a crash. What makes something
+    else was decided in another world, perhaps before somebody else founded the cluster: what was made for it goes, and `planned` takes its place. Where the
+    Machine of a record exists, nothing but the clearing is left to do: applying it again would change a Machine that runs.
+    Raises CreationFailed for the part that could not be made, Refused where a Machine is there that the cache has yet to see, and what the API answers to the
+    rest.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("a Machine needs a Cluster")
+    planned = replace(planned, template=_template(kcp))
     recorded, version = intent.read(kcp.metadata.annotations), kcp.metadata.resource_version
-    kind = _infrastructure_kind(kcp)
-    if recorded is None:
-        recorded = replace(planned, infrastructure=kind)
-        version = await _record(clients, kcp, recorded)
-    elif (made := clients.caches.machines.get(kcp.metadata.namespace, recorded.name)) is not None:
+    if recorded is not None and (made := clients.caches.machines.get(kcp.metadata.namespace, recorded.name)) is not None:
         await _fulfilled(clients, kcp, version, made.metadata.annotations)
         return
-    elif recorded.infrastructure != kind:
-        await _delete_infrastructure(clients, kcp, recorded)
-        recorded = replace(recorded, infrastructure=kind)
+    if recorded is not None and not intent.makes_the_same(recorded, planned):
+        await _clear_away(clients, kcp, recorded)
+        recorded = None
+    if recorded is None:
+        recorded = planned
         version = await _record(clients, kcp, recorded)
     token = "" if recorded.initialize else await bootstrap_tokens.make(clients, kcp, cluster.metadata.name, recorded.name, random, now)
     async with asyncio.TaskGroup() as tasks:
@@ -96,10 +98,21 @@ async def abandon(clients: Clients, observation: Observation, name: str) -> None
     if await machine_exists(clients, kcp.metadata.namespace, name):
         await _record(clients, kcp, None)
         return
-    recorded = intent.read(kcp.metadata.annotations) or intent.Intent(name, infrastructure=_infrastructure_kind(kcp))
+    recorded = intent.read(kcp.metadata.annotations) or intent.Intent(name, template=_template(kcp))
     await _delete_infrastructure(clients, kcp, recorded)
     await _delete_own(clients, kcp, KUBEADM_CONFIGS, name)
     await _record(clients, kcp, None)
+
+
+async def _clear_away(clients: Clients, kcp: KubeadmControlPlane, recorded: intent.Intent) -> None:
+    """Delete what was made for a creation that another one takes the place of. Its record stays until the other one's is written over it.
+
+    Raises Refused where its Machine was made after all: it counts as soon as the cache has seen it.
+    """
+    if await machine_exists(clients, kcp.metadata.namespace, recorded.name):
+        raise Refused(f"Machine {kcp.metadata.namespace}/{recorded.name}, which was begun before, exists: it has yet to be seen")
+    await _delete_infrastructure(clients, kcp, recorded)
+    await _delete_own(clients, kcp, KUBEADM_CONFIGS, recorded.name)
 
 
 async def settle(clients: Clients, observation: Observation) -> None:
@@ -114,9 +127,8 @@ async def settle(clients: Clients, observation: Observation) -> None:
 
 
 async def _delete_infrastructure(clients: Clients, kcp: KubeadmControlPlane, recorded: intent.Intent) -> None:
-    kind, _, group = recorded.infrastructure.partition(".")
     try:
-        resource = await clients.caches.foreign.resource(group, kind)
+        resource = await clients.caches.foreign.resource(*recorded.infrastructure)
     except ContractMissing:
         return  # nothing of that kind can have been made
     await _delete_own(clients, kcp, resource, recorded.name)
@@ -133,10 +145,10 @@ async def _delete_own(clients: Clients, kcp: KubeadmControlPlane, resource: Reso
         return
 
 
-def _infrastructure_kind(kcp: KubeadmControlPlane) -> str:
-    """`Kind.group` of what the template makes."""
+def _template(kcp: KubeadmControlPlane) -> str:
+    """`Kind.group/name` of the template that infrastructure is made from."""
     reference = kcp.spec.machine_template.spec.infrastructure_ref
-    return f"{desired.kind_made_by(reference.kind)}.{reference.api_group}"
+    return f"{reference.group_kind}/{reference.name}"
 
 
 async def machine_exists(clients: Clients, namespace: str, name: str) -> bool:

@@ -1,17 +1,19 @@
-"""What must survive a crash, kept in an annotation of ours on the KubeadmControlPlane: the name of the Machine that is about to be made.
+"""What must survive a crash, kept in an annotation of ours on the KubeadmControlPlane: the name of the Machine that is about to be made, and what it is to be.
 
 The name is chosen once and written, guarded by resourceVersion, before anything is made; a repeat after a crash finds it and makes the same objects again
-instead of a second set. It is taken away as soon as the Machine exists, so that no later Machine inherits it.
+instead of a second set. Where something else is decided by then, what was made by that name goes, and another name is chosen: a Machine that is to join must
+never come out as the one that founds the cluster. The record is taken away as soon as the Machine exists, so that no later Machine inherits it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from quorate.clusterapi.desired import kind_made_by
 from quorate.clusterapi.types.names import Annotation
 
 ANNOTATION = "quorate.dev/creating"
@@ -24,9 +26,18 @@ class Intent:
     name: str
     initialize: bool = False
     failure_domain: str = ""
-    infrastructure: str = (
-        ""  # `Kind.group` of what is made with it: the control plane may have another kind of template by the time of a repeat
-    )
+    template: str = ""  # `Kind.group/name` of the template that its infrastructure is made from
+
+    @property
+    def infrastructure(self) -> tuple[str, str]:
+        """Group and kind of what is made from the template."""
+        kind, _, group = self.template.partition("/")[0].partition(".")
+        return group, kind_made_by(kind)
+
+
+def makes_the_same(begun: Intent, planned: Intent) -> bool:
+    """Whether both are one and the same Machine but for the name."""
+    return replace(begun, name="") == replace(planned, name="")
 
 
 def read(annotations: dict[str, str]) -> Intent | None:

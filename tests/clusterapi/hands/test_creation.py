@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi import creation, intent
+from quorate.clusterapi import creation, desired, intent
 from quorate.clusterapi.creation import CreationFailed
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Label
 from quorate.core.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.controller import Request
@@ -18,13 +20,14 @@ from quorate.kubernetes.resource import CRDS
 from quorate.kubernetes.tasks import sole
 
 if TYPE_CHECKING:
+    from quorate.clusterapi.observation import Observation
     from tests.clusterapi.hands.conftest import World
 
 FIRST = CreateReplica("", initialize=True)
 OURS, METADATA = "capi-kubeadmcontrolplane", "capi-kubeadmcontrolplane-metadata"
 WRITES = 7
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
-DEV_MACHINE = f"DevMachine.{INFRASTRUCTURE}"
+SMALL = f"DevMachineTemplate.{INFRASTRUCTURE}/small"
 DEMO = Request("default", "demo")
 
 
@@ -52,7 +55,7 @@ async def test_the_intent_comes_first_the_machine_after_its_companions_and_the_i
     assert len(empty.log) == WRITES
     assert recorded(empty) is None
     written = empty.api.bodies[0][1]["metadata"]["annotations"][intent.ANNOTATION]
-    assert intent.read({intent.ANNOTATION: written}) == intent.Intent(name, initialize=True, infrastructure=DEV_MACHINE)
+    assert intent.read({intent.ANNOTATION: written}) == intent.Intent(name, initialize=True, template=SMALL)
 
 
 @pytest.mark.parametrize("number", range(WRITES))
@@ -235,19 +238,103 @@ async def with_another_kind_of_infrastructure(world: World) -> intent.Intent:
 async def test_a_creation_that_goes_on_with_another_kind_of_infrastructure_leaves_none_of_the_first(empty: World) -> None:
     begun = await with_another_kind_of_infrastructure(empty)
     await create(empty)
-    assert empty.api.names("devmachines") == []
-    assert empty.api.names("bigmachines") == empty.api.names("machines") == [begun.name]
-    assert empty.api.raw("machines", begun.name)["spec"]["infrastructureRef"]["kind"] == "BigMachine"
+    (name,) = empty.api.names("machines")
+    assert name != begun.name
+    assert (empty.api.names("devmachines"), empty.api.names("bigmachines"), empty.api.names("kubeadmconfigs")) == ([], [name], [name])
+    assert empty.api.raw("machines", name)["spec"]["infrastructureRef"]["kind"] == "BigMachine"
 
 
-async def test_a_crash_after_the_kind_has_changed_leaves_the_new_kind_in_the_intent(empty: World) -> None:
-    begun = await with_another_kind_of_infrastructure(empty)
-    empty.api.trouble["apply", "bigmachines"] = ConnectionFailed("refused")
-    with pytest.raises(ExceptionGroup):
+JOIN = CreateReplica("", initialize=False)
+
+
+async def begun(world: World, step: CreateReplica) -> intent.Intent:
+    """A creation stopped once its companions were made."""
+    world.api.fail_at = world.api.writes + WRITES - 2 - (step.initialize is True)
+    with pytest.raises((ConnectionFailed, CreationFailed, ExceptionGroup)):
+        await world.actor.perform(step, await world.look())
+    found = recorded(world)
+    assert found is not None
+    assert world.api.names("kubeadmconfigs")[-1:] == world.api.names("devmachines")[-1:] == [found.name]
+    return found
+
+
+def founded_by_another(world: World) -> None:
+    """Another provider had the control plane meanwhile: its Machine founded the cluster, and runs."""
+    world.add_machine("theirs", member=1)
+    world.workload.kubeadm_config = True
+    world.api.change("kubeadmcontrolplanes", "demo", {"status": {"initialization": {"controlPlaneInitialized": True}}})
+
+
+async def test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster(empty: World) -> None:
+    first = await begun(empty, FIRST)
+    founded_by_another(empty)
+    await empty.actor.perform(JOIN, await empty.look())
+    (made,) = set(empty.api.names("machines")) - {"theirs"}
+    assert made != first.name
+    assert "initConfiguration" not in empty.api.raw("kubeadmconfigs", made)["spec"]
+    assert desired.FOUNDED_BY not in empty.annotations("machines", made)
+    assert set(empty.api.names("kubeadmconfigs")) == set(empty.api.names("devmachines")) == {"theirs", made}
+    assert recorded(empty) is None
+
+
+def in_another_domain(_: World) -> CreateReplica:
+    return CreateReplica("b", initialize=True)
+
+
+def from_another_template(world: World) -> CreateReplica:
+    kind = {"apiVersion": f"{INFRASTRUCTURE}/v1beta2", "kind": "DevMachineTemplate"}
+    world.api.put("devmachinetemplates", {**kind, "metadata": {"name": "large"}, "spec": {"template": {"spec": {"size": 8}}}})
+    reference = {"apiGroup": INFRASTRUCTURE, "kind": "DevMachineTemplate", "name": "large"}
+    world.api.change("kubeadmcontrolplanes", "demo", {"spec": {"machineTemplate": {"spec": {"infrastructureRef": reference}}}})
+    return FIRST
+
+
+def as_one_that_joins(world: World) -> CreateReplica:
+    founded_by_another(world)
+    return JOIN
+
+
+@pytest.mark.parametrize("change", [in_another_domain, from_another_template, as_one_that_joins])
+@pytest.mark.parametrize("number", range(WRITES + 3))
+async def test_what_was_begun_as_something_else_is_made_anew_whatever_write_a_crash_comes_after(
+    empty: World, change: Callable[[World], CreateReplica], number: int
+) -> None:
+    first = await begun(empty, FIRST)
+    step = change(empty)
+    empty.api.fail_at, empty.api.failure = empty.api.writes + number, CancelledError
+    with suppress(CancelledError):
+        await empty.actor.perform(step, await empty.look())
+    if recorded(empty) is not None:
+        await empty.actor.perform(step, await empty.look())
+    (made,) = set(empty.api.names("machines")) - {"theirs"}
+    machine = empty.api.raw("machines", made)
+    assert made != first.name
+    assert set(empty.api.names("devmachines")) == set(empty.api.names("kubeadmconfigs")) == {*empty.api.names("machines")}
+    assert machine["spec"].get("failureDomain", "") == step.failure_domain
+    assert ("joinConfiguration" in empty.api.raw("kubeadmconfigs", made)["spec"]) != step.initialize
+    assert empty.api.raw("devmachines", made)["spec"]["size"] == (8 if change is from_another_template else 4)
+    assert recorded(empty) is None
+
+
+async def without_machines(world: World) -> Observation:
+    """From a cache of Machines that is behind all the others."""
+    await world.sync()
+    for machine in world.caches.machines.items():
+        world.caches.machines.remove(machine)
+    return await world.observe()
+
+
+async def test_a_machine_that_the_cache_has_yet_to_see_is_waited_for_though_something_else_is_wanted(empty: World) -> None:
+    empty.api.fail_at = WRITES - 2
+    with pytest.raises(CreationFailed):
         await create(empty)
-    now = recorded(empty)
-    assert now is not None
-    assert (now.name, now.infrastructure) == (begun.name, f"BigMachine.{INFRASTRUCTURE}")
+    written = list(empty.log)
+    with pytest.raises(Refused, match="exists: it has yet to be seen"):
+        await empty.actor.perform(CreateReplica("b", initialize=True), await without_machines(empty))
+    assert empty.log == written
+    await empty.actor.perform(CreateReplica("b", initialize=True), await empty.look())
+    assert len(empty.api.names("machines")) == 1
+    assert recorded(empty) is None
 
 
 async def test_an_abandoned_creation_takes_away_the_kind_that_it_made(empty: World) -> None:
@@ -258,11 +345,12 @@ async def test_an_abandoned_creation_takes_away_the_kind_that_it_made(empty: Wor
 
 
 async def test_a_kind_that_never_existed_does_not_stop_a_creation_with_one_that_does(empty: World) -> None:
-    never = intent.Intent("demo-abcde", initialize=True, infrastructure=f"NoMachine.{INFRASTRUCTURE}")
+    never = intent.Intent("demo-abcde", initialize=True, template=f"NoMachineTemplate.{INFRASTRUCTURE}/none")
     annotation = intent.patch("", never)["metadata"]["annotations"]
     empty.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"annotations": annotation}})
     await create(empty)
-    assert empty.api.names("machines") == empty.api.names("devmachines") == ["demo-abcde"]
+    (name,) = empty.api.names("machines")
+    assert empty.api.names("devmachines") == [name] != ["demo-abcde"]
 
 
 async def test_an_abandoned_creation_without_companions_clears_the_intent(empty: World) -> None:
