@@ -208,6 +208,7 @@ async def from_3_to_1(scene: Scene) -> None:
     if leader is not None and site.ring.leader != leader:
         site.ring.move_leader(leader)
     scene.want("cp1")
+    scene.wishes = Wishes(remove_hosts=2)
 
 
 async def a_flag_of_the_api_server(scene: Scene) -> None:

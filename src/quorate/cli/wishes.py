@@ -31,6 +31,14 @@ def with_wishes(command: _Decorated) -> _Decorated:
         click.option(
             "--parallel-workers", type=click.IntRange(1), default=10, show_default=True, help="Existing hosts: workers that join at once."
         ),
+        click.option(
+            "--remove-hosts",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Existing hosts: so many that are in the cluster, and not in the manifest, may leave it.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -47,4 +55,5 @@ def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wis
         renew_certificates=renew_certificates,
         without=tuple(flags["without"]),
         parallel_workers=flags["parallel_workers"],
+        remove_hosts=flags["remove_hosts"],
     )

@@ -26,7 +26,7 @@ from quorate.core.versions import Version
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT = 1
+FORMAT = 2
 _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),

@@ -39,7 +39,17 @@ def objections(cluster: Cluster, step: Step) -> Iterator[str]:
         others = [node.kubelet.minor for node in cluster.other_nodes if node.kubelet is not None]
         if any(not 0 <= step.version.minor - minor <= 3 for minor in others):
             yield "a kubelet of somebody else's Node would not fit"
+    yield from _departure(cluster, step)
     yield from _always(cluster, step)
+
+
+def _departure(cluster: Cluster, step: Step) -> Iterator[str]:
+    voters = {stray.member.id: stray.member.name for stray in cluster.strays if stray.member.name and not stray.member.learner}
+    leaves = (isinstance(step, steps.RemoveMember) and step.member in voters) or (
+        isinstance(step, steps.DeleteNode) and step.node in cluster.lost_nodes
+    )
+    if leaves and len({*cluster.lost_nodes, *voters.values()}) > cluster.wishes.remove_hosts:
+        yield "so many hosts were not said to leave"
 
 
 def _always(cluster: Cluster, step: Step) -> Iterator[str]:

@@ -122,7 +122,8 @@ def test_one_to_three_and_three_to_one(build: Build) -> None:
     assert told(up) == ["prepare cp-2, cp-3", "join cp-2 as a control plane", "join cp-3 as a control plane"]
     assert tolerated(up) == [0, 0, 1]
     strays = (build.stray(2), build.stray(3))
-    down = played(build, build.cluster(build.host(1), strays=strays, lost_nodes=("cp-2", "cp-3"), snapshot_taken=False))
+    wishes = build.wishes(remove_hosts=2)
+    down = played(build, build.cluster(build.host(1), strays=strays, lost_nodes=("cp-2", "cp-3"), snapshot_taken=False, wishes=wishes))
     assert told(down) == [
         "take a snapshot of etcd",
         "remove etcd member 2 of cp-2",
@@ -136,7 +137,12 @@ def test_one_to_three_and_three_to_one(build: Build) -> None:
 
 def test_all_three_hosts_but_one_are_exchanged_and_the_ring_tolerates_a_failure_throughout(build: Build) -> None:
     cluster = build.cluster(
-        build.host(1), build.bare(4), build.bare(5), strays=(build.stray(2), build.stray(3)), lost_nodes=("cp-2", "cp-3")
+        build.host(1),
+        build.bare(4),
+        build.bare(5),
+        strays=(build.stray(2), build.stray(3)),
+        lost_nodes=("cp-2", "cp-3"),
+        wishes=build.wishes(remove_hosts=2),
     )
     plan = played(build, cluster)
     assert [str(step) for step in told(plan) if "member" in step or "join" in step] == [

@@ -11,6 +11,7 @@ from quorate.core.checks import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVA
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import Cluster, Kind, Node
 from quorate.core.in_place.rules import facts, join, leftovers, members, repair
+from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
 from quorate.core.in_place.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot
 from quorate.core.ring import Ring
 
@@ -86,13 +87,13 @@ def test_no_member_leaves_that_quorum_needs(build: Build) -> None:
 
 def test_of_two_dead_members_of_five_one_leaves_at_a_time(build: Build) -> None:
     strays = (build.stray(4, "b", probes=3), build.stray(5, "b", probes=3))
-    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays, wishes=build.wishes(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(4, "cp-4")
 
 
 def test_a_candidate_that_may_not_leave_yet_holds_up_nobody(build: Build) -> None:
     strays = (build.stray(4, "b", probes=1), build.stray(5, "b", probes=3))
-    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays, wishes=build.wishes(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(5, "cp-5")
 
 
@@ -220,16 +221,18 @@ def test_a_worker_whose_join_was_cut_short_is_reset_unless_it_runs_pods(build: B
 
 
 def test_three_to_one_one_at_a_time_and_their_nodes_after_them(build: Build) -> None:
-    cluster = build.cluster(build.host(1), strays=(build.stray(2), build.stray(3)), lost_nodes=("cp-2", "cp-3"))
+    cluster = build.cluster(
+        build.host(1), strays=(build.stray(2), build.stray(3)), lost_nodes=("cp-2", "cp-3"), wishes=build.wishes(remove_hosts=2)
+    )
     assert build.step(cluster) == RemoveMember(2, "cp-2")
-    smaller = build.cluster(build.host(1), strays=(build.stray(3),), lost_nodes=("cp-2", "cp-3"))
+    smaller = build.cluster(build.host(1), strays=(build.stray(3),), lost_nodes=("cp-2", "cp-3"), wishes=build.wishes(remove_hosts=2))
     assert build.step(smaller) == DeleteNode("cp-2")
     assert build.step(replace(smaller, lost_nodes=("cp-3",))) == RemoveMember(3, "cp-3")
 
 
 def test_the_surplus_leaves_by_name_whatever_ids_etcd_gave_and_who_leads_comes_last(build: Build) -> None:
     strays = (build.stray(2, name="cp-5"), build.stray(3, name="cp-4"))
-    cluster = build.cluster(build.host(1), strays=strays)
+    cluster = build.cluster(build.host(1), strays=strays, wishes=build.wishes(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(3, "cp-4")
     assert isinstance(cluster.ring, Ring)
     assert build.step(replace(cluster, ring=replace(cluster.ring, leader=3))) == RemoveMember(2, "cp-5")
@@ -310,3 +313,30 @@ def test_the_node_of_a_name_that_a_member_of_no_host_has_is_not_deleted_for_anot
     beside = build.cluster(build.host(1), build.host(2), half, strays=(build.stray(3),))
     assert build.step(without) == DeleteNode("cp-3")
     assert not isinstance(build.step(beside), DeleteNode)
+
+
+# How many hosts leave.
+
+
+def test_more_hosts_than_one_leave_only_where_their_number_is_said(build: Build) -> None:
+    cluster = build.cluster(build.host(1), strays=(build.stray(2),), lost_nodes=("cp-2", "worker-7"))
+    assert AS_MANY_AS_SAID in build.refused(cluster)
+    said = build.said(cluster)
+    assert "2 hosts of the cluster are in no manifest: cp-2, worker-7; 1 may leave" in said
+    assert "--remove-hosts 2" in said
+    assert "-t where they come from there" in said
+    assert build.step(replace(cluster, wishes=build.wishes(remove_hosts=2))) == DeleteNode("worker-7")
+
+
+@pytest.mark.parametrize("probes", [None, 3])
+def test_of_two_members_of_no_host_none_leaves_unsaid_be_they_well_or_dead(build: Build, probes: int | None) -> None:
+    letter = "g" if probes is None else "b"
+    strays = tuple(build.stray(number, letter, probes=probes) for number in (6, 7))
+    cluster = build.cluster(*(build.host(number) for number in (1, 2, 3, 4, 5)), strays=strays)
+    assert AS_MANY_AS_SAID in build.refused(cluster)
+    assert isinstance(build.step(replace(cluster, wishes=build.wishes(remove_hosts=2))), RemoveMember)
+
+
+def test_learners_that_never_were_hosts_leave_unasked(build: Build) -> None:
+    strays = tuple(build.stray(number, "B", probes=3) for number in (6, 7))
+    assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)) == RemoveMember(6, "cp-6")

@@ -32,6 +32,7 @@ GUARDS: dict[str, dict[str, object]] = {
     "a host of the manifest holds the data": {"rules.facts:holds_the_data": YES},
     "a dead member was silent for three probes": {"rules.members:_dead": YES},
     "a stray is no host's member": {"rules.members:_matches_nobody": YES},
+    "no more hosts leave than was said": {"rules.departures:as_many_as_said": YES},
     "a host that is reset has left the ring": {"rules.leftovers:_out_of_the_ring": YES, "gates:reset": YES},
     "a reset leaves a quorum": {"gates:reset": YES},
     "no host that cannot be asked holds the cluster": {"rules.found:_nothing_hidden": (), "rules.guard:refuse_what_is_unknown": NOTHING},

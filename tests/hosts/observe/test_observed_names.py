@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.cluster import Cluster, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
 from quorate.core.in_place.rules.guard import HOSTS_FIT
 from quorate.core.in_place.rules.leftovers import NODE_GOES
+from quorate.core.in_place.steps import DeleteNode
 from quorate.hosts.access import Access
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.marks import STATIC_WORKER
 from quorate.hosts.observe import Memory, observe
 from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.hosts import Unreachable
@@ -136,3 +140,12 @@ async def test_a_host_that_has_joined_nothing_is_what_it_calls_itself(world: Wor
     world.machines["cp-3"].folder.program("hostname", "echo cp-9")
     put_node(world, "cp-3", "10.0.0.3")
     assert [host.name for host in (await seen(world, "", "", "")).hosts] == ["cp-1", "cp-2", "cp-9"]
+
+
+async def test_nodes_of_hosts_that_a_manifest_has_lost_stay_until_their_number_is_said(world: World) -> None:
+    for number in (8, 9):
+        put_node(world, f"worker-{number}", f"10.0.0.{number}", labels={}, annotations={STATIC_WORKER: "true"})
+    cluster = await seen(world, *NAMES)
+    assert cluster.lost_nodes == ("worker-8", "worker-9")
+    assert "--remove-hosts 2" in refusals(cluster)[AS_MANY_AS_SAID]
+    assert decide(replace(cluster, wishes=Wishes(remove_hosts=2)), NOW).step == DeleteNode("worker-8", drain=True)

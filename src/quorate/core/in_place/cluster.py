@@ -143,6 +143,7 @@ class Wishes:
     renew_certificates: bool = False
     without: tuple[str, ...] = ()  # hosts that cannot be asked, and of which the operator knows that they hold no cluster
     parallel_workers: int = 10
+    remove_hosts: int = 1  # that are in the cluster and not in the manifest, and may leave
 
 
 @dataclass(frozen=True, slots=True)

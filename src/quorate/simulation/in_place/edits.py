@@ -16,6 +16,7 @@ Edit = Callable[[Operations, Random], str | None]
 """Does something. Returns what, or None where it made no sense now."""
 
 _SET_VERSION = re.compile(r"Set versions\.kubernetes to (?:a version of )?(v\d+\.\d+)(\.\d+)?")
+_REMOVE = re.compile(r"--remove-hosts (\d+)")
 _RESET = re.compile(r"`quorate reset -m MANIFEST ([^`]+)`")
 _NEWEST_MINOR = 36
 
@@ -98,6 +99,9 @@ def obey(operations: Operations, ended: Ended) -> str | None:
     if (found := _SET_VERSION.search(text)) is not None:
         operations.manifest = replace(operations.manifest, version=Version.parse(found[1] + (found[2] or ".0")))
         return f"version {operations.manifest.version}"
+    if (found := _REMOVE.search(text)) is not None:
+        operations.may_leave = int(found[1])
+        return f"{found[1]} hosts may leave"
     if (found := _RESET.search(text)) is not None:
         return operations.reset_host(found[1].split()[0])
     return operations.take_back() if "bring a host back" in text or "take it back into the manifest" in text else None

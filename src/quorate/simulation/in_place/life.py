@@ -28,6 +28,8 @@ from quorate.simulation.world import World
 
 ATTEMPTS = 25
 """Runs within which everything must be as the manifest says once nothing goes wrong any more; most lives need two."""
+_MANY = 9
+"""Hosts may leave at once while there is trouble: whoever is asked for their number first, as in peace, does less that could go wrong."""
 _BETWEEN = (5.0, 90.0)
 _AT_WORK = 0.6  # how many faults come while a script runs
 
@@ -93,7 +95,7 @@ class _Life:
 
     def _wishes(self) -> Wishes:
         wished = self.random.random()
-        return Wishes(force_upgrade=wished < 0.05, renew_certificates=wished > 0.93)
+        return Wishes(force_upgrade=wished < 0.05, renew_certificates=wished > 0.93, remove_hosts=_MANY)
 
     def _break_something(self, faults: Sequence[Fault]) -> None:
         """Now, or at some instant of the next script that begins anywhere."""

@@ -10,6 +10,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
 from quorate.core.in_place.gates import reset
+from quorate.core.in_place.rules.departures import as_many_as_said
 from quorate.core.in_place.rules.facts import holds_the_data, names, takes_evictions
 from quorate.core.in_place.steps import DeleteNode, Reset, Step
 from quorate.core.opinion import NOTHING, Opinion
@@ -32,10 +33,10 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
     refused: tuple[Check, ...] = ()
     for name in cluster.lost_nodes:
         if name not in members:
-            check = _of_no_host(cluster, name)
-            if check.passed:
-                return _deleting(cluster, name, check)
-            refused += (check,)
+            asked = (_of_no_host(cluster, name), as_many_as_said(cluster))
+            if all(check.passed for check in asked):
+                return _deleting(cluster, name, *asked)
+            refused += asked
     for host in cluster.hosts:
         goes = isinstance(host.node, Node) and host.node.name not in members and is_to_be_reset(host)
         if isinstance(host.node, Node) and goes and all(check.passed for check in may_be_reset(cluster, host)):
@@ -113,11 +114,11 @@ def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:
     return frozenset(stray.member.name for stray in cluster.strays)
 
 
-def _deleting(cluster: Cluster, name: str, check: Check) -> Opinion[Step]:
+def _deleting(cluster: Cluster, name: str, *asked: Check) -> Opinion[Step]:
     """With a drain where the machine goes on to run Pods: nobody would know of them any more."""
     if any(node.name == name and takes_evictions(node) for node in cluster.other_nodes):
-        return Opinion(DeleteNode(name, drain=True), (check, passed(PODS_FIRST, f"Node {name} is a worker's, and is ready")))
-    return Opinion(DeleteNode(name), (check,))
+        return Opinion(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is a worker's, and is ready")))
+    return Opinion(DeleteNode(name), asked)
 
 
 def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:

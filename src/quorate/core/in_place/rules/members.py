@@ -13,6 +13,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Silence
 from quorate.core.in_place.gates import removal
+from quorate.core.in_place.rules.departures import as_many_as_said
 from quorate.core.in_place.rules.facts import data_lost, holds_the_data, member_of, names, silence_of
 from quorate.core.in_place.rules.guard import BUT_START
 from quorate.core.in_place.rules.snapshot import after_a_snapshot
@@ -71,7 +72,11 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return NOTHING
     missing = [host for host in cluster.control_planes if member_of(cluster, host) is None]
     leavers = [
-        _Leaver(stray.member, stray.member.name, (_matches_nobody(cluster, stray.member), _replaced(missing, stray.member)))
+        _Leaver(
+            stray.member,
+            stray.member.name,
+            (_matches_nobody(cluster, stray.member), as_many_as_said(cluster), _replaced(missing, stray.member)),
+        )
         for stray in cluster.strays
         if _is_well(stray.member, stray.silence)
     ]
@@ -110,6 +115,7 @@ def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         dead = stray.silence is not None or not stray.member.name  # one that never started has nothing that could answer
         wake = _next_probe(stray.silence, now) if dead else None
         reasons += [_dead(stray.member, stray.silence)] if dead else []
+        reasons += [as_many_as_said(cluster)] if stray.member.name and not stray.member.learner else []
         yield _Leaver(stray.member, stray.member.name, tuple(reasons), wake)
 
 
