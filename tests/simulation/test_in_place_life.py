@@ -9,7 +9,8 @@ import pytest
 
 from quorate.core.in_place.cluster import Host, Kind
 from quorate.core.opinion import NOTHING
-from quorate.simulation.in_place.faults import FAULTS, HOST_FAULTS, OPERATOR_FAULTS, WAY_FAULTS, Fault
+from quorate.simulation.in_place.faults import FAULTS, HOST_FAULTS, OPERATOR_FAULTS, WAY_FAULTS, Fault, operator_stopped, slow
+from quorate.simulation.in_place.fence import Fence
 from quorate.simulation.in_place.life import live
 from quorate.simulation.life import Outcome
 from tests.conftest import LIVES
@@ -97,7 +98,6 @@ WRONG: dict[str, tuple[str, Sequence[Fault], dict[str, object]]] = {
     "every kubelet is to be upgraded": ("s8_equal_hosts_are_left_alone", (), {"rules.upgrade:_kubelet_pending": True}),
     "no snapshot is taken": ("snapshot_comes_first", (), {"rules.snapshot:after_a_snapshot": as_it_is}),
     "upgrades do not wait for repair": ("repair_comes_first", HOST_FAULTS, {"rules.repair:repair_comes_first": NOTHING}),
-    "two work at once": ("nobody_works_beside_another", OPERATOR_FAULTS, {"rules.guard:work_alone": NOTHING}),
     "members that are silent keep nobody from joining": ("liveness", HOST_FAULTS, {"rules.join:_members_answer": YES}),
     "what is broken is not mended": ("liveness", WAY_FAULTS, {"rules.mend:mend_the_broken": NOTHING}),
     "services that are stopped stay so": ("liveness", HOST_FAULTS, {"rules.services:start_services": NOTHING}),
@@ -112,3 +112,24 @@ def test_a_wrong_rule_is_found_out(monkeypatch: pytest.MonkeyPatch, wrong: str) 
     put_wrong(monkeypatch, places)
     found = (violation.invariant for seed in SEEDS for violation in live(seed, faults=faults).violations)
     assert invariant in found
+
+
+STOPPED = (operator_stopped, slow)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_run_that_was_stopped_and_goes_on_beside_another_changes_nothing(lived: Lived, seed: int) -> None:
+    lived(seed, STOPPED)
+
+
+def test_without_a_fence_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    for check in ("admit", "permit"):
+        monkeypatch.setattr(Fence, check, lambda *_: None)
+    found = (violation.invariant for seed in SEEDS for violation in live(seed, faults=STOPPED).violations)
+    assert "s15_nobody_changes_what_another_has_locked" in found
+
+
+def test_without_a_rule_that_one_works_alone_the_fence_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_wrong(monkeypatch, {"rules.guard:work_alone": NOTHING})
+    for seed in range(4):
+        assert not [found for found in live(seed, faults=OPERATOR_FAULTS).violations if found.invariant.startswith("s")]

@@ -15,11 +15,12 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.session import Done
 from quorate.simulation.clock import VirtualTimeLoop
 from quorate.simulation.in_place.acts import Act, Actor
+from quorate.simulation.in_place.fence import Fence
 from quorate.simulation.in_place.hands import Hands
 from quorate.simulation.in_place.invariants import INVARIANTS
 from quorate.simulation.in_place.observer import Observer, Sight
 from quorate.simulation.in_place.scripts import Scripts
-from quorate.simulation.in_place.site import Site
+from quorate.simulation.in_place.site import Lock, Site
 from quorate.simulation.world import World
 from tests.explore.hosts.image import Image, freeze, thaw
 
@@ -76,7 +77,8 @@ class _Run:
             observer.site = site
             self.site = site
         actor = Actor("run", manifest, snapshot_taken=True)
-        hands = Hands(self.site, self.scripts, observer, actor, self._witness, random)
+        self.site.lock = Lock("run", self.world.time())
+        hands = Hands(self.site, self.scripts, observer, actor, self._witness, random, Fence(self.site, self.scripts, "run"))
         failed = ""
         LOOP.passed = self._record
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from quorate.core.in_place.cluster import Wishes
@@ -39,6 +39,7 @@ class Actor:
     snapshot_taken: bool = False
     observed: float = 0.0  # when the observation that the step was decided on was begun
     since: float = 0.0  # when the last reading of the ring was begun: it can know nothing that was true only before
+    scripts: dict[Machine, float] = field(default_factory=dict)  # when the last one was sent that began on a machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,22 @@ def second_operator(operations: Operations, _random: Random) -> Mend | None:
     return _nothing
 
 
+def operator_stopped(operations: Operations, random: Random) -> Mend | None:
+    """A run is stopped (a suspended laptop, Ctrl-Z), and goes on later as if nothing had been. Somebody else begins in the meantime."""
+    if not operations.working:
+        return None
+    run = random.choice(operations.working)
+    run.stop()
+    waiting = [operations.start]
+    operations.world.after(random.uniform(0.0, 150.0), lambda: waiting and waiting.pop()())
+
+    def go_on() -> None:
+        waiting.clear()
+        run.go_on()
+
+    return go_on
+
+
 def clock_jumps(operations: Operations, random: Random) -> Mend | None:
     """The operator's clock jumps, forth or back."""
     operations.clock_offset += timedelta(seconds=random.choice((-300, -5, 5, 20, 300)))
@@ -284,5 +300,5 @@ HOST_FAULTS: tuple[Fault, ...] = (
     foreign_address,
 )
 WAY_FAULTS: tuple[Fault, ...] = (ssh_unreachable, connection_cut, script_killed, slow, ring_unknown, api_unknown)
-OPERATOR_FAULTS: tuple[Fault, ...] = (operator_killed, operator_interrupted, second_operator, clock_jumps)
+OPERATOR_FAULTS: tuple[Fault, ...] = (operator_killed, operator_interrupted, operator_stopped, second_operator, clock_jumps)
 FAULTS: tuple[Fault, ...] = (*HOST_FAULTS, *WAY_FAULTS, *OPERATOR_FAULTS)

@@ -38,6 +38,7 @@ from quorate.hosts.act.failures import StepFailed, failure_of
 from quorate.hosts.observe.membership import Membership, membership
 from quorate.hosts.ssh.errors import NoAnswer, SshError
 from quorate.simulation.in_place.acts import Act, Actor, Deed, Witness
+from quorate.simulation.in_place.fence import Fence
 from quorate.simulation.in_place.kubeadm import Kubeadm
 from quorate.simulation.in_place.machines import Machine
 from quorate.simulation.in_place.observer import Facts, Observer, Seen, read_ring
@@ -53,8 +54,10 @@ _PATIENCE = 120.0
 class Hands:
     """The hands of one run. What `carry_out` raises is what the production's raises."""
 
-    def __init__(self, site: Site, scripts: Scripts, observer: Observer, actor: Actor, witness: Witness, random: Random) -> None:
-        self.site, self.actor = site, actor
+    def __init__(
+        self, site: Site, scripts: Scripts, observer: Observer, actor: Actor, witness: Witness, random: Random, fence: Fence
+    ) -> None:
+        self.site, self.actor, self._fence = site, actor, fence
         self._scripts, self._observer, self._witness, self._random = scripts, observer, witness, random
         self._step: Step = TakeSnapshot()
         self._facts: Facts = {}  # as they were when it was decided
@@ -85,7 +88,7 @@ class Hands:
                 await self._reset(host)
             case StartServices(host):
                 machine = self._machine(host)
-                await self._scripts.run(machine, self._start(machine))
+                await self._script(machine, self._start(machine))
             case TakeSnapshot():
                 self._fresh_ring()
                 await self._takes(0.5, 3.0)
@@ -124,14 +127,14 @@ class Hands:
 
     async def _prepare(self, host: str) -> None:
         machine = self._machine(host)
-        await self._scripts.run(machine, self._install(machine))
+        await self._script(machine, self._install(machine))
 
     async def _install(self, machine: Machine) -> None:
-        await self._takes(1.0, 10.0)
+        await self._works(1.0, 10.0)
         if machine.traces:
             raise Refused("the host belongs to a cluster by now")
         machine.disk.prepared = machine.containerd_runs = True
-        await self._takes(1.0, 10.0)
+        await self._works(1.0, 10.0)
         machine.disk.kubelet = machine.disk.kubeadm = self.actor.manifest.version
 
     async def _initialize(self, host: str, *, resume: bool) -> None:
@@ -160,7 +163,7 @@ class Hands:
 
     async def _reset(self, host: str) -> None:
         machine = self._machine(host)
-        await self._scripts.run(machine, self._takes(0.0, 0.1), kubeadm=True)  # none may be about to join
+        await self._script(machine, self._works(0.0, 0.1), kubeadm=True)  # none may be about to join
         reading = self._fresh_ring()
         if not isinstance(self._matched(reading, {host: self._observer.facts(host)}).member(host), Absent):
             raise StepFailed(host, "not reset, since etcd has its member")
@@ -169,7 +172,7 @@ class Hands:
         await self._run(host, self._kubeadm(host).reset())
 
     async def _start(self, machine: Machine) -> None:
-        await self._takes(0.2, 2.0)
+        await self._works(0.2, 2.0)
         self._tell(Deed.START, machine)
         self.site.start_kubelet(machine)
         self.site.settle()
@@ -190,6 +193,8 @@ class Hands:
             machine.answers and self.site.member_is_well(machine) and machine.member != member for machine in self._control_planes()
         ):
             raise StepFailed(owner, "no member that stays can be asked")
+        await self._fence.while_stopped()
+        self._fence.permit()
         self._tell(Deed.REMOVE, self.site.holder_of(member), member=member)
         if member in self.site.ring.members:
             self.site.ring.remove(member)
@@ -202,6 +207,7 @@ class Hands:
         to = successor(ring)
         if holder is None or not holder.answers or to is None:
             return
+        self._fence.permit()
         try:
             self.site.ring.move_leader(to.id)
         except NoQuorum:
@@ -216,23 +222,23 @@ class Hands:
         if drain:
             await self._written(lambda: self._cordon(node))
             await self._takes(1.0, 20.0)
-        self._tell(Deed.DELETE_NODE, node=node)
         await self._written(lambda: self._forget(node))
 
     def _forget(self, node: str) -> None:
+        self._tell(Deed.DELETE_NODE, node=node)
         self.site.objects.nodes.pop(node, None)
 
     # Hosts that are in the cluster.
 
     async def _upgrade(self, host: str, version: Version, *, first: bool) -> None:
         machine = self._machine(host)
-        await self._scripts.run(machine, self._new_kubeadm(machine, version))
+        await self._script(machine, self._new_kubeadm(machine, version))
         await self._make_ready(host)
         await self._run(host, self._kubeadm(host).upgrade(version, first=first))
         await self._until_back(host)
 
     async def _new_kubeadm(self, machine: Machine, version: Version) -> None:
-        await self._takes(0.5, 5.0)
+        await self._works(0.5, 5.0)
         machine.disk.kubeadm = version
 
     async def _upgrade_kubelet(self, host: str, version: Version) -> None:
@@ -250,14 +256,14 @@ class Hands:
     async def _reconfigure(self, host: str) -> None:
         machine = self._machine(host)
         if machine.disk.components is None:
-            await self._scripts.run(machine, self._configure(machine))
+            await self._script(machine, self._configure(machine))
             return
         await self._make_ready(host)
         await self._run(host, self._kubeadm(host).reconfigure())
         await self._until_back(host)
 
     async def _configure(self, machine: Machine) -> None:
-        await self._takes(0.5, 3.0)
+        await self._works(0.5, 3.0)
         machine.disk.settings = self.site.objects.settings
 
     def _cordon(self, host: str) -> None:
@@ -330,7 +336,21 @@ class Hands:
         return Kubeadm(self.site, self._machine(host), self.actor, self._step, self._witness, self._random)
 
     async def _run(self, host: str, script: Coroutine[Any, Any, None]) -> None:
-        await self._scripts.run(self._machine(host), script, kubeadm=True)
+        await self._script(self._machine(host), script, kubeadm=True)
+
+    async def _script(self, machine: Machine, script: Coroutine[Any, Any, None], *, kubeadm: bool = False) -> None:
+        """The run may be stopped before its script is sent, and before it hears of its end."""
+        try:
+            await self._fence.while_stopped()
+        except asyncio.CancelledError:
+            script.close()
+            raise
+        await self._scripts.run(machine, script, owner=self.actor.name, admit=self._admit, kubeadm=kubeadm)
+        await self._fence.while_stopped()
+
+    def _admit(self, machine: Machine) -> None:
+        self._fence.admit(machine)
+        self.actor.scripts[machine] = self.site.world.time()
 
     async def _on_all(self, hosts: tuple[str, ...], one: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """All at once; a failure is told when all have ended."""
@@ -359,6 +379,7 @@ class Hands:
     async def _written(self, write: Callable[[], None]) -> None:
         await self._takes(0.05, 0.3)
         await self._until("the API", "an API server that answers", self._observer.api_answers)
+        self._fence.permit()
         write()
         self.site.settle()
 
@@ -367,9 +388,14 @@ class Hands:
         while not truth():
             if self.site.world.time() > end:
                 raise StepFailed(host, f"{what} did not come about")
-            await asyncio.sleep(1.0)
+            await self._fence.sleep(1.0)
 
     async def _takes(self, least: float, most: float) -> None:
+        """The run does something, and may be stopped over it."""
+        await self._fence.sleep(self._random.uniform(least, most))
+
+    async def _works(self, least: float, most: float) -> None:
+        """A script does something on a machine, where nobody stops it."""
         await asyncio.sleep(self._random.uniform(least, most))
 
     def _tell(self, deed: Deed, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -97,6 +97,7 @@ class Observer:
         self._random, self._now, self._holder = random, now, holder
         self._memory = Memory()
         self.wishes = Wishes()
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def observe(self, done: Done) -> Seen:
         """Look at everything once. Takes a second where all is well."""
@@ -117,7 +118,7 @@ class Observer:
         return Seen(done.told(cluster), facts, since)
 
     async def _takes(self, least: float, most: float) -> None:
-        await asyncio.sleep(self._random.uniform(least, most) * self.sight.slow)
+        await self.sleep(self._random.uniform(least, most) * self.sight.slow)
 
     def _probe(self, entry: Entry) -> Machine | None:
         """The machine as it is at this instant; None where it does not answer."""

@@ -16,14 +16,13 @@ from quorate.hosts.events import Ended, Event, StepBegun, StepBroke
 from quorate.hosts.patience import Patience, before_a_plan
 from quorate.hosts.session import Done, Parts, Session
 from quorate.simulation.in_place.acts import Act, Actor, Witness
+from quorate.simulation.in_place.fence import RENEW_EVERY, Fence
 from quorate.simulation.in_place.hands import Hands
 from quorate.simulation.in_place.machines import Machine
 from quorate.simulation.in_place.observer import Observer, Seen, Sight
 from quorate.simulation.in_place.scripts import Scripts
-from quorate.simulation.in_place.site import LOCK_LASTS, Entry, Lock, Manifest, Site
+from quorate.simulation.in_place.site import Entry, Manifest, Site
 from quorate.simulation.world import World
-
-_RENEW_EVERY = 15.0
 
 
 class Run:
@@ -36,6 +35,7 @@ class Run:
         self.steps: list[Step] = []
         self._task: asyncio.Task[None] | None = None
         self._killed = False
+        self._fence = Fence(operations.site, operations.scripts, name)
 
     @property
     def alive(self) -> bool:
@@ -58,6 +58,14 @@ class Run:
         if self._task is not None:
             self._task.cancel()
 
+    def stop(self) -> None:
+        """Nothing of it happens from this instant on."""
+        self._fence.stop()
+
+    def go_on(self) -> None:
+        """As if nothing had been."""
+        self._fence.go_on()
+
     def now(self) -> datetime:
         """The operator's clock."""
         return self.operations.site.world.now() + self.operations.clock_offset
@@ -67,20 +75,24 @@ class Run:
         site, random = operations.site, operations.site.world.random(self.name)
         observer = Observer(site, self.actor.manifest, operations.sight, random, self.now, self.name)
         observer.wishes = self.actor.wishes
-        hands = Hands(site, operations.scripts, observer, self.actor, operations.witness, random)
+        observer.sleep = self._fence.sleep
+        hands = Hands(site, operations.scripts, observer, self.actor, operations.witness, random, self._fence)
 
         async def carry_out(step: Step, seen: Seen) -> None:
             self.steps.append(step)
             await hands.carry_out(step, seen)
 
         approval = Approval.of(await self._shown(observer), only=False)
-        parts = Parts(observe=observer.observe, carry_out=carry_out, emit=self._emit, now=self.now, sleep=asyncio.sleep, approval=approval)
+        parts = Parts(
+            observe=observer.observe, carry_out=carry_out, emit=self._emit, now=self.now, sleep=self._fence.sleep, approval=approval
+        )
         try:
-            self._lock()
+            if await self._fence.acquire():
+                site.world.after(RENEW_EVERY, self._renew)
             self.ended = await Session(parts, command="apply", by=self.name).run()
         finally:
-            if not self._killed and site.lock is not None and site.lock.holder == self.name:
-                site.lock = None
+            if not self._killed:
+                self._fence.release()
 
     async def _shown(self, observer: Observer) -> tuple[Step, ...]:
         """The steps that the operator is shown, and agrees to, as soon as there are any; none where nothing can be done."""
@@ -90,20 +102,17 @@ class Run:
             until = before_a_plan(patience, cluster, decide(cluster, now), now)
             if until is None:
                 return tuple(foreseen.step for foreseen in forecast(cluster, now).steps)
-            await asyncio.sleep(max((until - now).total_seconds(), 0.0))
-
-    def _lock(self) -> None:
-        """Take the lock where it is free, and renew it while the run lasts."""
-        site = self.operations.site
-        if site.lock is not None and site.lock.holder != self.name and site.world.time() - site.lock.renewed <= LOCK_LASTS:
-            return
-        site.lock = Lock(self.name, site.world.time())
-        site.world.after(_RENEW_EVERY, self._renew)
+            await self._fence.sleep(max((until - now).total_seconds(), 0.0))
 
     def _renew(self) -> None:
-        lock = self.operations.site.lock
-        if self.alive and lock is not None and lock.holder == self.name:
-            self._lock()
+        """While the run lasts. A run whose lock is somebody else's by now is ended."""
+        if not self.alive:
+            return
+        if self._fence.renew():
+            self.operations.site.world.after(RENEW_EVERY, self._renew)
+        else:
+            self.operations.site.world.trace.add(self.name, "the lock was lost")
+            self.kill(politely=True)
 
     def _emit(self, event: Event) -> None:
         trace = self.operations.site.world.trace

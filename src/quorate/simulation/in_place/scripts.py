@@ -24,16 +24,26 @@ class Scripts:
     def __init__(self, world: World, tasks: asyncio.TaskGroup) -> None:
         self._world, self._tasks = world, tasks
         self._running: dict[Machine, set[asyncio.Task[None]]] = {}
+        self._owners: dict[asyncio.Task[None], str] = {}
         self._lines: dict[Machine, set[asyncio.Future[None]]] = {}
         self.at_next_start: list[Callable[[], object]] = []  # each is called once, when a script begins anywhere
 
-    async def run(self, machine: Machine, script: Coroutine[Any, Any, None], *, kubeadm: bool = False) -> None:
-        """Start a script and wait for its end; one that needs kubeadm's lock waits for it there. Raises SshErrors, after which it may run on, and Refused."""
+    async def run(
+        self, machine: Machine, script: Coroutine[Any, Any, None], *, owner: str, admit: Callable[[Machine], None], kubeadm: bool = False
+    ) -> None:
+        """Start a script of the run `owner` and wait for its end; one that needs kubeadm's lock waits for it there. `admit` is its first act.
+
+        Raises SshErrors, after which it may run on, and Refused.
+        """
         if not machine.answers:
             script.close()
             raise NoAnswer(machine.name, "no answer")
         line: asyncio.Future[None] = self._world.loop.create_future()
-        task = self._tasks.create_task(self._alone(machine, script, line) if kubeadm else _told(script, line))
+        admitted = _admitted(machine, script, admit)
+        task = self._tasks.create_task(self._alone(machine, admitted, line) if kubeadm else _told(admitted, line))
+        self._owners[task] = owner
+        task.add_done_callback(lambda _: self._owners.pop(task))
+        task.add_done_callback(lambda _: admitted.close())
         task.add_done_callback(lambda _: script.close())  # one that was killed before its first instant
         task.add_done_callback(lambda _: self._running[machine].discard(task))
         self._running.setdefault(machine, set()).add(task)
@@ -63,6 +73,10 @@ class Scripts:
         self.cut(machine)
         return len(running)
 
+    def runs_for_another(self, machine: Machine, name: str) -> bool:
+        """Whether a script of another run goes on there. What somebody runs by hand is of none."""
+        return any(not task.done() and self._owners[task] not in (name, "") for task in self._running.get(machine, ()))
+
     def is_busy(self, machine: Machine) -> bool:
         """Whether a script runs there."""
         return any(not task.done() for task in self._running.get(machine, ()))
@@ -85,6 +99,11 @@ class Scripts:
             await _told(script, line)
         finally:
             machine.kubeadm_since = None
+
+
+async def _admitted(machine: Machine, script: Coroutine[Any, Any, None], admit: Callable[[Machine], None]) -> None:
+    admit(machine)
+    await script
 
 
 async def _told(script: Coroutine[Any, Any, None], line: asyncio.Future[None]) -> None:

@@ -91,10 +91,11 @@ class Objects:
 
 @dataclass(slots=True)
 class Lock:
-    """Who works on the hosts, and since when that was not renewed."""
+    """Who works on the hosts, since when that was not renewed, and since when it is so."""
 
     holder: str
     renewed: float
+    taken: float = 0.0
 
 
 class Site:
