@@ -7,11 +7,11 @@ what was read before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import assert_never
+from typing import Any
 
 from quorate.clusterapi import (
     addons,
@@ -63,104 +63,76 @@ class Actor:
     async def perform(self, step: Step, observation: Observation) -> None:
         """Carry out `step` for the control plane observed. Raises what the API or etcd answered, or Refused."""
         permission.still_leads(self.clients)
-        match step:
-            case AddFinalizer():
-                await control_plane_writes.add_finalizer(self.clients, observation.kcp)
-            case RemoveFinalizer():
-                await self._remove_finalizer(observation)
-            case EnsureCertificates(purposes):
-                await authorities.create(self.clients, observation, purposes, self.clock())
-            case WriteKubeconfig(rotate):
-                await authorities.write_kubeconfig(self.clients, observation, renew=rotate, now=self.clock())
-            case CreateReplica() | AbandonCreation() | AdoptReplicas():
-                await self._gain(step, observation)
-            case DeleteReplica() | DeleteAll() | RemoveMember() | ReleaseHook() | RemoveStray():
-                await self._lose(step, observation)
-            case Remediate() | RecordRemediation() | ForgetRemediation():
-                await self._remediate(step, observation)
-            case PrepareWorkload() | MoveCoreDNS() | UpdateAddons() | RecordExpiries():
-                await self._keep_up(step, observation)
-            case _:
-                assert_never(step)
+        await HANDLERS[type(step)](self, step, observation)
 
-    async def _gain(self, step: CreateReplica | AbandonCreation | AdoptReplicas, observation: Observation) -> None:
-        match step:
-            case CreateReplica(failure_domain, initialize):
-                planned = intent.Intent(self._new_name(observation), initialize, failure_domain)
-                await creation.create(self.clients, observation, planned, self.random, self.clock())
-            case AbandonCreation(name):
-                await creation.abandon(self.clients, observation, name)
-            case AdoptReplicas(replicas):
-                await adoption.adopt(self.clients, observation, replicas)
 
-    async def _lose(self, step: DeleteReplica | DeleteAll | RemoveMember | ReleaseHook | RemoveStray, observation: Observation) -> None:
-        match step:
-            case DeleteReplica(replica):
-                await self._delete(observation, replica)
-            case DeleteAll(replicas):
-                await self._delete_all(observation, replicas)
-            case RemoveMember(replica, member):
-                await etcd_membership.remove_member(self.clients, observation, replica, member)
-            case ReleaseHook(replica):
-                await etcd_membership.release(self.clients, observation, replica)
-            case RemoveStray(member):
-                await etcd_membership.remove_stray(self.clients, observation, member, self.clock())
+async def _remove_finalizer(actor: Actor, _: RemoveFinalizer, seen: Observation) -> None:
+    await control_plane_writes.remove_finalizer(actor.clients, seen.kcp)
+    if seen.cluster is not None:  # where the control plane was gone already, too: this very observation may have connected again
+        actor.clients.workloads.forget(seen.cluster.metadata.namespace, seen.cluster.metadata.name)
 
-    async def _remediate(self, step: Remediate | RecordRemediation | ForgetRemediation, observation: Observation) -> None:
-        match step:
-            case Remediate(replica, retries):
-                await remediation.remediate(self.clients, observation, replica, retries, self.clock())
-            case RecordRemediation():
-                await remediation.record(self.clients, observation)
-            case ForgetRemediation():
-                await remediation.forget(self.clients, observation)
 
-    async def _keep_up(self, step: PrepareWorkload | MoveCoreDNS | UpdateAddons | RecordExpiries, observation: Observation) -> None:
-        match step:
-            case PrepareWorkload():
-                await addons.prepare(self.clients, observation, self.clock())
-            case MoveCoreDNS(replica):
-                await addons.move_coredns(self.clients, observation, replica, self.clock())
-            case UpdateAddons():
-                await addons.update(self.clients, observation, self.clock())
-            case RecordExpiries(replicas):
-                await addons.record_expiries(self.clients, observation, replicas, self.clock())
+async def _create(actor: Actor, step: CreateReplica, seen: Observation) -> None:
+    planned = intent.Intent(_new_name(actor, seen), step.initialize, step.failure_domain)
+    await creation.create(actor.clients, seen, planned, actor.random, actor.clock())
 
-    def _new_name(self, observation: Observation) -> str:
-        """A name that no Machine of the namespace has, nor one that was begun; the intent keeps it until the Machine exists."""
-        kcp, cluster = observation.kcp, observation.cluster
-        begun = intent.read(kcp.metadata.annotations)
-        owner = cluster.metadata.name if cluster else ""
-        while True:
-            name = machine_name(kcp.spec.machine_naming.template, cluster=owner, control_plane=kcp.metadata.name, random=self.random)
-            if self.clients.caches.machines.get(kcp.metadata.namespace, name) is None and (begun is None or begun.name != name):
-                return name
 
-    async def _remove_finalizer(self, observation: Observation) -> None:
-        await control_plane_writes.remove_finalizer(self.clients, observation.kcp)
-        if observation.cluster is not None:  # where the control plane was gone already, too: this very observation may have connected again
-            self.clients.workloads.forget(observation.cluster.metadata.namespace, observation.cluster.metadata.name)
+def _new_name(actor: Actor, seen: Observation) -> str:
+    """A name that no Machine of the namespace has, nor one that was begun; the intent keeps it until the Machine exists."""
+    kcp, begun = seen.kcp, intent.read(seen.kcp.metadata.annotations)
+    owner = seen.cluster.metadata.name if seen.cluster else ""
+    while True:
+        name = machine_name(kcp.spec.machine_naming.template, cluster=owner, control_plane=kcp.metadata.name, random=actor.random)
+        if actor.clients.caches.machines.get(kcp.metadata.namespace, name) is None and (begun is None or begun.name != name):
+            return name
 
-    async def _delete(self, observation: Observation, replica: str) -> None:
-        """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
 
-        Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
-        may have changed: a remediation learns that from the record that it writes before.
-        """
-        await etcd_membership.still_uninitialized(self.clients, observation)
-        view = await etcd_membership.pass_the_gate(self.clients, observation, lambda fresh: etcd_membership.may_be_deleted(fresh, replica))
-        await permission.still_asked_for(self.clients, observation)
-        await etcd_membership.pass_leadership_on(self.clients, observation, view, replica)
-        await delete_as_judged(self.clients, observation, replica)
+async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
+    """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
 
-    async def _delete_all(self, observation: Observation, replicas: tuple[str, ...]) -> None:
-        await permission.still_permitted(self.clients, observation)
-        async with asyncio.TaskGroup() as tasks:
-            for replica in replicas:
-                tasks.create_task(self._take_down(observation, replica))
+    Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
+    may have changed: a remediation learns that from the record that it writes before.
+    """
+    await etcd_membership.still_uninitialized(actor.clients, seen)
+    view = await etcd_membership.pass_the_gate(actor.clients, seen, lambda fresh: etcd_membership.may_be_deleted(fresh, step.replica))
+    await permission.still_asked_for(actor.clients, seen)
+    await etcd_membership.pass_leadership_on(actor.clients, seen, view, step.replica)
+    await delete_as_judged(actor.clients, seen, step.replica)
 
-    async def _take_down(self, observation: Observation, replica: str) -> None:
-        await release_hook(self.clients, observation, replica)
-        machine = machine_of(observation, replica)
-        if machine.metadata.deletion_timestamp is None:
-            await delete_machine(self.clients, observation, machine)
+
+async def _delete_all(actor: Actor, step: DeleteAll, seen: Observation) -> None:
+    await permission.still_permitted(actor.clients, seen)
+    async with asyncio.TaskGroup() as tasks:
+        for replica in step.replicas:
+            tasks.create_task(_take_down(actor, replica, seen))
+
+
+async def _take_down(actor: Actor, replica: str, seen: Observation) -> None:
+    await release_hook(actor.clients, seen, replica)
+    machine = machine_of(seen, replica)
+    if machine.metadata.deletion_timestamp is None:
+        await delete_machine(actor.clients, seen, machine)
+
+
+HANDLERS: Mapping[type[Step], Callable[[Actor, Any, Observation], Awaitable[None]]] = {
+    AddFinalizer: lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp),
+    RemoveFinalizer: _remove_finalizer,
+    EnsureCertificates: lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock()),
+    WriteKubeconfig: lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
+    CreateReplica: _create,
+    AbandonCreation: lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name),
+    AdoptReplicas: lambda actor, step, seen: adoption.adopt(actor.clients, seen, step.replicas),
+    DeleteReplica: _delete,
+    DeleteAll: _delete_all,
+    RemoveMember: lambda actor, step, seen: etcd_membership.remove_member(actor.clients, seen, step.replica, step.member),
+    ReleaseHook: lambda actor, step, seen: etcd_membership.release(actor.clients, seen, step.replica),
+    RemoveStray: lambda actor, step, seen: etcd_membership.remove_stray(actor.clients, seen, step.member, actor.clock()),
+    Remediate: lambda actor, step, seen: remediation.remediate(actor.clients, seen, step.replica, step.retries, actor.clock()),
+    RecordRemediation: lambda actor, _, seen: remediation.record(actor.clients, seen),
+    ForgetRemediation: lambda actor, _, seen: remediation.forget(actor.clients, seen),
+    PrepareWorkload: lambda actor, _, seen: addons.prepare(actor.clients, seen, actor.clock()),
+    MoveCoreDNS: lambda actor, step, seen: addons.move_coredns(actor.clients, seen, step.replica, actor.clock()),
+    UpdateAddons: lambda actor, _, seen: addons.update(actor.clients, seen, actor.clock()),
+    RecordExpiries: lambda actor, step, seen: addons.record_expiries(actor.clients, seen, step.replicas, actor.clock()),
+}
+"""How each step is carried out; every one there is has its entry (`tests/clusterapi/hands/test_act.py`)."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from quorate.clusterapi import etcd_membership
+from quorate.clusterapi import act, etcd_membership
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
 from quorate.core.control_plane import Kubeconfig
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member
 from quorate.core.steps import (
+    EVERYTHING,
     AddFinalizer,
     DeleteAll,
     DeleteReplica,
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from tests.clusterapi.hands.conftest import World
 
 DEMO = Request("default", "demo")
+
+
+def test_every_step_has_its_hand() -> None:
+    assert act.HANDLERS.keys() == EVERYTHING
 
 
 async def test_a_member_leaves_the_ring_before_its_machine_is_released(three: World) -> None:
