@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from quorate.core.ring import Verdict
     from quorate.hosts.overview import HostRow
 
+OPEN_PORTS = (
+    "open must be TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
+    "nodePortRange, and what the network plugin needs"
+)
 HEADINGS = ("Host", "Role", "State", "Packages", "Kubelet", "API server", "etcd", "Node", "Version", "Certificates")
 
 
@@ -55,6 +59,7 @@ class HostsPlan:
     hosts: tuple[HostRow, ...]
     settings: tuple[str, ...]  # in what the configuration in the cluster differs from the manifest
     steps: tuple[PlannedStep, ...]
+    keeps_firewalls: bool
     converges: bool
     stands_in_the_way: tuple[CheckLine, ...]
 
@@ -115,6 +120,7 @@ def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -
         hosts=rows(cluster, now),
         settings=cluster.configuration_drift,
         steps=_planned(foreseen),
+        keeps_firewalls=cluster.wishes.keep_firewall,
         converges=foreseen.converged,
         stands_in_the_way=() if foreseen.converged else tuple(map(check_line, foreseen.refusals)),
     )
@@ -178,7 +184,7 @@ def short(verdict: Verdict | None) -> str:
 
 def as_text(plan: HostsPlan) -> str:
     """For a person. Colours are escape codes, which click takes away where nobody sees them."""
-    parts = (_head(plan), host_table(plan.hosts), not_well(plan.hosts), _differences(plan), _steps(plan), _end(plan))
+    parts = (_head(plan), host_table(plan.hosts), not_well(plan.hosts), _differences(plan), _guards(plan), _steps(plan), _end(plan))
     return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)
 
 
@@ -229,6 +235,15 @@ def _differences(plan: HostsPlan) -> list[str]:
     missing = ((f"missing are {', '.join(host.missing)}", host.name) for host in plan.hosts if host.missing)
     of_hosts = ((difference, host.name) for host in plan.hosts for difference in host.drift)
     return _told_once("Differs from the manifest", (*of_cluster, *of_hosts, *missing))
+
+
+def _guards(plan: HostsPlan) -> list[str]:
+    """The firewalls and SELinux of the hosts that are prepared: that they are switched off, or that they stay, and what has to be open then."""
+    prepared = {name for step in plan.steps if step.kind == "Prepare" for name in step.hosts}
+    found = ((guard, host.name) for host in plan.hosts if host.name in prepared for guard in host.guarded_by)
+    if plan.keeps_firewalls:
+        return _told_once(f"Left on, as --keep-firewall says: {OPEN_PORTS}", found)
+    return _told_once("Switched off while the hosts are prepared; --keep-firewall leaves them on", found)
 
 
 def _told_once(heading: str, said: Iterable[tuple[str, str]]) -> list[str]:

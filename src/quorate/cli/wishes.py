@@ -29,6 +29,11 @@ def with_wishes(command: _Decorated) -> _Decorated:
             help="Existing hosts: this one cannot be asked, and you know that it holds no cluster. Repeatable.",
         ),
         click.option(
+            "--keep-firewall",
+            is_flag=True,
+            help="Existing hosts: leave firewalls and SELinux on while they are prepared; the plan says which ports must be open.",
+        ),
+        click.option(
             "--parallel-workers", type=click.IntRange(1), default=10, show_default=True, help="Existing hosts: workers that join at once."
         ),
         click.option(
@@ -56,4 +61,5 @@ def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wis
         without=tuple(flags["without"]),
         parallel_workers=flags["parallel_workers"],
         remove_hosts=flags["remove_hosts"],
+        keep_firewall=flags["keep_firewall"],
     )

@@ -30,6 +30,7 @@ class HostRow:
     certificates: str
     wrong: tuple[str, ...]
     missing: tuple[str, ...]  # packages and settings
+    guarded_by: tuple[str, ...]  # firewalls and SELinux that are on while it has yet to be prepared
     drift: tuple[str, ...]  # settings of it and of its Node that differ from the manifest
 
 
@@ -48,6 +49,7 @@ def row(cluster: Cluster, host: Host, now: datetime) -> HostRow:
         certificates=_certificates(host, now),
         wrong=_wrong(host),
         missing=host.lacks,
+        guarded_by=host.guarded_by,
         drift=(*host.drift, *host.node_drift),
     )
 

@@ -29,7 +29,9 @@ _SYSCTLS = {
     "vm.overcommit_memory": 1,
 }
 _SYSCTLS_IPV6 = {"net.ipv6.conf.all.accept_ra": 2, "net.ipv6.conf.all.forwarding": 1}
-_ENTERPRISE = (OperatingSystem.RHEL, OperatingSystem.CENTOS, OperatingSystem.ROCKY_LINUX)
+ENTERPRISE = (OperatingSystem.RHEL, OperatingSystem.CENTOS, OperatingSystem.ROCKY_LINUX)
+"""Systems with firewalld and SELinux."""
+WITH_UFW = (OperatingSystem.UBUNTU, OperatingSystem.DEBIAN)
 _JOURNAL_LIMIT = "5G"
 
 
@@ -78,17 +80,19 @@ def sysctls(manifest: Manifest) -> dict[str, int]:
     return dict(sorted({**_SYSCTLS, **(_SYSCTLS_IPV6 if manifest.cluster_network.has_ipv6 else {})}.items()))
 
 
-def prepare(manifest: Manifest, system: OperatingSystem) -> str:
-    """The script that puts the files of `prerequisite_files` into effect and turns off what a Kubernetes host must not have. UNKNOWN: raises ValueError."""
+def prepare(manifest: Manifest, system: OperatingSystem, *, keep_firewall: bool = False) -> str:
+    """The script that puts the files of `prerequisite_files` into effect and turns off what a Kubernetes host must not have: swap and, unless they are to be
+    kept, firewalls and SELinux, as KubeOne does. UNKNOWN: raises ValueError.
+    """
     trusting = _trust(system)[1]
     parts = [_FUNCTIONS, *(f"module {name}" for name in _MODULES), *(f"setting {key} {value}" for key, value in sysctls(manifest).items())]
     if system is not OperatingSystem.FLATCAR:
         parts.append(_NO_SWAP)
-    if system in _ENTERPRISE:
+    if system in ENTERPRISE and not keep_firewall:
         parts += [_SELINUX, "stopped firewalld.service"]
     if system is OperatingSystem.RHEL:
         parts += ["stopped nm-cloud-setup.timer", "stopped nm-cloud-setup.service"]
-    if system in (OperatingSystem.UBUNTU, OperatingSystem.DEBIAN):
+    if system in WITH_UFW and not keep_firewall:
         parts.append(_NO_UFW)
     if manifest.certificate_authority.bundle:
         parts.append(trusting)
@@ -97,11 +101,11 @@ def prepare(manifest: Manifest, system: OperatingSystem) -> str:
 
 def _trust(system: OperatingSystem) -> tuple[str, str]:
     """Where a host keeps authorities that it trusts, and the command that makes its programs see them; kubeadm mounts the result into the control plane."""
-    if system in _ENTERPRISE:
+    if system in ENTERPRISE:
         return "/etc/pki/ca-trust/source/anchors/quorate.crt", "update-ca-trust extract"
     if system is OperatingSystem.FLATCAR:
         return "/etc/ssl/certs/quorate.pem", "update-ca-certificates >/dev/null"
-    if system in (OperatingSystem.UBUNTU, OperatingSystem.DEBIAN):
+    if system in WITH_UFW:
         return "/usr/local/share/ca-certificates/quorate.crt", "update-ca-certificates >/dev/null"
     raise ValueError("the operating system of the host is not known; set operatingSystem in the manifest")
 

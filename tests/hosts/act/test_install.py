@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import pytest
 
-from quorate.core.in_place.cluster import UNTOUCHED, Kind
+from quorate.core.in_place.cluster import UNTOUCHED, Kind, Wishes
 from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
@@ -234,3 +235,12 @@ async def test_a_token_lives_by_the_clock_of_the_api_server() -> None:
         expires = base64.b64decode(world.api.objects[f"{SECRETS}/{name}"]["data"]["expiration"]).decode()
     assert expires == "2031-05-06T08:08:09Z"
     assert world.api.below(SECRETS) == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_firewall_that_is_to_be_kept_is_not_switched_off(keep: bool) -> None:
+    world = World(manifest())
+    observed = world.observed()
+    cluster = replace(observed.cluster, wishes=Wishes(keep_firewall=keep))
+    await Hands(tools_for(world)).carry_out(Prepare(("h1",)), replace(observed, cluster=cluster))
+    assert any("ufw disable" in script for script in world.hosts["h1"].scripts) is not keep

@@ -85,6 +85,9 @@ class Host:
     api_server: Finding | None = None  # asked itself; None: it has none
     just_booted: bool = False  # a moment ago: what fails on it may only be starting
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
+    guarded_by: tuple[
+        str, ...
+    ] = ()  # firewalls and SELinux that are on, or not known to be off: what preparing it turns off unless they are to be kept
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
@@ -144,6 +147,7 @@ class Wishes:
     without: tuple[str, ...] = ()  # hosts that cannot be asked, and of which the operator knows that they hold no cluster
     parallel_workers: int = 10
     remove_hosts: int = 1  # that are in the cluster and not in the manifest, and may leave
+    keep_firewall: bool = False  # hosts that are prepared keep their firewalls and SELinux as they are
 
 
 @dataclass(frozen=True, slots=True)

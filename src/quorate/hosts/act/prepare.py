@@ -66,7 +66,7 @@ async def prepare(tools: Tools, step: Prepare, observation: Observation) -> None
         tools.report(name, "installing packages")
         await _install(tools, name, system, facts)
         tools.report(name, "applying settings")
-        await _set_up(tools, name, system)
+        await _set_up(tools, name, system, keep_firewall=observation.cluster.wishes.keep_firewall)
         if name in controls:
             await _check(tools, machine)
 
@@ -143,7 +143,7 @@ def _subshell(script: str) -> str:
 # Settings.
 
 
-async def _set_up(tools: Tools, name: str, system: OperatingSystem) -> None:
+async def _set_up(tools: Tools, name: str, system: OperatingSystem, *, keep_firewall: bool) -> None:
     manifest = tools.manifest
     outcome = await tools.look(name, "containerd --version", doing="asking containerd its version", deadline=SETTINGS_DEADLINE)
     found = _CONTAINERD_VERSION.search(outcome.stdout)
@@ -154,7 +154,7 @@ async def _set_up(tools: Tools, name: str, system: OperatingSystem) -> None:
         (
             _UNTOUCHED,
             placing(prerequisite_files(manifest, system)),
-            with_proxies(manifest.proxy, prerequisites(manifest, system)),
+            with_proxies(manifest.proxy, prerequisites(manifest, system, keep_firewall=keep_firewall)),
             _RESTART.format(
                 configuration=quoted(CONFIGURATION),
                 placing=placing(files),

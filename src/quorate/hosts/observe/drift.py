@@ -30,7 +30,7 @@ from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION, Inspection, Wanted
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
-from quorate.hosts.prerequisites import prerequisite_files
+from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW, prerequisite_files
 from quorate.hosts.probe.facts import Fact, HostFacts, Program
 from quorate.pki.certificates import comparable
 
@@ -59,6 +59,21 @@ def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspe
     if system is OperatingSystem.UNKNOWN:
         return ("an operating system that quorate knows",)
     return (*_programs(manifest, facts), *_files(inspection))
+
+
+def guarded_by(facts: HostFacts, system: OperatingSystem) -> tuple[str, ...]:
+    """What preparing a host that has not joined turns off on this system, as far as it is on, or not known to be off. Nothing of a host that has joined."""
+    if not isinstance(facts.kubeconfigs["kubelet"], Absent):
+        return ()
+    firewalld = facts.units["firewalld"]
+    state: dict[str, Fact[bool]] = {}
+    if system in ENTERPRISE:
+        on = firewalld if isinstance(firewalld, Absent | Unknown) else firewalld.is_running or firewalld.file == "enabled"
+        state = {"firewalld": on, "SELinux (enforcing)": facts.selinux_enforcing}
+    elif system in WITH_UFW:
+        state = {"ufw": facts.ufw}
+    unknown = {name: f"{name}, of which it is not known whether it is on" for name, on in state.items() if isinstance(on, Unknown)}
+    return tuple(unknown.get(name, name) for name, on in state.items() if on is True or name in unknown)
 
 
 def drift(

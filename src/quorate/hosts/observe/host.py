@@ -13,7 +13,7 @@ from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.observe.drift import drift, lacking
+from quorate.hosts.observe.drift import drift, guarded_by, lacking
 from quorate.hosts.observe.inspection import Inspection
 from quorate.hosts.observe.membership import role
 from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
@@ -102,6 +102,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         api_server=_api_server(facts),
         just_booted=isinstance(facts.running_for, timedelta) and facts.running_for < BOOTING,
         lacks=lacking(manifest, facts, learned.system, learned.inspection),
+        guarded_by=guarded_by(facts, learned.system),
         stopped=_stopped(facts),
         etcd_data_lost=_data_lost(facts, learned.member),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),

@@ -171,6 +171,7 @@ class HostFacts:
     addresses: Fact[frozenset[str]]  # of its network interfaces, but those that have the addresses of Services
     running_for: Fact[timedelta]  # since it was switched on
     selinux_enforcing: Fact[bool]
+    ufw: Fact[bool]  # whether it is switched on; its unit runs either way
     swap: Fact[bool]  # in use
     swap_in_fstab: Fact[bool]  # will be after the next boot
     modules: Mapping[str, Fact[str]]  # "loaded" or "builtin"

@@ -73,6 +73,15 @@ tell_output() { # KEY PROGRAM...
     shift
     if value=$(timeout $WAIT "$@" 2>/dev/null); then known "$key" "$value"; else unknown "$key" "$* failed"; fi
 }
+tell_ufw() {
+    if [ ! -e "$root/etc/ufw/ufw.conf" ]; then
+        absent ufw
+    elif grep -qi '^ENABLED=yes' "$root/etc/ufw/ufw.conf"; then
+        known ufw on
+    else
+        known ufw off
+    fi
+}
 tell_swap() {
     if [ ! -e "$root/proc/swaps" ]; then
         known swap off
@@ -473,6 +482,7 @@ tell_ssh_host_key
 tell_addresses
 tell_running_for || unknown running_for '/proc cannot be read'
 tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
+tell_ufw
 tell_swap || unknown swap '/proc/swaps cannot be read'
 for name in overlay br_netfilter nf_conntrack; do tell_module $name || unknown module.$name 'the probe failed'; done
 for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables \

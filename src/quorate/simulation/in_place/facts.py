@@ -39,6 +39,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         addresses=frozenset({machine.address}),
         running_for=Absent(),
         selinux_enforcing=Absent(),
+        ufw=Absent(),
         swap=Absent(),
         swap_in_fstab=Absent(),
         modules={},

@@ -1,0 +1,93 @@
+"""Firewalls and SELinux that preparing a host would turn off: seen by the real probe, said by the plan host by host, and left on where they are to be kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from quorate.cli.hosts_plan import as_text, plan_of
+from quorate.core.in_place.cluster import Cluster, Wishes
+from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.prerequisites import prepare
+from tests.hosts.manifests import document, load
+from tests.hosts.observe.world import NAMES, FolderHost, World, stand, three
+from tests.hosts.probe.machine import NOW, units
+
+SWITCHED_OFF = "Switched off while the hosts are prepared; --keep-firewall leaves them on"
+RUNNING = "\n\nId=firewalld.service\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nNRestarts=0"
+
+
+def debian(host: FolderHost, *, ufw: str = "") -> None:
+    host.folder.file("etc/os-release", 'ID=debian\nVERSION_ID="12"\n')
+    host.folder.program("systemctl", f"cat <<'END'\n{units()}\nEND")
+    if ufw:
+        host.folder.file("etc/ufw/ufw.conf", f"# comment\nENABLED={ufw}\n")
+
+
+def rocky(host: FolderHost, *, firewalld: bool, enforcing: str) -> None:
+    host.folder.file("etc/os-release", 'ID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
+    found = units().partition("\n\nId=firewalld")[0] + (RUNNING if firewalld else "")
+    host.folder.program("systemctl", f"cat <<'END'\n{found}\nEND")
+    if enforcing:
+        host.folder.file("sys/fs/selinux/enforce", enforcing)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(three(), tmp_path)
+    debian(made.machines["cp-1"], ufw="yes")
+    debian(made.machines["cp-2"], ufw="no")
+    rocky(made.machines["cp-3"], firewalld=True, enforcing="1")
+    return made
+
+
+def section(cluster: Cluster, heading: str) -> list[str]:
+    lines = as_text(plan_of(cluster, NOW)).split("\n")
+    return lines[lines.index(heading) + 1 : lines.index("", lines.index(heading))] if heading in lines else []
+
+
+async def test_the_plan_says_host_by_host_what_is_switched_off(world: World) -> None:
+    cluster = await world.cluster()
+    assert {host.name: host.guarded_by for host in cluster.hosts} == {
+        "cp-1": ("ufw",),
+        "cp-2": (),
+        "cp-3": ("firewalld", "SELinux (enforcing)"),
+    }
+    assert section(cluster, SWITCHED_OFF) == ["  cp-1: ufw", "  cp-3: firewalld", "  cp-3: SELinux (enforcing)"]
+
+
+async def test_the_plan_says_that_they_stay_and_what_has_to_be_open(world: World) -> None:
+    cluster = await world.cluster()
+    text = as_text(plan_of(replace(cluster, wishes=Wishes(keep_firewall=True)), NOW))
+    assert SWITCHED_OFF not in text
+    heading = next(line for line in text.split("\n") if line.startswith("Left on, as --keep-firewall says"))
+    assert all(port in heading for port in ("6443", "2379", "2380", "10250", "nodePortRange"))
+    assert "  cp-3: firewalld\n" in text
+
+
+async def test_what_is_off_is_not_said_and_what_is_not_known_is(world: World) -> None:
+    rocky(world.machines["cp-3"], firewalld=False, enforcing="0")
+    debian(world.machines["cp-1"], ufw="no")
+    assert section(await world.cluster(), SWITCHED_OFF) == []
+    world.machines["cp-3"].folder.program("systemctl", "exit 1")
+    world.machines["cp-3"].folder.file("sys/fs/selinux/enforce", "what?")
+    unknown = "of which it is not known whether it is on"
+    assert section(await world.cluster(), SWITCHED_OFF) == [f"  cp-3: {name}, {unknown}" for name in ("firewalld", "SELinux (enforcing)")]
+
+
+async def test_nothing_is_switched_off_on_a_host_that_has_joined(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    for name in NAMES:
+        world.machines[name].folder.file("etc/ufw/ufw.conf", "ENABLED=yes\n")
+    assert [host.guarded_by for host in (await world.cluster()).hosts] == [(), (), ()]
+
+
+@pytest.mark.parametrize("system", [system for system in OperatingSystem if system is not OperatingSystem.UNKNOWN])
+def test_what_is_to_be_kept_is_not_in_the_script(system: OperatingSystem) -> None:
+    manifest = load(document())
+    kept, as_ever = prepare(manifest, system, keep_firewall=True), prepare(manifest, system)
+    switches = ("ufw disable", "setenforce 0", "SELINUX=permissive", "stopped firewalld")
+    assert [switch for switch in switches if switch in kept] == []
+    assert any(switch in as_ever for switch in switches) is (system is not OperatingSystem.FLATCAR)
