@@ -6,15 +6,29 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import etcd
+from tests.e2e import command, etcd
+from tests.e2e.command import Running
 from tests.e2e.conftest import Measured
 from tests.e2e.machines import Machine
 from tests.e2e.nodes.programs import VERSIONS
-from tests.e2e.site import Site
+from tests.e2e.site import Site, planned
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
 
 CONTROL_PLANE = ("cp1", "cp2", "cp3")
+CHANGES = 2
+"""The exit code of a plan that has steps."""
+WORLD_MOVED = 17
+"""The exit code where what a run came to was not in the plan that was approved."""
+_RENEW_FOR_TEN_DAYS = f"""\
+cat >/tmp/short.yaml <<'END'
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v{VERSIONS[1].removeprefix("v")}
+certificateValidityPeriod: 240h
+END
+kubeadm certs renew front-proxy-client --config /tmp/short.yaml
+"""
 NOT_RENEWED = ("ca", "etcd/ca", "front-proxy-ca", "kubelet")
 """Certificates that stay: the authorities, and the kubelet's, which it renews itself."""
 AT_ONCE = 5.0
@@ -82,6 +96,25 @@ def test_certificates_are_renewed_host_by_host(site: Site, measured: Measured) -
     after = _expiries(site)
     assert before.keys() == after.keys()
     assert not [certificate for certificate in before if after[certificate] <= before[certificate]]
+    site.assert_nothing_to_do()
+
+
+def test_a_kept_plan_to_renew_certificates_does_nothing_else_where_a_member_appears(site: Site, control_plane: list[Machine]) -> None:
+    for host in control_plane:
+        site.machines.run(host, _RENEW_FOR_TEN_DAYS)
+    path = site.manifest.with_name("plan.json")
+    plan = site.run("plan", "--out", str(path))
+    assert plan.code == CHANGES, plan.told()
+    assert [step.rpartition(" ")[0] for step in planned(plan.output)] == ["renew the certificates of"] * len(CONTROL_PLANE)
+    running = Running(("apply", str(path), "-y", "-o", "json"))
+    running.until(command.done("renew the certificates"))
+    etcd.etcdctl(site.machines, control_plane[0], "member", "add", "nobody", "--learner", "--peer-urls=https://192.0.2.1:2380")
+    ended = running.ended()
+    assert ended.code == WORLD_MOVED, ended.told()
+    assert set(ended.steps) < set(planned(plan.output)), ended.told()
+    assert "was not shown" in ended.events[-1]["message"], ended.told()
+    assert [member for member in etcd.members(site.machines, control_plane[0]) if member.get("isLearner")]
+    site.apply().succeeded()  # whose plan has the removal
     site.assert_nothing_to_do()
 
 
