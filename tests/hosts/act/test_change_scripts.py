@@ -163,6 +163,17 @@ def test_etcds_manifest_keeps_the_members_that_it_was_started_with(host: FakeHos
     assert first.read_text() == as_it_was
 
 
+@pytest.mark.parametrize("folder", ["/srv/etcd", "/var/lib/etcd"])
+def test_etcds_manifest_is_not_replaced_by_one_that_looks_for_its_data_elsewhere(host: FakeHost, folder: str) -> None:
+    old = host.file(f"{MANIFESTS}/etcd.yaml", f"    - --data-dir={folder}\n    - --name=h2\n")
+    host.file(f"{FOLDER}/new/etcd.yaml", "    - --data-dir=/var/lib/etcd\n    - --name=h2\n    - --quota-backend-bytes=9\n")
+    done = host.run(_take_place("h2", Component.ETCD, ()))
+    moves = folder != "/var/lib/etcd"
+    assert (done.returncode != 0) is moves
+    assert ("--quota-backend-bytes" in old.read_text()) is not moves
+    assert ("the data of etcd are in /srv/etcd, and its new manifest has them in /var/lib/etcd" in done.stderr) is moves
+
+
 def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_other(host: FakeHost) -> None:
     policy = HostFile("/etc/kubernetes/audit/policy.yaml", b"rules: []")
     provider = HostFile("/etc/kubernetes/encryption-providers/encryption-providers.yaml", b"keys")

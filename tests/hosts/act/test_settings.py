@@ -187,6 +187,13 @@ async def test_fields_flags_and_mounts_of_others_stay() -> None:
     assert "v" not in arguments
 
 
+def test_etcds_data_stay_where_they_are() -> None:
+    wanted = cluster_configuration(manifest())
+    found = {**wanted, "etcd": {"local": {**wanted["etcd"]["local"], "dataDir": "/srv/etcd", "extraArgs": []}}}
+    local = merged_cluster_configuration(manifest(), found)["etcd"]["local"]
+    assert local == {**wanted["etcd"]["local"], "dataDir": "/srv/etcd"}
+
+
 def test_a_kubelets_fields_of_others_stay_at_every_depth() -> None:
     found = {"authentication": {"webhook": {"cacheTTL": "9s"}}, "maxPods": 9, "clusterDNS": ["10.96.0.10"]}
     merged = merged_kubelet_configuration(kubelet_configuration(manifest()), found)

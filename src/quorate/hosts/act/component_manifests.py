@@ -126,7 +126,7 @@ def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) ->
     }
     names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
     parts = (
-        *((_KEEP_MEMBERS,) if component is Component.ETCD else ()),
+        *((_KEEP_DATA, _KEEP_MEMBERS) if component is Component.ETCD else ()),
         _TAKE_PLACE,
         *((_RESTART_FOR_FILES,) if files else ()),
     )
@@ -137,6 +137,15 @@ _NEW_FOLDER = f"""\
 mkdir -p {FOLDER}/new
 rm -f -- {FOLDER}/new/*
 export KUBEADM_INIT_DRYRUN_DIR={FOLDER}/new
+"""
+# In another folder a member would begin anew: one that founded the ring as a ring of its own.
+_KEEP_DATA = """\
+found=$(sed -n 's/^ *- --data-dir=//p' {manifests}/etcd.yaml)
+wanted=$(sed -n 's/^ *- --data-dir=//p' {folder}/new/etcd.yaml)
+if [ -n "$found" ] && [ "$found" != "$wanted" ]; then
+    echo "the data of etcd are in $found, and its new manifest has them in $wanted: correct etcd.local.dataDir in ConfigMap kubeadm-config" >&2
+    exit 1
+fi
 """
 # Each is put right behind the flag that precedes both, the first of the two last.
 _KEEP_MEMBERS = """\

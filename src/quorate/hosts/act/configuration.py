@@ -90,7 +90,7 @@ def merged_kube_proxy_configuration(wanted: Mapping[str, Any], found: Mapping[st
 
 
 def merged_cluster_configuration(manifest: Manifest, document: Document) -> Document:
-    """The document with everything that the manifest decides about."""
+    """The document with everything that the manifest decides about. Where etcd's data are is not among it: elsewhere a member would begin anew without them."""
     wanted = cluster_configuration(manifest)
     made = converted(document, V1BETA4)
     for field in ("controlPlaneEndpoint", *_OPTIONAL):
@@ -100,7 +100,9 @@ def merged_cluster_configuration(manifest: Manifest, document: Document) -> Docu
     for part, component in _PARTS.items():
         made[part] = _merged_part(component, made.get(part) or {}, wanted[part])
     etcd = made.get("etcd") or {}
-    return {**made, "etcd": {**etcd, "local": _merged_part("etcd", etcd.get("local") or {}, wanted["etcd"]["local"])}}
+    found = etcd.get("local") or {}
+    local = _merged_part("etcd", found, wanted["etcd"]["local"])
+    return {**made, "etcd": {**etcd, "local": {**local, "dataDir": found.get("dataDir") or local["dataDir"]}}}
 
 
 def merged_kubelet_configuration(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
