@@ -19,7 +19,7 @@ from quorate.cli import hosts_access, hosts_run
 from quorate.cli.main import quorate
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.in_place.cluster import KUBEADM_RUNS, Cluster
-from quorate.core.in_place.steps import Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.core.in_place.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.hosts import records
 from quorate.hosts.act.failures import StepFailed
@@ -225,6 +225,26 @@ def test_a_plan_is_refused_where_the_manifest_is_another(cli: Cli, world: HostsW
     result = cli("apply", kept, "-y")
     assert result.exit_code == 17
     assert "manifest kubeone.yaml is another" in result.stderr
+
+
+@pytest.mark.parametrize("flag", [("-t", "tf.json"), ("--without", "cp-3"), ("--remove-hosts", "2"), ("-m", "other.yaml"), ("--no-init",)])
+def test_what_a_kept_plan_says_is_not_said_otherwise(cli: Cli, world: HostsWorld, tmp_path: Path, flag: tuple[str, ...]) -> None:
+    world.cluster = one_missing()
+    kept = str(tmp_path / "plan.json")
+    cli("plan", "-m", str(world.manifest), "--out", kept)
+    result = cli("apply", kept, "-y", *flag)
+    assert (result.exit_code, world.steps) == (2, [])
+    assert "PLAN has its own --" in result.stderr
+
+
+def test_how_many_hosts_may_leave_is_kept_with_a_plan(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
+    world.cluster = BUILD.three(lost_nodes=("worker-8", "worker-9"), snapshot_taken=False)
+    kept = tmp_path / "plan.json"
+    assert cli("apply", "-m", str(world.manifest), "-y").exit_code == 13
+    assert cli("plan", "-m", str(world.manifest), "--remove-hosts", "2", "--out", str(kept)).exit_code == 2
+    assert json.loads(kept.read_text())["wishes"]["remove_hosts"] == 2
+    assert cli("apply", str(kept), "-y").exit_code == 0
+    assert world.steps == [DeleteNode("worker-8"), DeleteNode("worker-9")]
 
 
 def with_a_stray(world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:

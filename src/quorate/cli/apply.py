@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from quorate.cli.failures import ExitCode
 from quorate.cli.hosts_access import Place, with_manifest
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
     from quorate.cli.hosts_plan import HostsPlan
     from quorate.core.in_place.cluster import Cluster
     from quorate.hosts.plan_file import Kept
+
+
+_IN_THE_PLAN = (
+    "manifest",
+    "tfjson",
+    "ignore_unsupported",
+    "no_init",
+    "force_upgrade",
+    "without",
+    "parallel_workers",
+    "remove_hosts",
+)
+"""Parameters that a plan keeps."""
 
 
 @click.command(name="apply", context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,6 +60,8 @@ def command(
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     kept = plan_files.read(plan_file) if plan_file else None
+    if kept:
+        _require_only_the_plan(ctx)
     place = _place_of(kept, flags) if kept else hosts_access.place(flags)
     wanted, memory = kept.wishes if kept else wishes(flags), Memory()
     loaded, observation = event_loop.run(hosts_access.looked_at(place, wanted, memory, None if kept else hosts_plan.until_it_can_begin()))
@@ -70,6 +86,14 @@ def command(
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=hosts_access.now),
     )
     ctx.exit(event_loop.run(hosts_run.carry_out(run)))
+
+
+def _require_only_the_plan(ctx: click.Context) -> None:
+    """What a plan says is not said again, nor otherwise: it would be left unheard. Raises UsageError."""
+    said = [name for name in _IN_THE_PLAN if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if said:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+        raise click.UsageError(f"PLAN has its own {flags}: leave it out, or make another plan with `quorate plan --out`")
 
 
 def _place_of(kept: Kept, flags: dict[str, Any]) -> Place:
