@@ -62,7 +62,7 @@ def text_of(plan: Plan) -> str:
 
 def steps_of(plan: Plan) -> list[tuple[str, str]]:
     """Each step with the machine that it makes, and the ring after it up to its numbers."""
-    return [(f"{step.step} {step.makes}".strip(), step.ring.partition(" voters")[0]) for step in plan.steps]
+    return [(f"{step.step} {step.makes}".strip(), step.ring_after.partition(" voters")[0]) for step in plan.steps]
 
 
 def test_where_all_is_as_desired_there_is_nothing_to_do(seen: Callable[..., Look]) -> None:
@@ -130,9 +130,12 @@ def test_json_says_the_same(seen: Callable[..., Look]) -> None:
     assert said["steps"][0] == {
         "number": 1,
         "step": "create a machine",
+        "kind": "CreateReplica",
         "rule": "replace the outdated",
         "makes": "new-1",
-        "ring": "4 of 4 voters healthy, quorum 3: tolerates 1 more",
+        "hosts": [],
+        "ring_before": "3 of 3 voters healthy, quorum 2: tolerates 1 more",
+        "ring_after": "4 of 4 voters healthy, quorum 3: tolerates 1 more",
         "tolerates": 1,
     }
     assert (said["converges"], said["stands_in_the_way"]) == (True, [])

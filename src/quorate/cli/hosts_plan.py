@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from quorate.cli.hosts_access import Loaded
     from quorate.core.in_place.cluster import Cluster, Wishes
-    from quorate.core.in_place.forecast import Forecast, Foreseen
+    from quorate.core.in_place.forecast import Forecast
+    from quorate.core.plan import PlannedStep
     from quorate.core.ring import Verdict
     from quorate.hosts.overview import HostRow
 
@@ -28,23 +29,6 @@ OPEN_PORTS = (
     "nodePortRange, and what the network plugin needs"
 )
 HEADINGS = ("Host", "Role", "State", "Packages", "Kubelet", "API server", "etcd", "Node", "Version", "Certificates")
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """One step: the rule behind it, the hosts that it is about (none: the cluster), and the ring before and after it (empty: not known, or none).
-
-    `tolerates` is how many more voters may fail once it is done; below zero: how many are missing; None: not known.
-    """
-
-    number: int
-    step: str
-    kind: str
-    rule: str
-    hosts: tuple[str, ...]
-    ring_before: str
-    ring_after: str
-    tolerates: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +139,10 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
 
 
 def _planned(foreseen: Forecast) -> tuple[PlannedStep, ...]:
-    return tuple(_step(number, step) for number, step in enumerate(foreseen.steps, 1))
-
-
-def _step(number: int, foreseen: Foreseen) -> PlannedStep:
     from quorate.core.in_place.steps import involved
+    from quorate.core.plan import told
 
-    after = foreseen.after
-    return PlannedStep(
-        number=number,
-        step=str(foreseen.step),
-        kind=type(foreseen.step).__name__,
-        rule=foreseen.rule,
-        hosts=involved(foreseen.step),
-        ring_before=short(foreseen.before),
-        ring_after=short(after),
-        tolerates=after.margin if after else None,
-    )
+    return tuple(told(number, step, step.after, short, hosts=involved(step.step)) for number, step in enumerate(foreseen.steps, 1))
 
 
 def short(verdict: Verdict | None) -> str:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
     from quorate.clusterapi.observe import Edit
     from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-    from quorate.core.forecast import Forecast, Foreseen
-    from quorate.core.ring import Verdict
+    from quorate.core.forecast import Forecast
+    from quorate.core.plan import PlannedStep
 
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -36,18 +36,6 @@ class Replacement:
 
     machine: str
     differences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """One step: the rule behind it, the machine that it makes (a placeholder, or empty), and the ring as the next step finds it (empty: not known)."""
-
-    number: int
-    step: str
-    rule: str
-    makes: str
-    ring: str
-    tolerates: int | None  # how many more voters may fail then; below zero: how many are missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +169,12 @@ def _plan(finding: Finding, foreseen: Forecast) -> Plan:
 
 
 def _planned(foreseen: Forecast) -> tuple[PlannedStep, ...]:
+    from quorate.core.plan import told
     from quorate.core.ring import Ring
 
     end = foreseen.end.ring.now if isinstance(foreseen.end.ring, Ring) and foreseen.end.ring.members else None
     rings = [*(step.before for step in foreseen.steps), end][1:]  # of the first step: what the second one finds
-    return tuple(_step(number, step, ring) for number, (step, ring) in enumerate(zip(foreseen.steps, rings, strict=True), 1))
-
-
-def _step(number: int, foreseen: Foreseen, ring: Verdict | None) -> PlannedStep:
-    return PlannedStep(number, str(foreseen.step), foreseen.rule, foreseen.makes, str(ring) if ring else "", ring.margin if ring else None)
+    return tuple(told(number, step, ring, str) for number, (step, ring) in enumerate(zip(foreseen.steps, rings, strict=True), 1))
 
 
 def _edit(name: str, file: TextIO | None, settings: tuple[str, ...]) -> Edit | None:
@@ -346,7 +331,7 @@ def _steps(plan: Plan) -> list[str]:
 
 def _colour(step: PlannedStep) -> str:
     short = step.tolerates is not None and step.tolerates < 0
-    return click.style(step.ring, fg="red") if short else step.ring
+    return click.style(step.ring_after, fg="red") if short else step.ring_after
 
 
 def _end(plan: Plan) -> list[str]:

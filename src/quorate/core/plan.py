@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -28,6 +28,43 @@ class Foreseen(Generic[AnyStep_co]):
     makes: str
     before: Verdict | None
     after: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step of a plan as it is told, of either family; the keys of `-o json`.
+
+    `makes` is the machine that it makes (a placeholder, or empty), `hosts` the existing hosts that it is about (none: the cluster, or Machines). The ring is as
+    the step and as the next one find it, in words (empty: not known, or none). `tolerates` is how many more voters may fail then; below zero: how many are
+    missing; None: not known.
+    """
+
+    number: int
+    step: str
+    kind: str
+    rule: str
+    makes: str
+    hosts: tuple[str, ...]
+    ring_before: str
+    ring_after: str
+    tolerates: int | None
+
+
+def told(
+    number: int, foreseen: Foreseen[object], after: Verdict | None, ring: Callable[[Verdict], str], *, hosts: tuple[str, ...] = ()
+) -> PlannedStep:
+    """The step with its number, the verdict that the next one finds, and `ring` to put verdicts into words."""
+    return PlannedStep(
+        number=number,
+        step=str(foreseen.step),
+        kind=type(foreseen.step).__name__,
+        rule=foreseen.rule,
+        makes=foreseen.makes,
+        hosts=hosts,
+        ring_before=ring(foreseen.before) if foreseen.before else "",
+        ring_after=ring(after) if after else "",
+        tolerates=after.margin if after else None,
+    )
 
 
 @dataclass(frozen=True)
