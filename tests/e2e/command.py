@@ -88,6 +88,14 @@ class Running:
         self._process.send_signal(signal.SIGKILL)
         return self.ended()
 
+    def stop(self) -> None:
+        """Let nothing of it happen from now on, as by Ctrl-Z or on a laptop that is closed."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """As if nothing had been."""
+        self._process.send_signal(signal.SIGCONT)
+
     def ended(self) -> Done:
         """Wait for its end."""
         assert self._process.stdout is not None

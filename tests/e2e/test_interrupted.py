@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.e2e import etcd
@@ -14,6 +16,17 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
 
 LOCKED = 16
 """The exit code where somebody else works on the hosts."""
+RUN_OUT = """\
+uptime() { cut -d. -f1 /proc/uptime; }
+renewed() { head -n 1 /run/quorate/lock.json | cut -d' ' -f2; }
+until [ "$(($(uptime) - $(renewed)))" -ge 60 ]; do sleep 1; done
+"""
+"""Ends when nobody has renewed the host's lock for as long as it lasts."""
+WHAT_RUNS = """\
+stat -c '%n %Y' /etc/kubernetes/manifests/* /etc/kubernetes/pki/*.crt /var/lib/kubelet/config.yaml
+ps -C etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kubelet -o comm=,lstart=
+"""
+"""When each manifest, certificate and configuration was written, and each program of the control plane begun."""
 
 
 @pytest.fixture(scope="module")
@@ -73,4 +86,26 @@ def test_an_upgrade_that_was_killed_between_two_hosts_and_within_one_is_continue
     upgraded = [step for run in (first, second, third) for step in run.steps if step.startswith("upgrade the control plane of")]
     assert len(upgraded) == len(set(upgraded)) >= len(hosts) - 1, upgraded  # kubeadm may have ended the second one by itself
     assert client.report.lost == 0, client.report.failures
+    site.assert_nothing_to_do()
+
+
+def test_a_run_that_was_stopped_changes_nothing_when_it_goes_on_after_the_next(site: Site, hosts: list[Machine]) -> None:
+    def shorter_events(document: dict[str, Any]) -> None:
+        document["controlPlaneComponents"] = {"apiServer": {"flags": {"event-ttl": "30m0s"}}}
+
+    site.edit(shorter_events)
+    first = site.start()
+    first.until(done("apply the manifest's settings to"))
+    first.until(begun("apply the manifest's settings to"))
+    first.stop()
+    refused = site.start().ended()
+    assert refused.code == LOCKED, refused.told()
+    for host in hosts:
+        site.machines.run(host, RUN_OUT)
+    site.apply().succeeded()
+    before = [site.machines.run(host, WHAT_RUNS) for host in hosts]
+    first.go_on()
+    ended = first.ended()
+    assert ended.code == LOCKED, ended.told()
+    assert [site.machines.run(host, WHAT_RUNS) for host in hosts] == before
     site.assert_nothing_to_do()

@@ -178,7 +178,7 @@ class Lock:
         """
         for _ in range(2):
             if self._age(host.name) > TRUSTED:
-                await self.renew()
+                await self._renew_hosts()
             if host.name not in self._renewed:
                 raise NotLockable(f"host {host.name}", f"cannot be locked: {self._troubles.get(host.name, 'it could not be asked')}", _MEND)
             outcome = await host.run(lock_file.fenced(script, self.holder), stdin=stdin, deadline=deadline)
@@ -188,7 +188,7 @@ class Lock:
             why, holder = refusal
             if why is Refusal.THEIRS:
                 raise self._lose(Locked(f"host {host.name}", holder))
-            await self.renew()  # what has run out, or was a host's that was started anew, is still ours unless this says otherwise
+            await self._renew_hosts()  # what has run out, or was a host's that was started anew, is still ours unless this says otherwise
         raise self._lose(LockLost(f"host {host.name}"))
 
     async def permit(self, client: LeaseClient | None = None) -> None:
@@ -199,7 +199,7 @@ class Lock:
             if self.refused is not None:
                 raise self.refused
             if client is None or self._newest_age() > TRUSTED:
-                await self.renew()
+                await self._renew_hosts()
             if client is not None:
                 await self._look_at_lease(client)
             if self._newest_age() <= TRUSTED:  # nor was it stopped while it asked
@@ -209,10 +209,21 @@ class Lock:
 
     async def renew(self) -> None:
         """Renew everything now, and take what has appeared. Raises LockRefused where something is ours no more."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._renew_hosts())
+                group.create_task(self._renew_lease())
+        except BaseExceptionGroup as errors:
+            raise self.refused or sole(errors) from None
+
+    async def _renew_hosts(self) -> None:
         async with self._turn:
             await self._all_hosts(self._keep)
-            if (other := await self._keep_lease()) is not None:
-                raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(other)))
+
+    async def _renew_lease(self) -> None:
+        """Which takes up to 15 s where no API server answers, and delays nothing on the hosts."""
+        if (other := await self._keep_lease()) is not None:
+            raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(other)))
 
     def _lose(self, refused: LockRefused) -> LockRefused:
         self.refused = self.refused or refused
