@@ -22,6 +22,7 @@ from quorate.core.in_place.cluster import Cluster, Host, Node, Silence, StrayMem
 from quorate.core.in_place.steps import Step, involved
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
+from quorate.hosts.private_files import create
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -76,7 +77,8 @@ def write(path: Path, kept: Kept) -> None:
     """Write the file, for the operator's eyes only, as a whole or not at all. Raises PlanError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        temporary.unlink(missing_ok=True)  # of a process with this number that was killed
+        descriptor = create(temporary)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
         temporary.replace(path)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.hosts.events import Event, Started, decode, encode
+from quorate.hosts.private_files import create, private_folder
 
 KEPT = 20
 """Records of one cluster that stay."""
@@ -50,12 +51,12 @@ class Record:
             ) from None
 
     def _open(self, event: Event) -> int:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
         self._folder.chmod(0o700)
         stamp = event.at.strftime("%Y%m%dT%H%M%S%fZ")
         command = f"-{event.command.replace(' ', '-')}" if isinstance(event, Started) else ""
         self.path = self._folder / f"{stamp}{command}{_SUFFIX}"
-        self._descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+        self._descriptor = create(self.path)
         for old in all_in(self._folder)[:-KEPT]:
             old.unlink(missing_ok=True)
         return self._descriptor

@@ -11,6 +11,7 @@ from quorate.core.in_place.cluster import UNTOUCHED, Kind, Wishes
 from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
@@ -141,7 +142,7 @@ async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None
     await hands.carry_out(Prepare(("h1",)), world.observed())
     await hands.carry_out(Initialize("h1"), world.observed())
     script = next(script for script in world.hosts["h1"].scripts if "kubeadm init --config" in script)
-    assert script.index(INITIALIZING) < script.index("kubeadm init --config") < script.index(f"rm -f -- {INITIALIZING}")
+    assert script.index(INITIALIZING) < script.index("kubeadm init --config") < script.index(f"rm -f -- {INITIALIZING} {SUPER_ADMIN}")
 
 
 async def test_nobody_joins_with_a_new_key_where_the_old_one_is_lost() -> None:

@@ -51,7 +51,7 @@ def with_ring(world: World, client: SnapshotClient, folder: Path) -> Tools:
 
 
 def listed(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir())
+    return sorted(each for each in folder.iterdir() if each.name != ".gitignore")
 
 
 async def test_a_snapshot_is_verified_named_by_its_time_and_only_its_owners(client: GrpcClient, tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ from quorate.hosts.host_files import HostFile
 from quorate.hosts.kubeadm_configuration import INIT_PATH, init_file
 from quorate.hosts.probe.facts import INITIALIZING
 
+SUPER_ADMIN = "/etc/kubernetes/super-admin.conf"
+"""A credential past all RBAC, which kubeadm needs until it has given admin.conf its rights. It does not stay, as with KubeOne: on a control-plane host
+`kubeadm init phase kubeconfig super-admin` makes another where somebody needs it.
+"""
 _INIT = f"init --config {INIT_PATH} --skip-token-print"
 _RESUME = f"{_INIT} --skip-phases=preflight"
 
@@ -46,7 +50,7 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
         _RESUME if step.resume else _INIT,
         "kubeadm init",
         before=placing(files),
-        then=f"rm -f -- {INITIALIZING}",
+        then=f"rm -f -- {INITIALIZING} {SUPER_ADMIN}",
         after=f"rm -f -- {INIT_PATH}",
     )
     await kubeadm.run(tools, step.host, command)

@@ -12,6 +12,7 @@ from quorate.etcd.client import SnapshotClient
 from quorate.etcd.snapshot_file import Snapshot, SnapshotBroken, examine
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
+from quorate.hosts.private_files import create, private_folder
 
 KEPT = 5
 """Snapshots of a cluster in its folder."""
@@ -66,7 +67,8 @@ async def save(client: SnapshotClient, path: Path, progress: Callable[[int], Non
 
 async def _write(pieces: AsyncIterator[bytes], path: Path, progress: Callable[[int], None]) -> None:
     """To disk, from the first byte on in a file that nobody else can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    await asyncio.to_thread(path.unlink, missing_ok=True)  # of an attempt that was killed
+    descriptor = create(path)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         size, gathered = 0, bytearray()
         async for piece in pieces:
@@ -90,7 +92,7 @@ async def _examined(path: Path) -> Snapshot:
 
 def _prepare(folder: Path, cluster: str) -> None:
     """The folder, without what an attempt that was killed has left in it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     for left in folder.glob(f".{cluster}-*.db{_PARTIAL}"):
         left.unlink(missing_ok=True)
 
