@@ -246,7 +246,7 @@ def control_planes(draw: st.DrawFn, *, calm: bool) -> ControlPlane:
         desired=desired,
         replicas=tuple(draw(replicas_of(number, calm=calm)) for number in range(1, count + 1)),
         ring=draw(rings(count, calm=calm)),
-        initialized=draw(st.sampled_from([True] * 6 + [False])),
+        initialized=draw(mostly(True, False, Unknown("its status is lost"), of=8)),
         workload=Finding(draw(mostly(Health.GOOD, Health.BAD, Health.UNKNOWN, of=30)), "Seen"),
         creation=draw(mostly(None, Creation("cp-7", machine_exists=False), Creation("cp-1", machine_exists=True))),
     )
@@ -265,7 +265,6 @@ def control_planes(draw: st.DrawFn, *, calm: bool) -> ControlPlane:
         "deletion": (Deletion(NOON), None),
         "remediating": (Remediation("cp-9", NOON), None),
     }
-    plane = replace(plane, uninitialized_since=draw(st.sampled_from([None, NOON - timedelta(minutes=2), NOON])))
     return replace(plane, **{name: usual if calm else draw(mostly(usual, other, of=20)) for name, (other, usual) in rare.items()})
 
 
@@ -353,8 +352,6 @@ def judge_deletion(plane: ControlPlane, step: DeleteReplica) -> None:
     assert replica in staying
     if replica.outdated and not plane.initialized:
         assert plane.replicas == (replica,)
-        assert plane.uninitialized_since
-        assert plane.uninitialized_since <= replica.created
         return
     assert len(staying) > 1
     assert replica.holds_hook

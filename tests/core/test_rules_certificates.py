@@ -10,6 +10,7 @@ import pytest
 
 from quorate.core.checks import Outcome
 from quorate.core.control_plane import Certificates, Kubeconfig
+from quorate.core.health import Unknown
 from quorate.core.opinion import Opinion
 from quorate.core.rules.certificates import provide_certificates, provide_the_kubeconfig
 from quorate.core.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
@@ -23,6 +24,12 @@ BARRED = frozenset({CreateReplica, WriteKubeconfig})
 def test_missing_authorities_are_generated_before_initialization(build: Build) -> None:
     control_plane = build.control_plane(initialized=False, certificates=Certificates(missing=("ca", "etcd")))
     assert provide_certificates(control_plane, build.noon) == Opinion(EnsureCertificates(("ca", "etcd")))
+
+
+def test_where_initialization_is_not_known_nothing_is_generated(build: Build) -> None:
+    plane = build.control_plane(initialized=Unknown("its status is lost"), certificates=Certificates(missing=("etcd",)))
+    opinion = provide_certificates(plane, build.noon)
+    assert (opinion.step, opinion.checks[0].outcome) == (None, Outcome.UNKNOWN)
 
 
 def test_after_initialization_nothing_is_generated_and_nothing_signed(build: Build) -> None:

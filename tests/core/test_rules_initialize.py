@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorate.core.checks import Outcome
+from quorate.core.health import Unknown
 from quorate.core.opinion import NOTHING
 from quorate.core.rules.initialize import initialize
 from quorate.core.steps import CreateReplica
@@ -21,6 +23,11 @@ def test_an_initialized_cluster_without_machines_is_never_founded_again(build: B
     opinion = initialize(build.control_plane(), build.noon)
     assert (opinion.step, opinion.bars) == (None, frozenset({CreateReplica}))
     assert "Restore an etcd snapshot" in opinion.checks[0].remedy
+
+
+def test_what_may_be_initialized_is_not_founded(build: Build) -> None:
+    opinion = initialize(build.control_plane(initialized=Unknown("its status is lost")), build.noon)
+    assert (opinion.step, opinion.bars, opinion.checks[0].outcome) == (None, frozenset({CreateReplica}), Outcome.UNKNOWN)
 
 
 def test_nothing_is_founded_where_no_replica_is_wanted(build: Build) -> None:

@@ -17,7 +17,6 @@ from quorate.core.ring import Member, Ring
 from quorate.core.rules.remove import BEFORE_INITIALIZATION
 from quorate.core.rules.rollout import (
     ANOTHER_STAYS,
-    NOTHING_TO_LOSE,
     REPLACEMENT_WANTED,
     UP_TO_DATE,
     replace_the_outdated,
@@ -367,10 +366,9 @@ def test_b19_a_member_that_cannot_be_told_yet_is_waited_for(build: Build) -> Non
 # G13: the first machine, before initialization
 
 
-def first(build: Build, *replicas: Replica, minutes: int = 60 * 24, **changes: Any) -> ControlPlane:
-    """A control plane on record as not initialized since so many minutes before noon; its ring was never read."""
-    since = build.noon - timedelta(minutes=minutes)
-    plane = build.control_plane(*replicas, ring=Unknown("not initialized"), initialized=False, uninitialized_since=since)
+def first(build: Build, *replicas: Replica, **changes: Any) -> ControlPlane:
+    """A control plane of which it is proven that kubeadm has not founded it; its ring was never read."""
+    plane = build.control_plane(*replicas, ring=Unknown("not initialized"), initialized=False)
     return replace(plane, workload=Finding(Health.UNKNOWN, "Connection"), **changes)
 
 
@@ -394,13 +392,11 @@ def test_g13_one_that_is_up_to_date_is_waited_for(build: Build) -> None:
     assert checks.INITIALIZED in [check.name for check in decision.refusals]
 
 
-@pytest.mark.parametrize("since", [None, 0])
-def test_g13_one_that_may_be_of_a_restored_control_plane_is_left_to_its_user(build: Build, since: int | None) -> None:
+def test_g13_one_that_may_be_of_a_restored_control_plane_is_left_to_its_user(build: Build) -> None:
     """After a restore or a move nothing says that the cluster is initialized until it was reached: its data must not go for that."""
-    changes: dict[str, Any] = {"uninitialized_since": None if since is None else build.noon}
-    opinion = replace_the_outdated(first(build, build.joining(1, outdated=OLD), **changes), build.noon)
-    assert refused(opinion) == [NOTHING_TO_LOSE]
-    assert "Delete Machine cp-1" in opinion.checks[2].remedy
+    decision = decide(first(build, build.joining(1, outdated=OLD), initialized=Unknown("its status is lost", "Reach it.")), build.noon)
+    assert decision.step is None
+    assert "Reach it." in [check.remedy for check in decision.refusals if check.name == checks.INITIALIZED]
 
 
 @pytest.mark.parametrize("gone", [True, False])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from quorate.core.control_plane import ControlPlane
-from quorate.core.health import Health
+from quorate.core.health import Health, Unknown
 from quorate.core.steps import (
     CreateReplica,
     DeleteReplica,
@@ -19,7 +19,7 @@ from quorate.core.steps import (
     Step,
 )
 from quorate.core.versions import Version
-from tests.proof.counting import Going, Touching, counts, held, is_well, never_came_up, serves, staying, voters, who_goes
+from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 
 STRAY_AGE = timedelta(minutes=2)  # a Machine or a Node that explains a member has appeared by then
 JOINING = timedelta(minutes=10)  # kubeadm has joined a node's etcd member, or given up, by then
@@ -27,7 +27,7 @@ JOINING = timedelta(minutes=10)  # kubeadm has joined a node's etcd member, or g
 
 def all_others_are_well(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Scaling and rolling out wait until every replica that stays is well; a replacement may come beside ill ones as long as one serves."""
-    if not plane.initialized or not isinstance(step, CreateReplica | DeleteReplica):
+    if not may_be_founded(plane) or not isinstance(step, CreateReplica | DeleteReplica):
         return
     others = [r for r in staying(plane) if r is not who_goes(plane, step)]
     if isinstance(step, CreateReplica) and not others:
@@ -99,24 +99,16 @@ def a_remediation_has_its_reason(plane: ControlPlane, step: Step, now: datetime)
             yield "its predecessor failed a moment ago"
         if policy.max_retry is not None and before.retries >= policy.max_retry:
             yield "its predecessors failed too often"
-    if plane.initialized and len(plane.replicas) <= 1:
+    if may_be_founded(plane) and len(plane.replicas) <= 1:
         yield "it is the only one"
-    if plane.initialized and [r for r in staying(plane) if r is not goes and not r.unhealthy and r.node is None]:
+    if may_be_founded(plane) and [r for r in staying(plane) if r is not goes and not r.unhealthy and r.node is None]:
         yield "another is on its way"
 
 
 def before_initialization_only_the_first_goes(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
-    """A cluster that is said not to be initialized may have forgotten that it is (a restored or moved object): who is not alone in it stays.
-
-    And who goes for a new specification alone is younger than the record that the cluster was not initialized.
-    """
-    if plane.initialized or not isinstance(step, Going):
-        return
-    if len(plane.replicas) > 1:
+    """Nobody joins what was never founded: who is not alone in it stays, whatever is called proven."""
+    if not may_be_founded(plane) and isinstance(step, Going) and len(plane.replicas) > 1:
         yield "it is not the only one"
-    since = plane.uninitialized_since
-    if isinstance(step, DeleteReplica) and (since is None or since > plane.replica(step.replica).created):
-        yield "it may be older than that record"
 
 
 def a_replacement_carries_its_record(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
@@ -152,13 +144,14 @@ def nothing_moves_behind_a_gate(plane: ControlPlane, step: Step, _now: datetime)
         "there is no infrastructure": not plane.infrastructure_ready,
         "there is no endpoint": not plane.endpoint,
         "its members disagree": plane.membership_problem and counts(plane),
-        "the workload cluster does not answer": plane.initialized and plane.workload.health is not Health.GOOD,
+        "whether there is a cluster is not known": isinstance(plane.initialized, Unknown),
+        "the workload cluster does not answer": may_be_founded(plane) and plane.workload.health is not Health.GOOD,
         "it is being deleted": plane.deletion,
     }
     yield from (why for why, is_shut in shut.items() if is_shut)
     if _needs_a_newcomer(plane, step) and plane.template_problem:
         yield "there is no template"
-    if _needs_a_newcomer(plane, step) and plane.initialized and plane.preparation.pending:
+    if _needs_a_newcomer(plane, step) and may_be_founded(plane) and plane.preparation.pending:
         yield "a newcomer would read an old configuration"
     if _needs_a_newcomer(plane, step) and (plane.certificates.missing or plane.certificates.problem):
         yield "there are no certificates"
@@ -173,7 +166,7 @@ def _needs_a_newcomer(plane: ControlPlane, step: Step) -> bool:
 
 def versions_stay_close(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """A replica joins at most one minor from everybody who is there, and never below all of them; and none goes whose replacement could not join."""
-    if not plane.initialized or not _needs_a_newcomer(plane, step):
+    if not may_be_founded(plane) or not _needs_a_newcomer(plane, step):
         return
     target, goes = plane.desired.version, who_goes(plane, step)
     texts = [text for r in plane.replicas if r is not goes for text in (r.version, r.kubelet_version) if text]

@@ -77,9 +77,14 @@ def never_came_up(plane: ControlPlane, replica: Replica) -> bool:
     return nothing_is_there and not (replica.had_node and not plane.desired.etcd_managed)
 
 
+def may_be_founded(plane: ControlPlane) -> bool:
+    """Whether there may be a cluster: there is none only where that is proven."""
+    return plane.initialized is not False
+
+
 def counts(plane: ControlPlane) -> bool:
-    """Whether there is etcd of ours with data in it."""
-    return plane.initialized and plane.desired.etcd_managed
+    """Whether there may be etcd of ours with data in it."""
+    return may_be_founded(plane) and plane.desired.etcd_managed
 
 
 def readable(plane: ControlPlane) -> bool:

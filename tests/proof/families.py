@@ -35,8 +35,8 @@ CIRCUMSTANCES: tuple[Mapping[str, Any], ...] = (
     {"ring": Ring((), None)},
     {"initialized": False},
     {"initialized": False, "ring": Unknown("nobody to ask")},
-    {"initialized": False, "ring": Unknown("nobody to ask"), "uninitialized_since": EARLIER},
-    {"initialized": False, "ring": Unknown("nobody to ask"), "uninitialized_since": LATER},
+    {"initialized": Unknown("its status is lost"), "ring": Unknown("nobody to ask")},
+    {"initialized": Unknown("its status is lost"), "ring": Unknown("nobody to ask"), "certificates": Certificates(missing=("etcd",))},
     {"paused": "spec.paused"},
     {"invalid": ("spec.replicas",)},
     {"unsupported": ("something",)},
@@ -71,7 +71,8 @@ EXTERNAL: tuple[Mapping[str, Any], ...] = (
     {"external_etcd": Finding(Health.GOOD, "Ready", "answers")},
     {"external_etcd": Finding(Health.BAD, "NotReady", "down")},
     {"external_etcd": Finding(Health.BAD, "NotReady", "down"), "remediating": Remediation("gone", LATER)},
-    {"initialized": False, "uninitialized_since": EARLIER},
+    {"initialized": False},
+    {"initialized": Unknown("its status is lost")},
 )
 """And what may be so where etcd is not ours."""
 

@@ -50,6 +50,11 @@ def is_told(**changes: Any) -> Instead:
     return lambda predicate: lambda control_plane, *rest: predicate(replace(control_plane, **changes), *rest)
 
 
+def believes_what_is_known(_property: Function) -> Function:
+    """What is not known to be initialized is taken for what is not."""
+    return lambda control_plane: control_plane.initialized is True
+
+
 def sees_one_replica(predicate: Function) -> Function:
     """The predicate itself, asked about a control plane of its first replica alone."""
     return lambda control_plane, *rest: predicate(replace(control_plane, replicas=control_plane.replicas[:1]), *rest)
@@ -194,7 +199,12 @@ GUARDS: tuple[Guard, ...] = (
         "before_initialization_only_the_first_goes",
     ),
     Guard(
-        "the first replica holds nothing yet", {"core.rules.rollout:_holds_nothing": says_yes}, "before_initialization_only_the_first_goes"
+        "what is not known to be initialized may hold data",
+        {
+            "core.control_plane:ControlPlane.may_be_initialized": believes_what_is_known,
+            "core.rules.guard:wait_for_the_workload_cluster": says_nothing,
+        },
+        "s4_the_last_holder_of_data_stays",
     ),
     Guard("the version is near", {"core.rules.preflight:version_is_near": says_yes}, "versions_stay_close"),
     Guard("the version is no step back", {"core.rules.preflight:version_is_not_below": says_yes}, "versions_stay_close"),
@@ -269,6 +279,11 @@ GUARDS: tuple[Guard, ...] = (
         "the first Machine is deleted only if kubeadm has not finished by then",
         {"clusterapi.etcd_membership:still_uninitialized": lets_pass},
         f"{ACT}::test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it",
+    ),
+    Guard(
+        "only who was made to found the cluster proves that nobody had",
+        {"clusterapi.initialization:_is_founding": returns(True)},
+        "tests/clusterapi/hands/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
     ),
     Guard(
         "a member is removed only while it is the replica's",

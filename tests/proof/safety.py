@@ -25,6 +25,7 @@ from tests.proof.counting import (
     leaving,
     lost,
     majority,
+    may_be_founded,
     never_came_up,
     readable,
     serves,
@@ -56,7 +57,7 @@ def s1_quorum_outlives_every_removal(plane: ControlPlane, step: Step, _now: date
 def s1_two_that_go_leave_enough(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """A remediation begins beside replicas that leave only if the others can do without all of them; or if none of those can leave before it is done."""
     others = leaving(plane)
-    if not plane.initialized or not isinstance(step, Remediate) or not others:
+    if not may_be_founded(plane) or not isinstance(step, Remediate) or not others:
         return
     if not any(_could_leave(plane, other) for other in others):
         return
@@ -107,15 +108,15 @@ def s2_one_joins_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> I
 
 def s3_founded_once(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """`kubeadm init` runs for the first replica of a cluster that never was, and for no other."""
-    if isinstance(step, CreateReplica) and step.initialize and (plane.initialized or plane.replicas):
+    if isinstance(step, CreateReplica) and step.initialize and (may_be_founded(plane) or plane.replicas):
         yield "the cluster was founded before, or somebody is founding it"
-    if isinstance(step, CreateReplica) and not step.initialize and not plane.initialized:
+    if isinstance(step, CreateReplica) and not step.initialize and plane.initialized is not True:
         yield "there is no cluster to join"
 
 
 def s4_the_last_holder_of_data_stays(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Whoever goes, another replica holds its place; and whichever member goes, another replica's votes, and somebody who answers has the data."""
-    if not plane.initialized or not isinstance(step, Going | RemoveStray):
+    if not may_be_founded(plane) or not isinstance(step, Going | RemoveStray):
         return
     goes = who_goes(plane, step)
     others = [r for r in held(plane) if r is not goes]
@@ -202,7 +203,7 @@ def s8_nobody_goes_without_a_reason(plane: ControlPlane, step: Step, _now: datet
 
     In a rollout the place is free once the surge is there; that of one that is not well is free at once, for it fills none, as is that of the very first.
     """
-    if not isinstance(step, DeleteReplica) or not plane.initialized:
+    if not isinstance(step, DeleteReplica) or not may_be_founded(plane):
         return
     goes = plane.replica(step.replica)
     rolling = any(r.outdated for r in staying(plane))
@@ -231,7 +232,7 @@ def s11_paused_means_paused(plane: ControlPlane, step: Step, _now: datetime) -> 
 def another_serves(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Whoever goes, another replica with every component well is there; unless it never came up, so that nobody misses it."""
     goes = who_goes(plane, step)
-    if goes is None or not plane.initialized or never_came_up(plane, goes):
+    if goes is None or not may_be_founded(plane) or never_came_up(plane, goes):
         return
     if not [r for r in held(plane) if r is not goes and serves(r)]:
         yield "no other API server is well"

@@ -34,10 +34,7 @@ from quorate.kubeadm.names import label_value
 Object = dict[str, Any]
 
 FOUNDED_BY = "quorate.dev/founded-by"
-"""On the Machine that was made to found the cluster: the uid of the control plane that had it made, and was not initialized then.
-
-A control plane that was restored or moved forgets that it is initialized, but has another uid than the one that its Machine names.
-"""
+"""On the Machine that was made to found the cluster: the uid of the control plane that had it made, and was not initialized then."""
 
 
 def owner_reference(kcp: KubeadmControlPlane, *, controller: bool) -> Object:

@@ -1,7 +1,8 @@
 """The last look at the ring before something leaves it, and the changes of the ring itself.
 
-What destroys asks etcd again, linearizably, at the instant of acting, matches its members with the Machines anew, and passes the same check once more. Exempt
-are a control plane that is not initialized yet, which holds no data, and one whose etcd is external, whose members are not ours to count.
+What destroys asks etcd again, linearizably, at the instant of acting, matches its members with the Machines anew, and passes the same check once more.
+Exempt are a control plane of which it is proven that it is not initialized, so that it holds no data, and one whose etcd is external, whose members are not
+ours to count.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def view_of(observation: Observation) -> ControlPlane:
 
 
 def has_ring(view: ControlPlane) -> bool:
-    """Whether there is a ring of ours with data in it."""
-    return view.initialized and view.desired.etcd_managed
+    """Whether there may be a ring of ours with data in it: what is not known to be initialized is asked like what is."""
+    return view.may_be_initialized and view.desired.etcd_managed
 
 
 async def read_afresh(clients: Clients, observation: Observation) -> ControlPlane:
@@ -94,13 +95,13 @@ async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) ->
 
 async def still_uninitialized(clients: Clients, observation: Observation) -> None:
     """Make sure, where the decision was made for a cluster that nobody has founded, that kubeadm has not finished meanwhile. Raises Refused."""
-    if not view_of(observation).initialized and await _workload(clients, observation).kubeadm_config_exists() is True:
+    if not view_of(observation).may_be_initialized and await _workload(clients, observation).kubeadm_config_exists() is True:
         raise Refused("kubeadm has initialized the cluster meanwhile")
 
 
 def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
     """Can the ring do without the replica's member? Before there is a ring: is it the only replica, so that nothing is lost with it?"""
-    asked = quorum_survives_removal if view.initialized else exempt_before_initialization
+    asked = quorum_survives_removal if view.may_be_initialized else exempt_before_initialization
     return (asked(view, view.replica(replica)),)
 
 
@@ -118,6 +119,7 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
 
 async def release(clients: Clients, observation: Observation, replica: str) -> None:
     """Release a Machine without a member; one of a running ring only if that ring, read for this, has no member of its own now. Raises Refused."""
+    await still_uninitialized(clients, observation)
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):

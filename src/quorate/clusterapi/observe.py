@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from quorate.clusterapi import addons, authorities, intent, machines, remediation_record, specification
+from quorate.clusterapi import addons, authorities, initialization, intent, machines, remediation_record, specification
 from quorate.clusterapi.adoption import ownership
 from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.comparisons import Comparisons
 from quorate.clusterapi.credentials import Credentials
-from quorate.clusterapi.desired import FOUNDED_BY
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.remediation_record import MalformedRecord
@@ -98,12 +97,14 @@ class _Pass:
         infrastructure = {machine.metadata.name: await self._infrastructure(machine) for machine in ours}
         self._hurry(ours, infrastructure)
         nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name]) for m in ours}
-        initialized = await self._initialized(ours)
+        on_record = initialization.is_on_record(self.kcp, self.cluster)
+        config = True if on_record else await self.workload.kubeadm_config_exists()
+        initialized = initialization.is_initialized(self.kcp, self.cluster, ours, config)
         standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
         reading = (
             await self._ring(nodes[machine.metadata.name] for machine in standing)
-            if initialized
-            else Unknown("the control plane is not initialized yet")
+            if initialized is True
+            else initialized or Unknown("the control plane is not initialized yet")
         )
         members = match(reading, {name: node if isinstance(node, Node) else None for name, node in nodes.items()})
         observed = tuple(
@@ -128,7 +129,7 @@ class _Pass:
             strays=self._strays(members, observed),
             alarms=alarms_of_nobody(reading),
             unmatched=self._unmatched(members, observed),
-            initialized=initialized,
+            initialized=initialized is True,
             template_missing=bool(template_problem),
             view=ControlPlane(
                 name=self.kcp.metadata.name,
@@ -155,12 +156,11 @@ class _Pass:
                 remediation_problem=remediation_problem,
                 strays=self._stray_members(members, reading),
                 membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
-                external_etcd=await self._external_etcd(initialized=initialized),
+                external_etcd=await self._external_etcd(initialized=initialized is True),
                 preparation=addons.preparation(self.clients, self.kcp),
                 addons=addons.addons(self.clients, self.kcp),
                 expiries=addons.expiries(self.clients, self.kcp, (r.name for r in replicas if not r.expiry_known)),
                 deletion=self._deletion(everyone, control_plane),
-                uninitialized_since=None if initialized else self._uninitialized_since(ours),
             ),
         )
 
@@ -185,17 +185,6 @@ class _Pass:
         except (ContractMissing, TimeoutError, ApiError) as error:
             return str(error)
         return "" if store.get(self.namespace, reference.name) else f"{reference.kind} {self.namespace}/{reference.name} does not exist"
-
-    async def _initialized(self, ours: Sequence[Machine]) -> bool:
-        """The latch: set for good once kubeadm has left its configuration in the cluster.
-
-        Not while the only Machine is going: kubeadm may finish just as it does, and its successor would wait to join nothing.
-        """
-        if self.kcp.status.initialization.control_plane_initialized:
-            return True
-        if len(ours) == 1 and (ours[0].metadata.deletion_timestamp or machines.is_to_be_remediated(ours[0])):
-            return False
-        return await self.workload.kubeadm_config_exists() is True
 
     async def _ring(self, nodes: Iterable[Node | Absent | Unknown]) -> RingReading | Unknown:
         if not self.etcd_managed:
@@ -289,11 +278,6 @@ class _Pass:
                 problems.append(str(error))
         intended, remediating = found
         return intended, remediating, "; ".join(problems)
-
-    def _uninitialized_since(self, ours: Sequence[Machine]) -> datetime | None:
-        """When the only Machine was made, if this very control plane had it made to found the cluster: nobody had founded it then."""
-        founders = [machine for machine in ours if machine.metadata.annotations.get(FOUNDED_BY) == self.kcp.metadata.uid]
-        return founders[0].metadata.creation_timestamp if len(founders) == len(ours) == 1 else None
 
     def _creation(self, everyone: Sequence[Machine]) -> Creation | None:
         planned = intent.read(self.kcp.metadata.annotations)

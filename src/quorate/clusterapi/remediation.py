@@ -7,7 +7,7 @@ from datetime import datetime
 from quorate.clusterapi import remediation_record
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
-from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
+from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, still_uninitialized, view_of
 from quorate.clusterapi.machine_writes import delete_as_judged
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.permission import still_permitted
@@ -27,6 +27,7 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     version = await patch_control_plane(
         clients, observation.kcp, remediation_record.intended(observation.kcp.metadata.resource_version, record)
     )
+    await still_uninitialized(clients, observation)
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
     await still_permitted(clients, observation)
     await pass_leadership_on(clients, observation, view, replica)
@@ -37,7 +38,9 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
 def _asked(view: ControlPlane, replica: str) -> list[Check]:
     """What an initialized control plane must not lose with the replica; before, that it is the only one, so that there is nothing to lose."""
     failed = view.replica(replica)
-    return [check for check, _ in safe_to_remediate(view, failed)] if view.initialized else [exempt_before_initialization(view, failed)]
+    return (
+        [check for check, _ in safe_to_remediate(view, failed)] if view.may_be_initialized else [exempt_before_initialization(view, failed)]
+    )
 
 
 async def record(clients: Clients, observation: Observation) -> None:

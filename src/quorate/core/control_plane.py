@@ -146,7 +146,7 @@ class ControlPlane:
     desired: Desired
     replicas: tuple[Replica, ...]
     ring: Ring | Unknown
-    initialized: bool
+    initialized: bool | Unknown  # False only with a proof that kubeadm has founded nothing: whatever it is, it survives in no status
     workload: Finding  # can the workload cluster be asked
     has_finalizer: bool = True
     paused: str = ""  # by what; empty: not paused
@@ -171,11 +171,15 @@ class ControlPlane:
     addons: Upkeep = Upkeep()  # kube-proxy and CoreDNS
     expiries: Upkeep = Upkeep()  # when the API servers' certificates expire, recorded for each replica
     deletion: Deletion | None = None
-    uninitialized_since: datetime | None = None  # on record as not initialized from then on; None: no record
 
     def replica(self, name: str) -> Replica:
         """The replica of this name, which exists."""
         return next(replica for replica in self.replicas if replica.name == name)
+
+    @property
+    def may_be_initialized(self) -> bool:
+        """Whether there may be data: for all that is known, kubeadm has founded the cluster. What is not known is never taken for "no" (S16)."""
+        return self.initialized is not False
 
     @property
     def leaving(self) -> tuple[Replica, ...]:

@@ -214,7 +214,7 @@ async def test_a_machine_that_has_joined_since_is_not_released(three: World) -> 
 
 
 async def test_before_initialization_a_machine_is_released_without_a_ring(empty: World) -> None:
-    empty.add_machine("cp-1", node=False)
+    empty.add_machine("cp-1", node=False, metadata={"annotations": {"quorate.dev/founded-by": "kcp-uid"}})
     empty.workload.kubeadm_config = False
     empty.workload.ring_problem = "nobody there"
     await empty.actor.perform(ReleaseHook("cp-1"), await empty.look())
@@ -556,7 +556,7 @@ async def test_with_external_etcd_or_before_initialization_no_ring_is_asked(thre
 
 
 async def test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it(empty: World) -> None:
-    empty.add_machine("cp-1", node=False)
+    empty.add_machine("cp-1", node=False, metadata={"annotations": {"quorate.dev/founded-by": "kcp-uid"}})
     observation = await empty.look()
     empty.workload.kubeadm_config = True
     with pytest.raises(Refused, match="kubeadm has initialized the cluster meanwhile"):

@@ -11,7 +11,6 @@ import pytest
 from quorate.clusterapi import credentials
 from quorate.clusterapi.ring import finding, match
 from quorate.clusterapi.types.names import Annotation, Label
-from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.control_plane import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
@@ -97,43 +96,8 @@ async def test_the_marks_on_a_machine_are_read(three: World) -> None:
     assert replica.deleting_since is not None
 
 
-async def test_the_latch_is_set_by_kubeadms_configuration_but_not_while_the_only_machine_goes(empty: World) -> None:
-    empty.add_machine("cp-1", member=1)
-    assert not (await seen(empty)).initialized
-    empty.workload.kubeadm_config = Unknown("no answer")
-    assert not (await seen(empty)).initialized
-    empty.workload.kubeadm_config = True
-    assert (await seen(empty)).initialized
-    failed = [{"type": kind, "status": "False"} for kind in ("HealthCheckSucceeded", "OwnerRemediated")]
-    empty.api.change("machines", "cp-1", {"status": {"conditions": failed}})
-    assert not (await seen(empty)).initialized
-    empty.delete_machine("cp-1")
-    assert not (await seen(empty)).initialized
-    empty.add_machine("cp-2", member=2)
-    assert (await seen(empty)).initialized
-
-
-async def test_the_machine_that_this_control_plane_had_made_to_found_the_cluster_proves_that_nobody_had(empty: World) -> None:
-    await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
-    (name,) = empty.api.names("machines")
-    assert (await seen(empty)).uninitialized_since == datetime(2026, 1, 1, 11, tzinfo=UTC)
-    await maintain(empty.clients, await empty.look())
-    assert (await seen(empty)).uninitialized_since is not None
-    empty.api.change("machines", name, {"metadata": {"annotations": {"quorate.dev/founded-by": "before the move"}}})
-    assert (await seen(empty)).uninitialized_since is None
-    empty.api.change("machines", name, {"metadata": {"annotations": {"quorate.dev/founded-by": "kcp-uid"}}})
-    empty.add_machine("cp-2")
-    assert (await seen(empty)).uninitialized_since is None
-
-
-async def test_a_machine_that_joined_founded_nothing(three: World) -> None:
-    await three.actor.perform(CreateReplica("", initialize=False), await three.look())
-    assert all("quorate.dev/founded-by" not in three.annotations("machines", name) for name in three.api.names("machines"))
-    assert (await seen(three)).uninitialized_since is None
-
-
 async def test_before_initialization_the_ring_is_not_asked(empty: World) -> None:
-    empty.add_machine("cp-1", member=1)
+    await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
     view = await seen(empty)
     assert view.ring == Unknown("the control plane is not initialized yet")
     assert isinstance(view.replicas[0].member, Unknown)

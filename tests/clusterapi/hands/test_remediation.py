@@ -94,7 +94,7 @@ async def test_what_the_ring_cannot_do_without_by_now_is_not_deleted_and_the_rec
 
 
 async def test_before_initialization_no_ring_is_asked(empty: World) -> None:
-    empty.add_machine("cp-2", node=False)
+    empty.add_machine("cp-2", node=False, metadata={"annotations": {"quorate.dev/founded-by": "kcp-uid"}})
     empty.workload.ring_problem = "nobody there"
     await empty.actor.perform(REPLACE, await empty.look())
     assert empty.log[-3:] == [f"patch {KCPS} demo", "delete machines cp-2", f"patch {KCPS} demo"]

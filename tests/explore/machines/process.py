@@ -182,7 +182,8 @@ class Process:
         bare = [m for m in observation.machines if not m.deleting and Hook.PRE_TERMINATE not in m.machine.metadata.annotations]
         machines = {key[2] for key in self.api.objects if key[0] == MACHINES}
         orphans = [key for key in self.api.objects if key[0] in ("kubeadmconfigs", "devmachines") and key[2] not in machines]
-        if "quorate.dev/creating" in annotations or bare or orphans:
+        unrecorded = observation.initialized and "quorate.dev/initialized" not in annotations
+        if "quorate.dev/creating" in annotations or bare or orphans or unrecorded:
             await upkeep.maintain(self.clients, observation)
 
     def _latch(self, observation: Observation, decision: Decision) -> None:

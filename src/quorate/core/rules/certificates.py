@@ -6,10 +6,12 @@ from datetime import datetime
 
 from quorate.core.checks import CERTIFICATES, failed, passed, unknown
 from quorate.core.control_plane import ControlPlane
+from quorate.core.health import Unknown
 from quorate.core.opinion import Opinion, barring, wanting
 from quorate.core.steps import GROWS, EnsureCertificates, Step, WriteKubeconfig
 
 KUBECONFIG = "the kubeconfig is available"
+_RESTORE = "Restore the Secrets from a backup."
 
 
 def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
@@ -20,10 +22,14 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion
     if not certificates.missing:
         return Opinion(checks=(passed(CERTIFICATES, "all of them"),))
     missing = ", ".join(certificates.missing)
+    if isinstance(control_plane.initialized, Unknown):
+        return barring(
+            GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, f"missing: {missing}; {control_plane.initialized.reason}", _RESTORE)
+        )
     if control_plane.initialized:
         return barring(
             GROWS | {WriteKubeconfig},
-            failed(CERTIFICATES, f"missing after initialization: {missing}", "Restore the Secrets from a backup."),
+            failed(CERTIFICATES, f"missing after initialization: {missing}", _RESTORE),
         )
     if not certificates.generatable:
         return barring(GROWS | {WriteKubeconfig}, failed(CERTIFICATES, f"not supplied yet: {missing}", "Create the Secrets."))
@@ -55,5 +61,5 @@ def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Opi
         return wanting(WriteKubeconfig(rotate))
     remedy = "Correct what the answer names, such as a permission or the certificate authority; the write is tried again by itself."
     check = failed(KUBECONFIG, f"it could not be written: {kubeconfig.write_problem}", remedy)
-    bars = frozenset() if control_plane.initialized else GROWS
+    bars = frozenset() if control_plane.may_be_initialized else GROWS
     return Opinion(checks=(check,), bars=bars, wake_at=kubeconfig.retry_at)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import failed, passed, unknown
+from quorate.core.checks import INITIALIZED, failed, passed, unknown
 from quorate.core.control_plane import ControlPlane
-from quorate.core.health import Health
+from quorate.core.health import Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
 
@@ -61,7 +61,10 @@ def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinio
 
 def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Once there is a cluster, nothing is added to it or taken from it unseen."""
-    if not control_plane.initialized:
+    initialized = control_plane.initialized
+    if isinstance(initialized, Unknown):
+        return barring(GROWS | SHRINKS | {AbandonCreation}, unknown(INITIALIZED, initialized.reason, initialized.remedy))
+    if not initialized:
         return NOTHING
     name, finding = "the workload cluster answers", control_plane.workload
     if finding.health is Health.GOOD:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import failed, passed
+from quorate.core.checks import failed, passed, unknown
 from quorate.core.control_plane import ControlPlane
+from quorate.core.health import Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring, wanting
 from quorate.core.rules.placement import next_failure_domain
 from quorate.core.rules.preflight import template_exists
@@ -17,6 +18,8 @@ def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     if control_plane.replicas or control_plane.desired.replicas < 1:
         return NOTHING
     name = "the cluster was never initialized"
+    if isinstance(control_plane.initialized, Unknown):
+        return barring(GROWS, unknown(name, control_plane.initialized.reason, control_plane.initialized.remedy))
     if control_plane.initialized:
         remedy = "Restore an etcd snapshot into a new cluster, or bring the lost Machines back; a new control plane would start empty."
         return barring(GROWS, failed(name, "every control-plane Machine of an initialized cluster is gone", remedy))

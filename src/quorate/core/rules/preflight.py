@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from quorate.core import checks
 from quorate.core.checks import Check, failed, passed
 from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.health import Unknown
 from quorate.core.versions import Version, parse_or_none, within_one_minor
 
 WORKLOAD_PREPARED = "the workload cluster is prepared for a replacement"
@@ -160,7 +161,7 @@ def _well_enough_to_join(control_plane: ControlPlane) -> tuple[Check, ...]:
 
 
 def _ring_bears_one_more(control_plane: ControlPlane) -> tuple[Check, ...]:
-    if not control_plane.initialized:
+    if not control_plane.may_be_initialized:
         return ()  # there is no ring yet, and nobody joins for that very reason
     if not control_plane.desired.etcd_managed:
         return (passed(checks.QUORUM_SURVIVES_ADDITION, checks.EXTERNAL),)
@@ -168,6 +169,8 @@ def _ring_bears_one_more(control_plane: ControlPlane) -> tuple[Check, ...]:
 
 
 def _initialized(control_plane: ControlPlane) -> Check:
+    if isinstance(control_plane.initialized, Unknown):
+        return checks.unknown(checks.INITIALIZED, control_plane.initialized.reason, control_plane.initialized.remedy)
     if control_plane.initialized:
         return passed(checks.INITIALIZED, "kubeadm init is done")
     return failed(checks.INITIALIZED, "waiting for the first control plane to finish kubeadm init")

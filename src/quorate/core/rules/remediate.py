@@ -99,7 +99,7 @@ def _questions(control_plane: ControlPlane, replica: Replica, account: _Account,
     yield topology_arrived(control_plane), Reason.DEFERRED
     yield account.check, account.reason
     yield _will_wait_for_us(replica), Reason.DEFERRED
-    if control_plane.initialized:
+    if control_plane.may_be_initialized:
         yield from safe_to_remediate(control_plane, replica)
     else:
         yield exempt_before_initialization(control_plane, replica), Reason.DEFERRED

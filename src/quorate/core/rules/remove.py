@@ -34,7 +34,7 @@ def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion[
         checks += asked
         if all(check.passed for check in asked):
             return Opinion(_let_go(control_plane, replica), asked)
-    is_last = control_plane.initialized and only_one_is_leaving(control_plane)
+    is_last = control_plane.may_be_initialized and only_one_is_leaving(control_plane)
     return barring(frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica}), *checks)
 
 
@@ -53,7 +53,7 @@ def safe_to_let_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check
 
     The last holder of data is told that alone; where it is not known who holds it, everything is asked, for one certain refusal lets others act.
     """
-    if not control_plane.initialized:
+    if not control_plane.may_be_initialized:
         return (exempt_before_initialization(control_plane, replica),)
     data = another_holds_the_data(control_plane, replica)
     if data.outcome is Outcome.FAIL:
@@ -64,7 +64,7 @@ def safe_to_let_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check
 
 
 def exempt_before_initialization(control_plane: ControlPlane, replica: Replica) -> Check:
-    """Nothing can be lost with the only replica of a cluster that never came up. Where there are several, it did: nobody joins before it has."""
+    """Nothing can be lost with the only replica of a cluster that, proven, never came up. Where there are several, it did: nobody joins before it has."""
     name = BEFORE_INITIALIZATION
     others = sorted(other.name for other in control_plane.replicas if other.name != replica.name)
     if not others:
@@ -134,6 +134,6 @@ def _votes(ring: Ring, replica: Replica) -> bool:
 
 
 def _let_go(control_plane: ControlPlane, replica: Replica) -> Step:
-    if isinstance(replica.member, int) and control_plane.initialized and control_plane.desired.etcd_managed:
+    if isinstance(replica.member, int) and control_plane.may_be_initialized and control_plane.desired.etcd_managed:
         return RemoveMember(replica.name, replica.member)
     return ReleaseHook(replica.name)

@@ -21,7 +21,6 @@ from quorate.core.steps import CreateReplica, DeleteReplica, Step
 UP_TO_DATE = "replicas are up to date"
 REPLACEMENT_WANTED = "a replacement is wanted"
 ANOTHER_STAYS = "another replica stays"
-NOTHING_TO_LOSE = "the first replica holds nothing yet"
 
 
 def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
@@ -32,7 +31,7 @@ def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion
         return Opinion(checks=up_to_date, wake_at=min(moments, default=None))
     ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
     wanted = passed(REPLACEMENT_WANTED, ways)
-    if not control_plane.initialized:
+    if not control_plane.may_be_initialized:
         return _begin_anew(control_plane, wanted)
     desired = control_plane.desired
     if len(control_plane.staying) < desired.replicas + desired.max_surge:
@@ -73,21 +72,12 @@ def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
 
 
 def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
-    """Before initialization there is no data, and no ring to ask: the only replica goes, and the next one founds the cluster by the new specification."""
+    """Where kubeadm, proven, has founded nothing there is no data and no ring: the only replica goes, and the next one founds the cluster anew."""
     replica, *others = sorted(control_plane.replicas, key=age)
     alone = (
         failed(BEFORE_INITIALIZATION, f"{replica.name} is not the only one: {', '.join(r.name for r in others)}")
         if others
         else passed(BEFORE_INITIALIZATION, f"{replica.name} is the only one, and has not finished kubeadm init")
     )
-    asked = (alone, _holds_nothing(control_plane, replica), topology_arrived(control_plane), template_exists(control_plane))
+    asked = (alone, topology_arrived(control_plane), template_exists(control_plane))
     return wanting(DeleteReplica(replica.name), wanted, *asked)
-
-
-def _holds_nothing(control_plane: ControlPlane, replica: Replica) -> Check:
-    """A record of not being initialized must be older than the replica: a restored or moved control plane forgets that it is, and looks just like it."""
-    since = control_plane.uninitialized_since
-    if since is not None and since <= replica.created:
-        return passed(NOTHING_TO_LOSE, f"not initialized since {since:%Y-%m-%dT%H:%M:%SZ}, before {replica.name} was made")
-    remedy = f"Delete Machine {replica.name} if the cluster never came up: whatever it holds is lost with it."
-    return failed(NOTHING_TO_LOSE, f"{replica.name} may be older than the record that the cluster is not initialized", remedy)

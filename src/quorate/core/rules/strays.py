@@ -26,7 +26,7 @@ AGREEMENT = "the etcd members agree about who they are"
 def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and membership stays as it is."""
     problem = control_plane.membership_problem
-    if not control_plane.initialized or not control_plane.desired.etcd_managed or not problem:
+    if not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or not problem:
         return NOTHING
     remedy = "Find the members that left or were restored apart from the others, and delete their Machines or data."
     return barring(GROWS | SHRINKS, failed(AGREEMENT, problem, remedy))
@@ -37,7 +37,7 @@ def remove_strays(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
 
     Those that never started go first: they keep everybody from joining. A stray that leads may go too: etcd elects another, and the gate counts without it.
     """
-    if not control_plane.strays or not control_plane.initialized or not control_plane.desired.etcd_managed:
+    if not control_plane.strays or not control_plane.may_be_initialized or not control_plane.desired.etcd_managed:
         return NOTHING
     ring = dependable_ring(control_plane)
     if isinstance(ring, Unknown):

@@ -66,7 +66,7 @@ def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion[Step]
 
 
 def _can_be_asked(control_plane: ControlPlane) -> bool:
-    return control_plane.initialized and control_plane.workload.health is Health.GOOD
+    return control_plane.initialized is True and control_plane.workload.health is Health.GOOD
 
 
 def _attempt(step: Step, upkeep: Upkeep, now: datetime, unfinished: Check) -> Opinion[Step]:
