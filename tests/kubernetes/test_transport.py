@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from quorate.kubernetes import errors
+from quorate.kubernetes import errors, transport
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized
 from quorate.kubernetes.resource import NODES, SECRETS
@@ -257,3 +257,17 @@ async def test_cookies_are_not_kept(client: Client, api: Any, fakes: Any) -> Non
     await client.get_raw("/")
     await client.get_raw("/")
     assert "Cookie" not in api.seen[1].headers
+
+
+@pytest.mark.parametrize("code", [200, 500])
+async def test_an_answer_without_end_is_read_no_further_than_it_may_be(
+    client: Client, api: Any, fakes: Any, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "LARGEST", 1 << 20)
+    api.replies = [fakes.reply({"message": "x" * (8 << 20)}, code)]
+    with pytest.raises(ConnectionFailed if code == 200 else ServerError) as caught:
+        await client.get(SECRETS, "demo-ca", "default")
+    assert len(str(caught.value)) < 3000
+    assert code == 500 or "more than 1 MiB" in str(caught.value)
+    api.replies = [fakes.reply(fakes.secret())]
+    assert (await client.get(SECRETS, "demo-ca", "default")).metadata.name == "demo-ca"

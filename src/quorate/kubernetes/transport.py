@@ -31,6 +31,9 @@ _ANY = "*/*"  # of a port-forward: the kubelet, whom the API server passes the r
 _KEEPALIVE = 30.0  # seconds; an idle workload cluster should not keep a socket for long
 _LEAST_PAUSE = 0.1  # seconds before a repeat, whatever the server says: `Retry-After: 0` would otherwise spin
 _CHUNK = 1 << 16
+LARGEST = 256 << 20
+"""Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
+_LARGEST_ERROR = 1 << 16
 _STATUSES = msgspec.json.Decoder(Status)
 
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
@@ -139,7 +142,10 @@ class Transport:
 
     async def _once(self, request: Request, identity: _Identity) -> bytes:
         async with await self._answered(request, identity) as answer:
-            return await answer.read()
+            content = await _content(answer, LARGEST)
+            if len(content) > LARGEST:
+                raise ConnectionFailed(f"{request.doing}: the answer has more than {LARGEST >> 20} MiB, which is read no further")
+            return content
 
     async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:
         """A good answer, whose body is still to be read."""
@@ -151,7 +157,7 @@ class Transport:
             count(answer.status)
         if answer.status >= 400:
             async with answer:
-                raise _error(answer, await answer.read(), request.doing)
+                raise _error(answer, await _content(answer, _LARGEST_ERROR), request.doing)
         return answer
 
     async def _upgraded(self, path: str, doing: str, protocols: tuple[str, ...], identity: _Identity) -> aiohttp.ClientWebSocketResponse:
@@ -237,6 +243,16 @@ def _pause(error: ApiError, request: Request) -> float | None:
     if error.retry_after is None or not (request.idempotent or isinstance(error, TooManyRequests)):
         return None
     return max(error.retry_after, _LEAST_PAUSE)
+
+
+async def _content(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body, or somewhat more than `most` bytes of one that goes on."""
+    content = bytearray()
+    async for piece in answer.content.iter_chunked(_CHUNK):
+        content += piece
+        if len(content) > most:
+            break
+    return bytes(content)
 
 
 def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:
