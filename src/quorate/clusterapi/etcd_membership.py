@@ -22,9 +22,10 @@ from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
 from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
-from quorate.core.control_plane import ControlPlane, Replica
-from quorate.core.health import Absent, Health, Unknown
+from quorate.core.control_plane import ControlPlane
+from quorate.core.health import Absent, Unknown
 from quorate.core.ring import Ring
+from quorate.core.rules.placement import next_leaders
 from quorate.core.rules.remove import exempt_before_initialization, safe_to_let_go
 from quorate.core.rules.strays import may_be_removed
 from quorate.etcd.client import EtcdClient
@@ -157,7 +158,7 @@ async def pass_leadership_on(clients: Clients, observation: Observation, view: C
     node = next((machine.node for machine in observation.machines if machine.name == replica), None)
     if node is None or not has_ring(view) or _ring(view).leader is None or _ring(view).leader != view.replica(replica).member:
         return
-    for successor in _successors(view, replica):
+    for successor in next_leaders(view, _ring(view), replica):
         try:
             async with _workload(clients, observation).etcd(node.metadata.name) as client:
                 await client.move_leader(successor)
@@ -207,24 +208,6 @@ async def _remove(clients: Clients, client: EtcdClient, member: int) -> None:
         await client.remove_member(member)
     except MemberNotFound:
         return  # a repeat: it is gone, which is what was wanted
-
-
-def _successors(view: ControlPlane, replica: str) -> list[int]:
-    """Members that may lead next: voters of Machines that stay, the well ones first, then those no health check failed, up-to-date ones, the newest.
-
-    Those of Machines that wait at our hook come last: where everybody leaves, one that has yet to go takes it.
-    """
-    voters = {member.id: member for member in _ring(view).members if not member.learner and member.name}
-    others = [r for r in view.holding if r.name != replica and isinstance(r.member, int) and r.member in voters]
-    others.sort(key=lambda r: r.created, reverse=True)
-    others.sort(key=lambda r: (r.deleting_since is not None, voters[_id(r)].health is not Health.GOOD, r.unhealthy, bool(r.outdated)))
-    return [_id(r) for r in others]
-
-
-def _id(replica: Replica) -> int:
-    if not isinstance(replica.member, int):
-        raise TypeError(f"{replica.name} has no known member")
-    return replica.member
 
 
 def _ring(view: ControlPlane) -> Ring:

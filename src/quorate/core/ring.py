@@ -34,6 +34,21 @@ class Member:
         """How a reader finds it: its name, or its id in hexadecimal as etcdctl prints it."""
         return self.name or f"{self.id:x} (never started)"
 
+    @property
+    def votes(self) -> bool:
+        """Whether it has started and is no learner: it has the data, and may lead."""
+        return bool(self.name) and not self.learner
+
+    @property
+    def votes_well(self) -> bool:
+        """Whether it votes and is known to be well."""
+        return self.votes and self.health is Health.GOOD
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it may take part in a change of membership: it votes, and is not known to be silent. See `Ring.commits`."""
+        return self.votes and (self.health is not Health.BAD or self.only_alarmed)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -85,8 +100,7 @@ class Ring:
         Source: etcd 3.6, server/etcdserver: applyConfChange and mayRemoveMember in server.go, apply/apply.go (applierV3Capped), apply/corrupt.go.
         """
         voters = [member for member in self.members if not member.learner]
-        taking_part = sum((member.health is not Health.BAD or member.only_alarmed) and bool(member.name) for member in voters)
-        return Verdict(voters=len(voters), good=taking_part)
+        return Verdict(voters=len(voters), good=sum(member.takes_part for member in voters))
 
     @property
     def learners(self) -> tuple[Member, ...]:
@@ -96,7 +110,13 @@ class Ring:
     @property
     def unsettled(self) -> tuple[Member, ...]:
         """Learners and members that never started: until they vote, or are gone, nobody may join."""
-        return tuple(member for member in self.members if member.learner or not member.name)
+        return tuple(member for member in self.members if not member.votes)
+
+    @property
+    def successors(self) -> tuple[Member, ...]:
+        """Who may lead next: all that vote but the leader, the well ones first, then by name, so that a plan can say it beforehand."""
+        others = (member for member in self.members if member.votes and member.id != self.leader)
+        return tuple(sorted(others, key=lambda member: (not member.votes_well, member.name, member.id)))
 
     def member(self, member_id: int) -> Member | None:
         """The member with this id."""
@@ -108,7 +128,7 @@ class Ring:
         A joining voter counts as failed until it has proved itself, except in a ring of at most one member: it could otherwise never grow.
         """
         voters = [member for member in self.members if not member.learner and member.id not in removing]
-        good = sum(member.health is Health.GOOD and bool(member.name) for member in voters)
+        good = sum(member.votes_well for member in voters)
         if len(self.members) <= 1:
             good += adding
         return Verdict(voters=len(voters) + adding, good=good)
@@ -123,5 +143,5 @@ class Ring:
     def without(self, member_id: int) -> Verdict:
         """The verdict while one member is down for a restart or an upgrade but stays a member."""
         voters = [member for member in self.members if not member.learner]
-        good = sum(member.health is Health.GOOD and bool(member.name) and member.id != member_id for member in voters)
+        good = sum(member.votes_well and member.id != member_id for member in voters)
         return Verdict(voters=len(voters), good=good)

@@ -116,7 +116,7 @@ def _ring(facts: Facts) -> Ring | None:
 
 def _is_learner(member: Member) -> bool:
     """A member without a name is about to start: for a moment it is better not counted as a voter that failed."""
-    return member.learner or not member.name
+    return not member.votes
 
 
 def _quorum(ring: Ring) -> int:

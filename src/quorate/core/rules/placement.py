@@ -7,6 +7,7 @@ from datetime import datetime
 from quorate.core.checks import components_healthy
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Health
+from quorate.core.ring import Ring
 
 
 def next_failure_domain(control_plane: ControlPlane) -> str:
@@ -49,6 +50,23 @@ def candidates(control_plane: ControlPlane) -> tuple[Replica, ...]:
     eligible = [r for r in staying if r.outdated or r.delete_first] if control_plane.outdated else (marked or staying)
     unwell = [r for r in eligible if r is not chosen and not all(check.passed for check in components_healthy(control_plane, (r,)))]
     return (chosen, *sorted(unwell, key=age))
+
+
+def next_leaders(control_plane: ControlPlane, ring: Ring, leaving: str) -> tuple[int, ...]:
+    """The members that may lead once this replica's does no more: of replicas that stay, the well ones first, then those no health check failed, up-to-date
+    ones, the newest.
+
+    Those of replicas that wait at our hook come last: where everybody leaves, one that has yet to go takes it.
+    """
+    voters = {member.id: member for member in ring.successors}
+    others = [
+        (r, voters[r.member]) for r in control_plane.holding if r.name != leaving and isinstance(r.member, int) and r.member in voters
+    ]
+    others.sort(key=lambda other: other[0].created, reverse=True)
+    others.sort(
+        key=lambda other: (other[0].deleting_since is not None, not other[1].votes_well, other[0].unhealthy, bool(other[0].outdated))
+    )
+    return tuple(member.id for _, member in others)
 
 
 def is_ill(replica: Replica) -> bool:

@@ -130,7 +130,7 @@ def _way_out(control_plane: ControlPlane) -> str:
 
 def _votes(ring: Ring, replica: Replica) -> bool:
     member = ring.member(replica.member) if isinstance(replica.member, int) else None
-    return member is not None and not member.learner and bool(member.name)
+    return member is not None and member.votes
 
 
 def _let_go(control_plane: ControlPlane, replica: Replica) -> Step:

@@ -68,7 +68,7 @@ def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
     if replica.node is not None:
         return is_ill(replica) and replica is max(control_plane.staying, key=age)
     member = control_plane.ring.member(replica.member) if isinstance(control_plane.ring, Ring) and isinstance(replica.member, int) else None
-    return member is None or member.learner or not member.name
+    return member is None or not member.votes
 
 
 def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:

@@ -10,7 +10,7 @@ AS_MANY_AS_SAID = "no more hosts leave the cluster than was said"
 
 def departing(cluster: Cluster) -> tuple[str, ...]:
     """Who is in the cluster and in no manifest: Nodes of no host, and voters of no host, by name. Who never voted and is no Node was never a host of it."""
-    voters = (stray.member.label for stray in cluster.strays if stray.member.name and not stray.member.learner)
+    voters = (stray.member.label for stray in cluster.strays if stray.member.votes)
     return tuple(sorted({*cluster.lost_nodes, *voters}))
 
 

@@ -44,20 +44,9 @@ def member_of(cluster: Cluster, host: Host) -> Member | None:
     return cluster.ring.member(host.member_id) if isinstance(cluster.ring, Ring) and host.member_id is not None else None
 
 
-def votes_well(member: Member | None) -> bool:
-    """Whether it is a voter that is known to be well."""
-    return member is not None and not member.learner and bool(member.name) and member.health is Health.GOOD
-
-
 def successor(ring: Ring) -> Member | None:
-    """Whom the leader hands leadership to: of the others that vote and are well the first by name, so that a plan can say it beforehand."""
-    others = (member for member in ring.members if member.id != ring.leader and votes_well(member))
-    return min(others, key=lambda member: (member.name, member.id), default=None)
-
-
-def takes_part(member: Member) -> bool:
-    """Whether a voter may take part in a change of membership: it is not known to be silent. See `Ring.commits`."""
-    return bool(member.name) and (member.health is not Health.BAD or member.only_alarmed)
+    """Whom the leader hands leadership to: the first of those that may lead, if it is well."""
+    return next((member for member in ring.successors if member.votes_well), None)
 
 
 def leader_last(cluster: Cluster, hosts: Iterable[Host]) -> list[Host]:
@@ -101,7 +90,7 @@ def holds_the_data(cluster: Cluster, *, apart_from: int | None = None) -> Check:
     holders = [
         host.name
         for host in cluster.control_planes
-        if host.member_id != apart_from and votes_well(member_of(cluster, host)) and not data_lost(host)
+        if host.member_id != apart_from and (member := member_of(cluster, host)) is not None and member.votes_well and not data_lost(host)
     ]
     if holders:
         return passed(HOLDS_THE_DATA, f"the member of {holders[0]} votes and is well")

@@ -9,7 +9,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import BELONGING, Cluster, Host, Kind
 from quorate.core.in_place.gates import readable
-from quorate.core.in_place.rules.facts import HOLDS_THE_DATA, data_lost, names, takes_part, told, votes_well
+from quorate.core.in_place.rules.facts import HOLDS_THE_DATA, data_lost, names, told
 from quorate.core.in_place.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Ring
@@ -86,7 +86,7 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             return barring(EVERYTHING, _unread(cluster, reason))
         case Ring() as ring if not ring.commits:
             verdict = ring.commits
-            silent = ", ".join(member.label for member in ring.members if not (member.learner or takes_part(member)))
+            silent = ", ".join(member.label for member in ring.members if not (member.learner or member.takes_part))
             evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
             return barring(EVERYTHING, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
         case Ring() as ring:
@@ -95,7 +95,7 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
 
 def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """That members of no host are the last with etcd's data is said before everything else: all that waits, waits for that. Only their owner can change it."""
-    last = [stray.member for stray in cluster.strays if votes_well(stray.member) and stray.silence is None]
+    last = [stray.member for stray in cluster.strays if stray.member.votes_well and stray.silence is None]
     may_hold = [host for host in cluster.control_planes if not isinstance(host.member, Absent) and not data_lost(host)]
     if not cluster.stands or may_hold or not last:
         return NOTHING

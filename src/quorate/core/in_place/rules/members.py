@@ -61,9 +61,7 @@ def remove_the_lost(cluster: Cluster, now: datetime) -> Opinion[Step]:
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
     leavers = [*_lost_strays(cluster, now), *_lost_of_hosts(cluster, now)]
-    return _first_permitted(
-        cluster, sorted(leavers, key=lambda leaver: (bool(leaver.member.name) and not leaver.member.learner, _order(cluster, leaver)))
-    )
+    return _first_permitted(cluster, sorted(leavers, key=lambda leaver: (leaver.member.votes, _order(cluster, leaver))))
 
 
 def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
@@ -115,7 +113,7 @@ def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         dead = stray.silence is not None or not stray.member.name  # one that never started has nothing that could answer
         wake = _next_probe(stray.silence, now) if dead else None
         reasons += [_dead(stray.member, stray.silence)] if dead else []
-        reasons += [as_many_as_said(cluster)] if stray.member.name and not stray.member.learner else []
+        reasons += [as_many_as_said(cluster)] if stray.member.votes else []
         yield _Leaver(stray.member, stray.member.name, tuple(reasons), wake)
 
 
@@ -124,7 +122,7 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         member = member_of(cluster, host)
         if member is None:
             continue
-        unsettled = member.learner or not member.name
+        unsettled = not member.votes
         silence = silence_of(cluster, member.id)
         if data_lost(host) and host.kind is not Kind.MEMBER:  # a host that has everything else contradicts it: somebody has to look
             answers = member.health is Health.GOOD  # it runs on what it still has in memory, and cannot start again
@@ -147,7 +145,7 @@ def _lost(host: Host) -> str:
 
 
 def _is_well(member: Member, silence: Silence | None) -> bool:
-    return silence is None and member.health is Health.GOOD and bool(member.name) and not member.learner
+    return silence is None and member.votes_well
 
 
 def _matches_nobody(cluster: Cluster, member: Member) -> Check:
