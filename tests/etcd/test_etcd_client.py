@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quorate.etcd import rpc_pb2 as rpc
 from quorate.etcd.dialers import DirectDialer, InMemoryDialer
 from quorate.etcd.errors import DeadlineExceeded, MemberNotFound, NoLeader, NotLeader, Refused, Unreachable
 from quorate.etcd.grpc_client import GrpcClient
@@ -50,6 +51,15 @@ async def test_each_member_tells_its_own_status_and_one_leader(ring: Any, connec
 
 async def test_there_are_no_alarms_in_a_new_ring(ring: Any, connect: Connect) -> None:
     assert await connect(ring, "cp-a").alarms() == ()
+
+
+async def test_every_value_below_a_prefix_is_told_and_no_other(ring: Any, connect: Connect) -> None:
+    client = connect(ring, "cp-a")
+    stored = {b"/registry/secrets/%03d" % number: b"k8s:enc:%d" % number for number in range(120)}
+    for key, value in {**stored, b"/registry/secret": b"before", b"/registry/secrets0": b"behind"}.items():
+        await client._call("KV/Put", rpc.RangeRequest(key=key, range_end=value), rpc.RangeResponse)  # a PutRequest has the same two fields
+    assert {key: value async for key, value in connect(ring, "cp-b").values(b"/registry/secrets/")} == stored
+    assert [key async for key, _ in client.values(b"/registry/nothing/")] == []
 
 
 async def test_leadership_goes_to_whom_it_is_handed(ring: Any, connect: Connect) -> None:

@@ -100,7 +100,14 @@ class EtcdClient(Protocol):
 
 
 class SnapshotClient(EtcdClient, Protocol):
-    """A client that can also copy the whole of the member's data."""
+    """A client that can also read the data: all of it as a copy, or what is stored below a prefix."""
+
+    def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """Every key that begins with the prefix, and its value as it is stored. Close the generator if it is left early.
+
+        Each page is a linearizable read with the deadline of a call; what is written meanwhile behind the place that was reached is seen.
+        """
+        ...
 
     def snapshot(self) -> AsyncGenerator[bytes, None]:
         """The member's database file as it is now, piece by piece, and behind it the 32 bytes of its SHA-256. Close the generator if it is left early.

@@ -23,6 +23,7 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 _CLOSE_TIMEOUT = 1.0  # seconds that the TLS farewell may take before the connection is dropped
+_PAGE = 50  # values in one answer; one may have 1.5 MiB
 
 
 class _Protocol(H2Protocol):
@@ -155,6 +156,16 @@ class GrpcClient:
         """Remove a member."""
         await self._call("Cluster/MemberRemove", rpc.MemberRemoveRequest(ID=member_id), rpc.MemberRemoveResponse)
 
+    async def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """Every key below the prefix with its value, a page after the other."""
+        start, end, more = prefix, _after(prefix), True
+        while more:
+            reply = await self._call("KV/Range", rpc.RangeRequest(key=start, range_end=end, limit=_PAGE), rpc.RangeResponse)
+            for each in reply.kvs:
+                yield each.key, each.value
+                start = each.key + b"\0"  # the next key that there can be
+            more = reply.more
+
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
         """The member's database file, and its SHA-256."""
         method = "Maintenance/Snapshot"
@@ -203,6 +214,11 @@ class GrpcClient:
             raise NoWay(self._node, str(error)) from error
         except OSError as error:  # ssl.SSLError among them
             raise Unreachable(self._node, self._channel.cause_of_loss() or str(error) or type(error).__name__) from error
+
+
+def _after(prefix: bytes) -> bytes:
+    """The first key behind all that begin with this prefix, which does not end in 0xff."""
+    return prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
 def _member(member: rpc.Member) -> Member:
