@@ -12,7 +12,7 @@ import pytest
 
 from quorate.hosts.host_files import HostFile
 
-_FOLDERS = ("/etc/", "/proc/", "/opt/", "/usr/bin/kubelet")
+_FOLDERS = ("/etc/", "/proc/", "/opt/", "/usr/bin/kubelet", "/usr/local/share/")
 
 
 @dataclass(frozen=True, slots=True)

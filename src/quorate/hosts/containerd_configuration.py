@@ -6,7 +6,7 @@ Source: containerd's docs/cri/config.md and docs/hosts.md. Version 1 of containe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.manifest import Manifest
@@ -40,10 +40,19 @@ def containerd_files(manifest: Manifest, major: int) -> tuple[HostFile, ...]:
     return tuple(files)
 
 
-def removing_stale_registries(files: tuple[HostFile, ...]) -> str:
+def removing_stale_registries(files: Iterable[HostFile]) -> str:
     """A script that removes what quorate once wrote for a registry that is not in `files` any more, and says so. Files of others stay. Idempotent."""
-    kept = "|".join(quoted(file.path) for file in files)
-    return _STALE.format(kept=kept, pattern=f"{REGISTRIES}/*/hosts.toml", mark=quoted(MARK))
+    return _stale(files, """rm -f -- "$file"; printf 'removed %s\\n' "$file\"""")
+
+
+def stale_registries(files: Iterable[HostFile]) -> str:
+    """A script that prints the paths of those, one a line, and changes nothing."""
+    return _stale(files, """printf '%s\\n' "$file\"""")
+
+
+def _stale(files: Iterable[HostFile], command: str) -> str:
+    kept = "|".join(quoted(file.path) for file in files) or "''"
+    return _STALE.format(kept=kept, pattern=f"{REGISTRIES}/*/hosts.toml", mark=quoted(MARK), command=command)
 
 
 def sandbox_image(manifest: Manifest) -> str:
@@ -127,9 +136,6 @@ _STALE = """\
 for file in {pattern}; do
     [ -f "$file" ] || continue
     case "$file" in {kept}) continue ;; esac
-    if [ "$(head -n 1 -- "$file")" = {mark} ]; then
-        rm -f -- "$file"
-        printf 'removed %s\\n' "$file"
-    fi
+    if [ "$(head -n 1 -- "$file")" = {mark} ]; then {command}; fi
 done
 """

@@ -44,7 +44,7 @@ def prerequisite_files(manifest: Manifest, system: OperatingSystem) -> tuple[Hos
         HostFile("/etc/crictl.yaml", _lines(f"runtime-endpoint: {CRI_SOCKET}", f"image-endpoint: {CRI_SOCKET}"), mode=0o644),
     ]
     if bundle := manifest.certificate_authority.bundle:
-        files.append(HostFile(_trust(system)[0], bundle.encode(), mode=0o644))
+        files.append(HostFile(trust(system)[0], bundle.encode(), mode=0o644))
     return (*files, *proxy_files(manifest.proxy))
 
 
@@ -54,10 +54,16 @@ def proxy_files(proxy: Proxy) -> tuple[HostFile, ...]:
     if not variables:
         return ()
     drop_in = _lines("[Service]", f"EnvironmentFile={PROXY_ENVIRONMENT}")
+    environment, *units = proxy_paths()
     return (
-        HostFile(PROXY_ENVIRONMENT, _lines(*(f"{name}={_double_quoted(value)}" for name, value in variables.items()))),
-        *(HostFile(f"/etc/systemd/system/{unit}.service.d/quorate-proxy.conf", drop_in, mode=0o644) for unit in ("containerd", "kubelet")),
+        HostFile(environment, _lines(*(f"{name}={_double_quoted(value)}" for name, value in variables.items()))),
+        *(HostFile(path, drop_in, mode=0o644) for path in units),
     )
+
+
+def proxy_paths() -> tuple[str, ...]:
+    """Where those files are: the proxies, and what has containerd and the kubelet read them."""
+    return (PROXY_ENVIRONMENT, *(f"/etc/systemd/system/{unit}.service.d/quorate-proxy.conf" for unit in ("containerd", "kubelet")))
 
 
 def proxy_variables(proxy: Proxy) -> dict[str, str]:
@@ -84,8 +90,8 @@ def prepare(manifest: Manifest, system: OperatingSystem, *, keep_firewall: bool 
     """The script that puts the files of `prerequisite_files` into effect and turns off what a Kubernetes host must not have: swap and, unless they are to be
     kept, firewalls and SELinux, as KubeOne does. UNKNOWN: raises ValueError.
     """
-    trusting = _trust(system)[1]
-    parts = [_FUNCTIONS, *(f"module {name}" for name in _MODULES), *(f"setting {key} {value}" for key, value in sysctls(manifest).items())]
+    trusting = trust(system)[1]
+    parts = [kernel(manifest)]
     if system is not OperatingSystem.FLATCAR:
         parts.append(_NO_SWAP)
     if system in ENTERPRISE and not keep_firewall:
@@ -99,7 +105,14 @@ def prepare(manifest: Manifest, system: OperatingSystem, *, keep_firewall: bool 
     return "\n".join((*parts, ""))
 
 
-def _trust(system: OperatingSystem) -> tuple[str, str]:
+def kernel(manifest: Manifest) -> str:
+    """The part of a script that loads the kernel's modules and sets its settings, where they are otherwise."""
+    return "\n".join(
+        (_FUNCTIONS, *(f"module {name}" for name in _MODULES), *(f"setting {key} {value}" for key, value in sysctls(manifest).items()))
+    )
+
+
+def trust(system: OperatingSystem) -> tuple[str, str]:
     """Where a host keeps authorities that it trusts, and the command that makes its programs see them; kubeadm mounts the result into the control plane."""
     if system in ENTERPRISE:
         return "/etc/pki/ca-trust/source/anchors/quorate.crt", "update-ca-trust extract"

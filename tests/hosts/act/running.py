@@ -15,6 +15,7 @@ import msgspec
 
 from quorate.core.versions import Version
 from quorate.hosts.act.tools import Tools
+from quorate.hosts.host_settings import RESTARTS_DUE
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.ssh.scripts import Outcome
 from quorate.kubernetes.errors import TooManyRequests
@@ -111,6 +112,7 @@ class RunningHost(FakeHost):
     containers: dict[str, int] = field(default_factory=lambda: {str(component): 1 for component in Component})
     drifting: set[str] = field(default_factory=set)  # components whose manifest differs from what kubeadm would write
     broken: set[str] = field(default_factory=set)  # components that do not start with a new manifest
+    due: tuple[str, ...] = ()  # what its settings have yet to restart
     silent: list[str] = field(default_factory=list)  # containers that were ended by force when they were silent
 
     @property
@@ -121,6 +123,7 @@ class RunningHost(FakeHost):
         if (failure := self.world.failures.get(self.name)) and failure[0] in script:
             return Outcome(1, b"", failure[1].encode())
         for marker, effect in (
+            (RESTARTS_DUE, self._settings),
             ("kubeadm upgrade apply", self._upgrade),
             ("kubeadm upgrade node --config", self._upgrade if self.control_plane else self._nothing),
             ("kubeadm init phase", self._generate),
@@ -160,6 +163,12 @@ class RunningHost(FakeHost):
                     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
                 },
             )
+
+    def _settings(self, script: str) -> bytes:
+        if script.startswith("rm -f"):
+            self.due = ()
+            return self._note("is well again")
+        return "".join(f"due {what}\n" for what in self.due).encode()
 
     def _note(self, what: str) -> bytes:
         self.ran.append(what)

@@ -219,6 +219,17 @@ async def test_a_missing_kubelet_configuration_is_made() -> None:
 # Components of a host.
 
 
+@pytest.mark.parametrize(
+    ("due", "restarted"), [(("containerd",), []), (("containerd", "trust"), ["kube-apiserver", "kube-controller-manager"])]
+)
+async def test_what_was_restarted_for_settings_stays_noted_until_the_host_is_well_again(due: tuple[str, ...], restarted: list[str]) -> None:
+    world = configured()
+    running(world, "h1").due = due
+    await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == [*(f"end {component}" for component in restarted), "kubelet configuration", "is well again"]
+    assert running(world, "h2").ran == []
+
+
 async def test_only_what_differs_is_changed_one_component_after_the_other() -> None:
     world = configured()
     running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER}

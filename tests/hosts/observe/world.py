@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import grp
+import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +18,7 @@ from typing import Any, cast
 import yaml
 
 from quorate.core.in_place.cluster import Cluster
+from quorate.core.versions import Version
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
 from quorate.etcd.errors import Unreachable as MemberUnreachable
 from quorate.hosts.access import Access, AccessFailed
@@ -22,8 +26,10 @@ from quorate.hosts.component_arguments import api_server, controller_manager, lo
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.host_files import yaml_documents
+from quorate.hosts.host_settings import settings_files
 from quorate.hosts.kubeadm_configuration import cluster_configuration
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe import Memory, Observation, observe
 from quorate.hosts.observe.flags import arguments
 from quorate.hosts.probe.probe import script
@@ -92,7 +98,13 @@ class FolderHost:
 
     def _run_inside(self, text: str) -> subprocess.CompletedProcess[bytes]:
         root = str(self.folder.root)
-        inside = text.replace("/etc/", f"{root}/etc/").replace("/var/lib/", f"{root}/var/lib/")
+        owner = f"{pwd.getpwuid(os.geteuid()).pw_name}:{grp.getgrgid(os.getegid()).gr_name}"
+        inside = (
+            text.replace("root:root", owner)
+            .replace("/etc/", f"{root}/etc/")
+            .replace("/var/lib/", f"{root}/var/lib/")
+            .replace("/usr/local/", f"{root}/usr/local/")
+        )
         done = subprocess.run(
             [shutil.which("sh") or "sh", "-s"],
             input=f"{{\nset -eu\n{inside}\n}}".encode(),
@@ -256,9 +268,17 @@ def join(world: World, name: str, *, founder: bool = False) -> FolderHost:
     machine.member = int(name[-1])
     joined(machine.folder, node=name, founder=founder, member=machine.member)
     machine.folder.file("var/lib/kubelet/config.yaml", yaml_documents(kubelet_configuration(world.manifest)))
+    write_settings(machine, world.manifest)
     write_static_pods(machine, world.manifest, founder=founder)
     machine.listen()
     return machine
+
+
+def write_settings(machine: FolderHost, wanted: Manifest) -> None:
+    """What preparing leaves on it, for its system and its containerd."""
+    for file in settings_files(wanted, OperatingSystem.DEBIAN, Version.parse("1.6.20")):
+        machine.folder.file(file.path.lstrip("/"), file.content)
+        (machine.folder.root / file.path.lstrip("/")).chmod(file.mode)
 
 
 def write_static_pods(

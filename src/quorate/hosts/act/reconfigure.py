@@ -10,6 +10,7 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component
 from quorate.hosts.act.encryption import contents_of, generated, is_generated
 from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.serving_certificate import ensure_names
@@ -29,6 +30,8 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     if control_plane:
         contents = await _contents(tools, step.host, observation)
         await make_ready(tools, step.host, observation)
+    restarted = await bring_settings(tools, step, observation, control_plane=control_plane)
+    if control_plane:
         documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:
@@ -38,6 +41,8 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     await kubelet_is_back(tools, step.host, None, control_plane=control_plane)
     if control_plane:
         await control_plane_is_back(tools, step.host)
+    if restarted:
+        await well_again(tools, step.host)
 
 
 # What the API server's files need.

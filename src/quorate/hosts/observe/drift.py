@@ -19,10 +19,9 @@ from quorate.hosts.component_arguments import (
     scheduler,
 )
 from quorate.hosts.component_configurations import kubelet_configuration, kubelet_settings
-from quorate.hosts.containerd_configuration import containerd_files
 from quorate.hosts.feature_files import Contents, feature_files
-from quorate.hosts.flatcar import unit_files
 from quorate.hosts.host_files import HostFile
+from quorate.hosts.host_settings import RESTARTS_DUE, looking_for_stale, settings_files
 from quorate.hosts.kubeadm_configuration import certificate_names
 from quorate.hosts.manifest import Host, Manifest, Secret
 from quorate.hosts.manifest.host_fields import OperatingSystem
@@ -30,7 +29,7 @@ from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION, Inspection, Wanted
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
-from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW, prerequisite_files
+from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW
 from quorate.hosts.probe.facts import Fact, HostFacts, Program
 from quorate.pki.certificates import comparable
 
@@ -41,11 +40,12 @@ _PLACEHOLDER = Secret("generated")
 
 
 def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: OperatingSystem, *, control_plane: bool) -> Wanted:
-    """What to look at on a host: before it joins, the files that it needs for that; afterwards, the contents of those that its programs read."""
+    """What to look at on a host: the files that it needs before it joins and keeps; afterwards, the contents of those that its programs read too."""
+    settings = settings_files(manifest, system, containerd_version(facts))
     if isinstance(facts.kubeconfigs["kubelet"], Absent):
-        return Wanted(exactly=_before_kubeadm(manifest, facts, system))
+        return Wanted(exactly=settings)
     features = [file.path for file in _compared(manifest, contents)] if control_plane else []
-    return Wanted(contents=(KUBELET_CONFIGURATION, *features))
+    return Wanted(settings, (KUBELET_CONFIGURATION, *features), looking_for_stale(manifest, system, settings))
 
 
 def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspection: Inspection) -> tuple[str, ...]:
@@ -80,18 +80,15 @@ def drift(
     manifest: Manifest, contents: Contents, host: Host, facts: HostFacts, inspection: Inspection, *, control_plane: bool
 ) -> tuple[str, ...]:
     """In what a host that has joined differs, each as a sentence. What could not be read is no difference."""
-    found = list(_kubelet(manifest, host, facts, inspection))
+    found = [*_settings(inspection), *_kubelet(manifest, host, facts, inspection)]
     if control_plane:
         found += [*_flags(manifest, facts), *_features(manifest, contents, inspection), *_certificate(manifest, facts)]
     return tuple(map(printable, found))
 
 
-def _before_kubeadm(manifest: Manifest, facts: HostFacts, system: OperatingSystem) -> tuple[HostFile, ...]:
-    if system is OperatingSystem.UNKNOWN:
-        return ()
-    version = _version(facts.programs["containerd"])
-    containerd = containerd_files(manifest, min(max(version.major, 1), 2)) if version else ()
-    return (*prerequisite_files(manifest, system), *(unit_files() if system is OperatingSystem.FLATCAR else ()), *containerd)
+def containerd_version(facts: HostFacts) -> Version | None:
+    """The version of containerd; None where it is not known, or there is none."""
+    return _version(facts.programs["containerd"])
 
 
 def _programs(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
@@ -102,6 +99,14 @@ def _programs(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
             yield name
         elif name in _OF_THE_CLUSTER and version is not None and version != manifest.version:
             yield f"{name} {manifest.version} instead of {version}"
+
+
+def _settings(inspection: Inspection) -> Iterator[str]:
+    """By their files: what these hold may be secret, and is not told."""
+    if not isinstance(inspection.differing, Unknown):
+        yield from (f"{path}: differs from the manifest" for path in inspection.differing)
+    for path in inspection.stale:
+        yield f"{path}: the manifest leaves it out" if path != RESTARTS_DUE else "containerd: has yet to be restarted with its settings"
 
 
 def _files(inspection: Inspection) -> Iterator[str]:

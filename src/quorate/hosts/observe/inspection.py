@@ -23,21 +23,26 @@ _LARGEST = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to look at on a host: files that are to be there exactly so, and paths of files to be read."""
+    """What to look at on a host: files that are to be there exactly so, and paths of files to be read; `stale` is a script that prints the paths of files that
+    are not to be there any more, one a line.
+    """
 
     exactly: Sequence[HostFile] = ()
     contents: Sequence[str] = ()
+    stale: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found: the paths of files that are missing or have another content, owner or mode, and the contents of those that were to be read.
+    """What was found: the paths of files that are missing or have another content, owner or mode, the contents of those that were to be read, and the paths of
+    files that are not to be there any more.
 
     Contents may be secret, and are not in the repr. Each is Unknown of a host that could not be asked.
     """
 
     differing: tuple[str, ...] | Unknown = ()
     contents: Mapping[str, Fact[bytes]] = field(default_factory=dict, repr=False)
+    stale: tuple[str, ...] = ()
 
     def content(self, path: str) -> Fact[bytes]:
         """The content of a file that was to be read."""
@@ -65,8 +70,11 @@ async def inspect_all(hosts: Mapping[str, Host], wanted: Mapping[str, Wanted]) -
 
 
 def script(wanted: Wanted) -> str:
-    """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, and then the path of each file that differs, one a line."""
-    return "\n".join((_CONTENT, *(f"content {quoted(path)}" for path in wanted.contents), differing(wanted.exactly)))
+    """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, then the path of each file that differs, and after a line `stale` those
+    that are not to be there, one a line.
+    """
+    contents = (f"content {quoted(path)}" for path in wanted.contents)
+    return "\n".join((_CONTENT, *contents, differing(wanted.exactly), f"echo {_STALE}", wanted.stale))
 
 
 def parse(output: bytes, wanted: Wanted) -> Inspection:
@@ -74,13 +82,15 @@ def parse(output: bytes, wanted: Wanted) -> Inspection:
     contents: dict[str, Fact[bytes]] = {path: Unknown(f"the host did not tell of {path}") for path in wanted.contents}
     expected = {file.path for file in wanted.exactly}
     differ = []
-    for line in output.decode(errors="replace").splitlines():
+    told = output.decode(errors="replace").splitlines()
+    end = told.index(_STALE) if _STALE in told else len(told)
+    for line in told[:end]:
         words = line.split(" ")
         if words[0] == "content" and words[1:2] and words[1] in contents:
             contents[words[1]] = _decoded(words[1], words[2:])
         elif line in expected:
             differ.append(line)
-    return Inspection(tuple(differ), contents)
+    return Inspection(tuple(differ), contents, tuple(told[end + 1 :]))
 
 
 def _decoded(path: str, words: Iterable[str]) -> Fact[bytes]:
@@ -97,6 +107,7 @@ def _unknown(wanted: Wanted, why: Unknown) -> Inspection:
     return Inspection(why, dict.fromkeys(wanted.contents, why))
 
 
+_STALE = "stale"
 # An `=` before the base64 tells an empty file from none.
 _CONTENT = f"""\
 content() {{
