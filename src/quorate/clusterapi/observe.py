@@ -44,7 +44,10 @@ Edit = Callable[[KubeadmControlPlane], KubeadmControlPlane]
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads; writes nothing. `wake` has a control plane looked at again, from any change in its workload cluster."""
+    """Reads objects and writes none. The first look at a control plane begins the connection to its workload cluster, which is kept until it is gone.
+
+    `wake` has a control plane looked at again, from any change in its workload cluster.
+    """
 
     clients: Clients
     clock: Callable[[], datetime]
