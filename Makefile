@@ -34,10 +34,7 @@ guards: .venv/ready ## docs/guards.md from the mutation test
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 	$(RUN) python tests/bench life
 
-bench-explore: .venv/ready ## Every history of a few control planes with up to two faults, to closure (about an hour)
-	$(RUN) python tests/explore
-
-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
+bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
 
 simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
