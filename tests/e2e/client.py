@@ -180,7 +180,8 @@ class _Writer:
             self._session = None
 
 
-def _connection(kubeconfig: Path) -> tuple[str, ssl.SSLContext]:
+def connection(kubeconfig: Path) -> tuple[str, ssl.SSLContext]:
+    """The server of a kubeconfig, and what it takes to talk to it as its user."""
     document = yaml.safe_load(kubeconfig.read_text())
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
@@ -195,7 +196,7 @@ def _connection(kubeconfig: Path) -> tuple[str, ssl.SSLContext]:
 async def _main(kubeconfig: Path) -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    writer = _Writer(*_connection(kubeconfig))
+    writer = _Writer(*connection(kubeconfig))
     await writer.until(stopping)
     json.dump(asdict(await writer.report()), sys.stdout)
 

@@ -74,10 +74,14 @@ class Site:
 
     def writing(self) -> WritingClient:
         """A client that writes through the load balancer, for the length of a block."""
+        return WritingClient(self.kubeconfig())
+
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, as a file."""
         done = self.run("kubeconfig").succeeded()
         self._kubeconfig.touch(mode=0o600)
         self._kubeconfig.write_text(done.output)
-        return WritingClient(self._kubeconfig)
+        return self._kubeconfig
 
 
 def plan_in(text: str) -> str:

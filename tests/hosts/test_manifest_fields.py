@@ -19,6 +19,7 @@ from typing import Any, cast, get_args, get_origin
 import pytest
 
 from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration, next_change
 from quorate.hosts.feature_contents import read as read_contents
 from quorate.hosts.feature_files import feature_files
 from quorate.hosts.manifest import Manifest
@@ -26,6 +27,7 @@ from quorate.hosts.manifest.decoding import keys_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Opaque, Secret
 from quorate.hosts.probe.probe import script as probe_script
+from quorate.hosts.provider_files import generated, written
 from quorate.hosts.ssh.scripts import Outcome
 from tests.hosts.manifests import SMALLEST, put
 from tests.hosts.observe.world import FolderHost, World, stand, three
@@ -283,6 +285,11 @@ class Clusters:
         return self._made.setdefault(repr(beside), Made(self._folder, self._folder / f"cluster-{len(self._made)}", beside))
 
 
+def _generated() -> Secret:
+    key, entry = generated(bytes)
+    return written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
+
+
 class Made:
     """A cluster as a manifest says."""
 
@@ -294,7 +301,7 @@ class Made:
         world = stand(self._hosts, **self._document())
         world.contents = read_contents(world.manifest)
         for machine in world.machines.values():
-            contents = replace(world.contents, encryption_providers=world.contents.encryption_providers or Secret("generated"))
+            contents = replace(world.contents, encryption_providers=world.contents.encryption_providers or _generated())
             for file in feature_files(world.manifest, contents):
                 machine.folder.file(file.path.lstrip("/"), file.content)
             machine.run = once_probed(machine)  # type: ignore[method-assign, assignment]
@@ -346,4 +353,6 @@ def differences(cluster: Cluster) -> set[str]:
     found = {*cluster.configuration_drift, *cluster.problems}
     for host in cluster.hosts:
         found |= {*host.drift, *host.node_drift}
+    if (change := next_change(cluster.api_servers, cluster.encryption)) is not None:
+        found.add(str(change))
     return found if cluster.running == cluster.version else {*found, "version"}

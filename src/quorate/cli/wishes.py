@@ -22,6 +22,7 @@ def with_wishes(command: _Decorated) -> _Decorated:
             is_flag=True,
             help="Existing hosts: upgrade although versions are equal; never past the quorum or the version skew.",
         ),
+        click.option("--rotate-encryption-key", is_flag=True, help="Existing hosts: store Secrets with a new key, and let the old one go."),
         click.option(
             "--without",
             multiple=True,
@@ -58,6 +59,7 @@ def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wis
         initialize=not flags["no_init"],
         force_upgrade=flags["force_upgrade"],
         renew_certificates=renew_certificates,
+        rotate_encryption_key=flags["rotate_encryption_key"],
         without=tuple(flags["without"]),
         parallel_workers=flags["parallel_workers"],
         remove_hosts=flags["remove_hosts"],

@@ -147,6 +147,10 @@ class FencedMember:
         await _allowed(self.lock.permit)
         await self.client.remove_member(member_id)
 
+    def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """Every key below the prefix with its value."""
+        return self.client.values(prefix)
+
     def snapshot(self) -> AsyncGenerator[bytes, None]:
         """The member's database file."""
         return self.client.snapshot()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _UNCOMPARED: dict[type, frozenset[str]] = {
-    Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "locked_by", "other_nodes"}),
+    Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "rotated", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
     Host: frozenset({"just_booted", "clock_ahead"}),
     Member: frozenset({"evidence"}),

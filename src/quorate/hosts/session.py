@@ -16,7 +16,7 @@ from quorate.core.checks import Check
 from quorate.core.in_place.approval import Approval
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.decide import Decision, decide
-from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
+from quorate.core.in_place.steps import ChangeEncryption, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
 from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting, check_seen
@@ -47,6 +47,7 @@ class Done:
     snapshot_taken: bool = False
     regenerated: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
+    rotated: bool = False
 
     def after(self, step: Step) -> Done:
         """With this step done too."""
@@ -57,11 +58,15 @@ class Done:
                 return replace(self, regenerated=(*self.regenerated, host))
             case RenewCertificates(host):
                 return replace(self, renewed=(*self.renewed, host))
+            case ChangeEncryption() if step.exchanges_keys:
+                return replace(self, rotated=True)
         return self
 
     def told(self, cluster: Cluster) -> Cluster:
         """What was observed, with this."""
-        return replace(cluster, snapshot_taken=self.snapshot_taken, regenerated=self.regenerated, renewed=self.renewed)
+        return replace(
+            cluster, snapshot_taken=self.snapshot_taken, regenerated=self.regenerated, renewed=self.renewed, rotated=self.rotated
+        )
 
 
 async def _nothing(_seen: Observation) -> None:

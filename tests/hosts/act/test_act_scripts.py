@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm, reset
-from quorate.hosts.act.encryption import generated
 from quorate.hosts.act.keys import _READ
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.prepare import _RESTART, _UNTOUCHED, packages, preflight_documents
@@ -25,6 +25,7 @@ from quorate.hosts.host_files import HostFile
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest.encryption import problems_of
 from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.provider_files import generated, read, written
 from tests.hosts.act.world import World, drawn, pki_files, tools_for
 from tests.hosts.manifests import document, load
 from tests.hosts.scripts import FakeHost, parses
@@ -333,6 +334,8 @@ def test_tokens_are_as_kubeadm_wants_them_and_never_shown() -> None:
 
 
 def test_a_generated_provider_file_is_one_that_the_api_server_starts_with() -> None:
-    made = generated(drawn())
+    key, entry = generated(drawn())
+    made = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
     assert list(problems_of(made)) == []
-    assert made.reveal() != generated(bytes).reveal()
+    assert read(made.reveal().encode()).configuration.secrets == (key, IDENTITY)
+    assert generated(bytes)[0] != key

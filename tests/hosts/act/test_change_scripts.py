@@ -178,13 +178,14 @@ def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_o
     policy = HostFile("/etc/kubernetes/audit/policy.yaml", b"rules: []")
     provider = HostFile("/etc/kubernetes/encryption-providers/encryption-providers.yaml", b"keys")
     placed = host.place(policy)
-    host.place(provider)
+    long_ago = placed.stat().st_mtime - 1000
+    os.utime(host.place(provider), (long_ago, long_ago))
     host.program("ps", "echo 100")
     host.file(f"{MANIFESTS}/kube-apiserver.yaml", "old\n")
     generate(host, Component.API_SERVER)
     (host.root / FOLDER.lstrip("/") / "kube-apiserver.before").unlink()
-    long_ago = placed.stat().st_mtime - 1000
-    os.utime(placed, (long_ago, long_ago))
+    for file in (placed, host.root / MANIFESTS.lstrip("/") / "kube-apiserver.yaml"):
+        os.utime(file, (long_ago, long_ago))
     generate(host, Component.API_SERVER, (policy, provider))
     assert not changed(host, Component.API_SERVER)
     placed.touch()

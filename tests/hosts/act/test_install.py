@@ -151,9 +151,7 @@ async def test_nobody_joins_with_a_new_key_where_the_old_one_is_lost() -> None:
     await hands.carry_out(Prepare(("h1", "h2")), world.observed())
     await hands.carry_out(Initialize("h1"), world.observed())
     del world.hosts["h1"].files[PROVIDERS]
-    with pytest.raises(
-        StepFailed, match=r"h1: features\.encryptionProviders is on, and the host has no /etc/kubernetes/encryption-providers"
-    ):
+    with pytest.raises(StepFailed, match=r"h1, h2, h3: Secrets are encrypted, and no host has /etc/kubernetes/encryption-providers"):
         await hands.carry_out(Join("h2"), world.observed())
     assert PROVIDERS not in world.hosts["h2"].files
 

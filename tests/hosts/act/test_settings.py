@@ -105,7 +105,7 @@ async def done(world: World, step: Step) -> World:
 def drift(world: World) -> tuple[str, ...]:
     data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
     core_dns, budget = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET))
-    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], (), core_dns, budget)
+    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget)
     return configuration_drift(world.manifest, reading)
 
 
@@ -283,12 +283,6 @@ async def test_no_component_is_touched_while_the_ring_does_not_bear_it() -> None
     with pytest.raises(StepFailed, match="quorum survives a restart"):
         await done(world, Reconfigure("h1"))
     assert running(world, "h1").ran == []
-
-
-async def test_encryption_is_not_turned_on_under_several_running_api_servers() -> None:
-    world = configured(manifest(features__encryptionProviders={"enable": True}))
-    with pytest.raises(StepFailed, match="until all have the key"):
-        await done(world, Reconfigure("h1"))
 
 
 @pytest.mark.parametrize("how", ["before", "after"])

@@ -226,6 +226,11 @@ class FakeEtcd:
         world = self.host.world
         world.members.sort(key=lambda member: member.id != target_id)  # the first one leads
 
+    async def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        for key, value in self.host.world.stored.items():
+            if key.startswith(prefix):
+                yield key, value
+
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
         raise NotImplementedError
         yield b""
@@ -248,6 +253,7 @@ class World:
         self.cut = cut
         self.calls = 0
         self.failures: dict[str, tuple[str, str]] = {}  # by host: of scripts with this text, this is the error
+        self.stored: dict[bytes, bytes] = {}  # in etcd
         self.reports: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
         self.hosts = {f"h{number}": FakeHost(f"h{number}", host.private_address, self) for number, host in enumerate(manifest.hosts, 1)}

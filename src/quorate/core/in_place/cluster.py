@@ -12,6 +12,7 @@ from enum import Enum
 
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.in_place.encryption import Desired, Encryption
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -95,6 +96,7 @@ class Host:
     new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
     certificates_expire: datetime | None = None  # the earliest that kubeadm renews
     clock_ahead: timedelta | None = None  # of the operator's; None: not known
+    encryption: Encryption | Unknown | None = None  # how its API server stores Secrets; None: it has none
 
     @property
     def is_well(self) -> bool:
@@ -144,6 +146,7 @@ class Wishes:
     initialize: bool = True  # False: prepare hosts and stop before kubeadm
     force_upgrade: bool = False  # regenerate what kubeadm makes although the versions are equal
     renew_certificates: bool = False
+    rotate_encryption_key: bool = False  # store Secrets with a new key
     without: tuple[str, ...] = ()  # hosts that cannot be asked, and of which the operator knows that they hold no cluster
     parallel_workers: int = 10
     remove_hosts: int = 1  # that are in the cluster and not in the manifest, and may leave
@@ -168,10 +171,12 @@ class Cluster:
     membership_problem: str = ""  # in what the members disagree about who they are
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members: why it refuses writes, with the way out
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest
+    encryption: Desired = Desired()  # noqa: RUF009 (frozen)
     machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
     snapshot_taken: bool = False  # of this ring, in this run
     regenerated: tuple[str, ...] = ()  # hosts for which `force_upgrade` was carried out in this run
     renewed: tuple[str, ...] = ()  # hosts for which `renew_certificates` was carried out in this run
+    rotated: bool = False  # a change of keys, which `rotate_encryption_key` asks for, was begun or continued in this run
     locked_by: str = ""  # who else works on these hosts; empty: nobody
     problems: tuple[str, ...] = ()  # about the hosts together, such as the same machine twice
     wishes: Wishes = Wishes()
@@ -189,6 +194,16 @@ class Cluster:
     def workers(self) -> tuple[Host, ...]:
         """The static workers."""
         return tuple(host for host in self.hosts if not host.control_plane)
+
+    @property
+    def api_servers(self) -> dict[str, Encryption]:
+        """How each API server of which that is known stores Secrets, by the name of its host."""
+        return {host.name: host.encryption for host in self.control_planes if isinstance(host.encryption, Encryption)}
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether all API servers have a file of providers, so that whoever joins needs one, too."""
+        return bool(self.api_servers) and all(each.flagged for each in self.api_servers.values())
 
     @property
     def is_provisioned(self) -> bool:

@@ -6,7 +6,21 @@ from datetime import datetime
 
 from quorate.core import opinion
 from quorate.core.in_place.cluster import Cluster
-from quorate.core.in_place.rules import clocks, found, guard, join, leftovers, members, mend, repair, services, settings, upgrade, upkeep
+from quorate.core.in_place.rules import (
+    clocks,
+    encryption,
+    found,
+    guard,
+    join,
+    leftovers,
+    members,
+    mend,
+    repair,
+    services,
+    settings,
+    upgrade,
+    upkeep,
+)
 from quorate.core.in_place.steps import EVERYTHING, Step
 
 Decision = opinion.Decision[Step]
@@ -26,6 +40,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("agree on the time", clocks.agree_on_the_time),
     ("need writes", guard.need_writes),
     ("need the API", guard.need_the_api),
+    ("agree about keys", encryption.agree_about_keys),
     ("repair at the running version", join.repair_at_the_running_version),
     ("prepare hosts", found.prepare_hosts),
     ("initialize", found.initialize),
@@ -43,6 +58,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("upgrade kubelets", upgrade.upgrade_kubelets),
     ("update the configuration", settings.update_the_configuration),
     ("reconfigure hosts", settings.reconfigure_hosts),
+    ("encrypt Secrets", encryption.encrypt_secrets),
     ("renew certificates", settings.renew_certificates),
     ("let Pods return", upkeep.let_pods_return),
     ("update Nodes", upkeep.update_nodes),

@@ -14,9 +14,11 @@ from quorate.core.control_plane import Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node, Silence
 from quorate.core.in_place.decide import decide, is_converged
+from quorate.core.in_place.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
 from quorate.core.in_place.rules.facts import successor
 from quorate.core.in_place.rules.members import PROBES
 from quorate.core.in_place.steps import (
+    ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,
     Initialize,
@@ -27,6 +29,7 @@ from quorate.core.in_place.steps import (
     RemoveMember,
     RenewCertificates,
     Reset,
+    RewriteSecrets,
     StartServices,
     Step,
     TakeSnapshot,
@@ -97,7 +100,7 @@ class _Model:
         match step:
             case RemoveMember(member):
                 self._hand_over(member)
-            case UpgradeControlPlane(host) | UpgradeKubelet(host) | Reconfigure(host) | RenewCertificates(host):
+            case UpgradeControlPlane(host) | UpgradeKubelet(host) | Reconfigure(host) | ChangeEncryption(host) | RenewCertificates(host):
                 self._hand_over(self.cluster.host(host).member_id)
         self.cluster = self._after(step)
         return ""
@@ -153,6 +156,10 @@ class _Model:
                 return self._change(hosts, kind=Kind.PACKAGES_ONLY, lacks=(), kubelet=cluster.version, kubeadm=cluster.version)
             case TakeSnapshot():
                 return replace(cluster, snapshot_taken=True)
+            case ChangeEncryption():
+                return self._encrypting(step)
+            case RewriteSecrets(provider):
+                return replace(cluster, encryption=replace(cluster.encryption, written=provider))
             case UpdateConfiguration():
                 return replace(cluster, configuration_drift=())
             case UpdateNodes(hosts):
@@ -164,12 +171,22 @@ class _Model:
                 return replace(cluster, machine_deployments=Upkeep())
         raise AssertionError(f"no such step: {step!r}")
 
+    def _encrypting(self, step: ChangeEncryption) -> Cluster:
+        """kubeadm's configuration follows as soon as all API servers have providers, or one has none any more."""
+        before = self.cluster
+        encryption = Encryption(step.configuration, flagged=step.configuration != PLAIN)
+        cluster = replace(self._change((step.host,), encryption=encryption), rotated=before.rotated or step.exchanges_keys)
+        told = ("encryption",) if cluster.encrypts != before.encrypts else ()
+        return replace(cluster, configuration_drift=(*cluster.configuration_drift, *told))
+
     def _initialized(self, name: str) -> Cluster:
         """A ring of one; that of an initialization that goes on keeps its member."""
         had = self.cluster.host(name).member_id
         member = Member(1 if had is None else had, name, Health.GOOD)
         cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
-        return replace(cluster, ring=Ring((member,), member.id), api=_WELL, running=cluster.version)
+        stored = next(iter(cluster.api_servers.values()), Encryption()).configuration
+        desired = replace(cluster.encryption, written=stored.secrets[0] if stored != PLAIN else "")
+        return replace(cluster, ring=Ring((member,), member.id), api=_WELL, running=cluster.version, encryption=desired)
 
     def _joined(self, name: str) -> Cluster:
         ring = self.cluster.ring if isinstance(self.cluster.ring, Ring) else Ring((), None)
@@ -222,6 +239,7 @@ class _Model:
             "member_health": None,
             "components": None,
             "api_server": None,
+            "encryption": None,
             "stopped": (),
             "drift": (),
         }
@@ -242,7 +260,18 @@ class _Model:
     def _control_plane_facts(self, name: str) -> dict[str, object]:
         expires = self.now + VALIDITY
         ours: dict[str, object] = {"member_health": _WELL, "api_server": _WELL, "components": self.cluster.version}
+        ours["encryption"] = self._as_the_others(name)
         return {**self._member_facts(name), **ours, "certificates_expire": expires}
+
+    def _as_the_others(self, name: str) -> Encryption | Unknown | None:
+        """A host that joins gets the providers that a host of the cluster has; the first of all those that the manifest wants."""
+        others = {other: each for other, each in self.cluster.api_servers.items() if other != name}
+        if not others:
+            wanted = self.cluster.encryption.configuration
+            configuration = Configuration(((SECRETS, (NEW, IDENTITY)),)) if wanted is None else wanted
+            return Encryption(configuration, flagged=configuration != PLAIN)
+        donor = next(iter(others.values()))
+        return Encryption(donor.configuration, flagged=True) if all(each.flagged for each in others.values()) else Encryption()
 
     def _change(self, hosts: tuple[str, ...], **changes: object) -> Cluster:
         return _changed(self.cluster, hosts, **changes)

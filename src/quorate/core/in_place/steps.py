@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorate.core.in_place.encryption import IDENTITY, NEW, Configuration
 from quorate.core.versions import Version
 
 
@@ -141,6 +142,32 @@ class Reconfigure:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeEncryption:
+    """Give a host's API server these providers, and restart it so that it uses them. What it stores is read by all others, and what they store by it."""
+
+    host: str
+    configuration: Configuration
+
+    @property
+    def exchanges_keys(self) -> bool:
+        """Whether a new key is on its way in: what `rotate_encryption_key` asks for is then being done."""
+        return NEW in self.configuration.secrets or len(self.configuration.keys) > 1
+
+    def __str__(self) -> str:
+        return f"have the API server of {self.host} {self.configuration.in_words}"
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteSecrets:
+    """Write every Secret anew, which stores it with this provider, and make sure in etcd that it is."""
+
+    provider: str
+
+    def __str__(self) -> str:
+        return f"write every Secret anew, {'unencrypted' if self.provider == IDENTITY else 'encrypted'}"
+
+
+@dataclass(frozen=True, slots=True)
 class RenewCertificates:
     """Renew a host's certificates and restart what reads them."""
 
@@ -192,6 +219,8 @@ Step = (
     | UpgradeControlPlane
     | UpgradeKubelet
     | Reconfigure
+    | ChangeEncryption
+    | RewriteSecrets
     | RenewCertificates
     | Uncordon
     | UpdateNodes
@@ -204,7 +233,7 @@ CHANGES_RING_OR_VERSION: frozenset[type[Step]] = frozenset({Join, RemoveMember, 
 DESTROYS: frozenset[type[Step]] = frozenset({Initialize, Reset, RemoveMember, DeleteNode})
 """Steps that nobody can take back: a second cluster begins, or a host, a member or a Node is lost. None is done that was not shown (S14)."""
 CHANGES_WHAT_RUNS: frozenset[type[Step]] = frozenset(
-    {UpdateConfiguration, UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates}
+    {UpdateConfiguration, UpgradeControlPlane, UpgradeKubelet, Reconfigure, ChangeEncryption, RewriteSecrets, RenewCertificates}
 )
 """Steps on hosts that are well, which wait until everything that needs repair is repaired."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)

@@ -59,14 +59,17 @@ async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | N
 
 
 async def replace_component(
-    tools: Tools, host: str, component: Component, documents: tuple[Document, Document], files: tuple[HostFile, ...] = ()
+    tools: Tools, host: str, component: Component, documents: tuple[Document, Document], files: tuple[HostFile, ...] = (), first: str = ""
 ) -> None:
-    """Give the host the component's files and manifest, and wait until it serves with them where either was another. Idempotent. Raises StepFailed."""
+    """Give the host the component's files and manifest, and wait until it serves with them where either was another. Idempotent. Raises StepFailed.
+
+    `first` is sh that runs before anything is placed, under the same lock.
+    """
     configuration = HostFile(CONFIGURATION, yaml_documents(*documents))
     command = kubeadm.Command(
         f"init phase {_PHASES[component]} --dry-run --config {CONFIGURATION}",
         f"writing the manifest of {component}",
-        before=f"{_NEW_FOLDER}\n{placing([configuration, *files])}",
+        before=f"{first}{_NEW_FOLDER}\n{placing([configuration, *files])}",
         then=_take_place(host, component, files),
     )
     tools.report(host, f"comparing {component} with the manifest")
@@ -109,7 +112,7 @@ def _containers(component: Component) -> str:
 
 
 def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) -> str:
-    """After kubeadm has written the new manifest: let it take the old one's place if it differs, or restart the API server where only its files do.
+    """After kubeadm has written the new manifest: let it take the old one's place if it differs, or restart the API server where it is older than its files.
 
     etcd keeps the members that it was started with in its manifest: they count for nothing while it has its data, and without it tell a member that joined from
     one that founded the ring.
@@ -122,7 +125,7 @@ def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) ->
         "containers": _containers(component),
         "listing": containers.listing(host, component),
         "ending": containers.ending(host, component),
-        "files": " ".join(quoted(file.path) for file in files if "encryption" not in file.path),  # those it reads again by itself
+        "files": " ".join(quoted(file.path) for file in files),
     }
     names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
     parts = (
@@ -173,7 +176,7 @@ fi
 _RESTART_FOR_FILES = """\
 started=$(ps -C kube-apiserver -o etimes= | sort -n | tail -n 1)
 if [ ! -e {previous} ] && [ -n "$started" ]; then
-    for file in {files}; do
+    for file in {manifests}/{component}.yaml {files}; do
         if [ "$(stat -c %Y -- "$file")" -ge "$(($(date +%s) - started))" ]; then
             ( {listing} ) >{containers}
             cp -p -- {manifests}/{component}.yaml {previous}.new

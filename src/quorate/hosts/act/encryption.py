@@ -1,64 +1,375 @@
-"""The provider file of encryption at rest: made once, when the cluster is, and the same on every control-plane host before its API server starts.
+"""The files of encryption providers: one API server after the other is given its next one, Secrets are written anew, and a key that nothing needs goes.
 
-Whoever loses it loses every Secret that was written with it. So it is never made where a cluster may have one, and read from a host that has it instead.
-Source: kubernetes.io, "Encrypting Confidential Data at Rest", which rates secretbox strong, and aescbc weak.
+A key is generated once, for the whole cluster, and only where no control plane host has any. A file is replaced by one that has its keys too, unless etcd
+itself says that nothing is stored with those that go (S18).
+Source: kubernetes.io, "Encrypting Confidential Data at Rest".
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable
-from dataclasses import replace
+import asyncio
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+from quorate.core.health import Absent, Unknown
+from quorate.core.in_place.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, label
+from quorate.core.in_place.steps import ChangeEncryption, RewriteSecrets
+from quorate.hosts.act.component_manifests import kubeadm_documents, replace_component
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.tools import Tools
+from quorate.hosts.act.nodes import written as write
+from quorate.hosts.act.placing import placing
+from quorate.hosts.act.restarts import make_ready
+from quorate.hosts.act.settled import control_plane_is_back
+from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_arguments import encryption_path
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.manifest import Manifest, Secret
-from quorate.hosts.manifest.encryption import API_VERSION, KIND
+from quorate.hosts.feature_files import feature_files
+from quorate.hosts.host_files import HostFile
+from quorate.hosts.manifest import Secret
+from quorate.hosts.manifest.values import NO_SECRET
+from quorate.hosts.observe.encryption import common_file, flag_of
+from quorate.hosts.probe.facts import Fact, HostFacts
+from quorate.hosts.provider_files import (
+    PATHS,
+    RECORD,
+    ProviderFile,
+    generated,
+    is_its_owners,
+    is_stored_with,
+    of_manifest,
+    read,
+    with_file,
+    written,
+)
+from quorate.hosts.shell import quoted
 from quorate.hosts.ssh.errors import NoSuchFile
+from quorate.hosts.ssh.hosts import Unreachable
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import Conflict, NotFound
+from quorate.kubernetes.objects import Object, ObjectMeta
+from quorate.kubernetes.resource import CONFIG_MAPS, Resource
+from quorate.workload.static_pods import NAMESPACE, Component
 
-_KEY_BYTES = 32
-_NAME_BYTES = 4
+WHERE = "the cluster"
+_REGISTRY = "/registry"
+"""Where the API server keeps everything in etcd, unless its flag `etcd-prefix` says otherwise."""
+_AT_ONCE = 8
+"""Secrets that are written at the same time."""
+_NAMED = 3
+_DEADLINE = 60.0
 
 
-async def contents_of(tools: Tools, host: str) -> Contents:
-    """The contents of all feature files, with the provider file as this host of the cluster has it. Raises StepFailed where it should and has none."""
-    if not is_generated(tools.manifest):
-        return tools.contents
-    path = encryption_path(tools.manifest.features)
+class _Named(Object):
+    metadata: ObjectMeta
+
+
+_NAMES: Resource[_Named] = Resource("", "v1", "secrets", "Secret", _Named)
+"""Secrets without what is in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The files of one host by path, as they are, and what they say."""
+
+    contents: Mapping[str, bytes]
+    files: Mapping[str, ProviderFile]
+
+
+# Steps.
+
+
+async def change_encryption(tools: Tools, step: ChangeEncryption, observation: Observation) -> None:
+    """Give the host's API server this configuration, and wait until it uses it. Idempotent.
+
+    Raises StepFailed where a key would go that something is stored with, where keys cannot be read, and where the API server does not come up: it then has
+    the file again that it had.
+    """
+    machine, host = observation.machines[step.host], observation.cluster.host(step.host)
+    found = {each.name: await _files_of(tools, each.name) for each in observation.cluster.control_planes}
+    configuration, content = _next_file(tools, step.configuration, found)
+    before = found[step.host]
+    there = Configuration.made({name: each.configuration.of(name) for each in before.files.values() for name in each.configuration.names})
+    await _forget_the_record(tools, configuration)
+    await _nothing_needs(tools, there, there.keys - configuration.keys)
+    path = None if configuration == PLAIN else _path(tools, observation, step.host)
+    changed = _given(tools, path, content)
+    documents = await kubeadm_documents(changed, machine, host.components)
+    files = tuple(file for file in feature_files(changed.manifest, changed.contents) if file.path == path)
+    await make_ready(tools, step.host, observation)
+    tools.report(step.host, f"its API server is to {configuration.in_words}")
     try:
-        found = await tools.access.ssh(host).read_file(path)
-    except NoSuchFile:
-        remedy = f"Bring {path} back to that host from another control-plane host or a backup; without it Secrets written with its key cannot be read"
-        raise StepFailed(host, f"features.encryptionProviders is on, and the host has no {path}", remedy) from None
-    return replace(tools.contents, encryption_providers=Secret(found.decode()))
+        await replace_component(changed, step.host, Component.API_SERVER, documents, files, first=_as_found(before, files))
+    except StepFailed:
+        await _put_back(tools, step.host, before, files)
+        raise
+    await control_plane_is_back(tools, step.host)
+    await _remove(tools, step.host, [other for other in before.contents if other != path])
 
 
-async def contents_for_first(tools: Tools, host: str) -> Contents:
-    """The same for the host that founds the cluster: the file that an earlier attempt has left there, whose key may be in use already, or else a new one."""
-    if not is_generated(tools.manifest):
-        return tools.contents
+async def rewrite_secrets(tools: Tools, step: RewriteSecrets) -> None:
+    """Write every Secret anew, look into etcd whether all are stored as they should, and record that. Idempotent. Raises StepFailed with those that are not."""
+    api = await tools.access.api()
+    secrets = (await api.list(_NAMES)).items
+    turns, failures = asyncio.Semaphore(_AT_ONCE), list[StepFailed]()
+
+    async def one(secret: _Named) -> None:
+        name = f"{secret.metadata.namespace}/{secret.metadata.name}"
+        async with turns:
+            try:
+                await write(tools, WHERE, f"Secret {name} to be written", partial(_touch, secret))
+            except StepFailed as failure:
+                failures.append(StepFailed(failure.where, f"Secret {name}: {failure.cause}", failure.remedy))
+
+    tools.report(WHERE, f"writing {len(secrets)} Secrets anew")
+    async with asyncio.TaskGroup() as group:
+        for secret in secrets:
+            group.create_task(one(secret))
+    if failures:
+        raise failures[0]
+    counted, others = 0, []
+    async for key, value in (await tools.access.etcd()).values(f"{_registry(tools)}/{SECRETS}/".encode()):
+        counted += 1
+        others += [] if is_stored_with(value, step.provider) else [key.decode(errors="replace")]
+    if others:
+        cause = f"{len(others)} of {counted} Secrets are still stored otherwise than {_told(step.provider)}: {_some(others)}"
+        raise StepFailed(WHERE, cause, "Look which API server writes them; no key is taken away before")
+    await _record_provider(tools, step.provider)
+    tools.report(WHERE, f"all {counted} Secrets are stored {_told(step.provider)}")
+
+
+# The file that a host is to have because others have it.
+
+
+async def as_they_have_it(tools: Tools, observation: Observation, host: str = "") -> Tools:
+    """The tools for a host that joins, is upgraded or is told of in kubeadm's configuration: with the providers that all API servers have.
+
+    The content is that of `host`, or of another control plane host. Raises StepFailed where none has it any more.
+    """
+    known = [each for name in _names(observation) if isinstance(each := observation.facts[name], HostFacts)]
+    path = common_file(known)
+    if isinstance(path, Unknown):
+        raise StepFailed(WHERE, path.reason, path.remedy)
+    return await _with(tools, observation, host, path)
+
+
+async def as_it_has_it(tools: Tools, observation: Observation, host: str) -> Tools:
+    """The tools for a host that keeps the providers which it has."""
+    facts = observation.facts[host]
+    if isinstance(facts, Unreachable) or isinstance(facts.manifest("kube-apiserver"), Absent | Unknown):
+        return await as_they_have_it(tools, observation, host)
+    return await _with(tools, observation, host, flag_of(facts))
+
+
+async def as_first(tools: Tools, host: str) -> Tools:
+    """The tools for the host that founds the cluster: the file that an earlier attempt has left there, whose key may be in use already, or else a new one."""
+    if not _is_ours_to_make(tools):
+        return tools
     try:
         found = Secret((await tools.access.ssh(host).read_file(encryption_path(tools.manifest.features))).decode())
     except NoSuchFile:
-        found = generated(tools.random_bytes)
-    return replace(tools.contents, encryption_providers=found)
+        key, entry = generated(tools.random_bytes)
+        found = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
+    return replace(tools, contents=replace(tools.contents, encryption_providers=found))
 
 
-def is_generated(manifest: Manifest) -> bool:
-    """Whether the provider file is ours to make: the feature is on, and the manifest brings no configuration of its own."""
-    providers = manifest.features.encryption_providers
-    return providers.enable and not providers.custom_encryption_configuration
+async def record_of_first(tools: Tools) -> None:
+    """Record with which provider the cluster that was just founded has stored every Secret from its beginning. Idempotent. Raises StepFailed."""
+    made = tools.contents.encryption_providers
+    configuration = of_manifest(tools.manifest) or (read(made.reveal().encode()).configuration if made else PLAIN)
+    if configuration != PLAIN and not is_its_owners(tools.manifest):
+        await _record_provider(tools, configuration.secrets[0])
 
 
-def generated(random_bytes: Callable[[int], bytes]) -> Secret:
-    """A provider file with one new key for Secrets; what was written before it can be read still."""
-    key = {"name": f"quorate-{random_bytes(_NAME_BYTES).hex()}", "secret": base64.b64encode(random_bytes(_KEY_BYTES)).decode("ascii")}
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "resources": [{"resources": ["secrets"], "providers": [{"secretbox": {"keys": [key]}}, {"identity": {}}]}],
-    }
-    return Secret(yaml_documents(document).decode())
+async def _with(tools: Tools, observation: Observation, host: str, path: Fact[str] | None) -> Tools:
+    if is_its_owners(tools.manifest):
+        return tools
+    if path is None:  # there is no API server yet: the manifest is all that there is to go by
+        path = encryption_path(tools.manifest.features) if tools.manifest.features.encryption_providers.enable else Absent()
+    if not isinstance(path, str):
+        return _given(tools, None, NO_SECRET)
+    return _given(tools, path, await _read_from_any(tools, path, (host, *_names(observation))))
+
+
+def _given(tools: Tools, path: str | None, content: Secret) -> Tools:
+    manifest, contents = with_file(tools.manifest, tools.contents, path, content)
+    return replace(tools, manifest=manifest, contents=contents)
+
+
+async def _read_from_any(tools: Tools, path: str, hosts: Iterable[str]) -> Secret:
+    asked = [name for name in dict.fromkeys(hosts) if name and not isinstance(tools.access.states[name], Unreachable)]
+    for name in asked:
+        try:
+            return Secret((await tools.access.ssh(name).read_file(path)).decode())
+        except NoSuchFile:
+            continue
+    remedy = f"Bring {path} back to a control plane host from a backup; without it Secrets written with its key cannot be read"
+    raise StepFailed(", ".join(asked) or WHERE, f"Secrets are encrypted, and no host has {path}", remedy)
+
+
+def _names(observation: Observation) -> list[str]:
+    return [host.name for host in observation.cluster.control_planes]
+
+
+def _is_ours_to_make(tools: Tools) -> bool:
+    return not is_its_owners(tools.manifest) and of_manifest(tools.manifest) is None
+
+
+# The next file of a host.
+
+
+async def _files_of(tools: Tools, host: str) -> _Found:
+    """Read now. A host that cannot be asked may have a key: no other is made beside it."""
+    contents = {}
+    for path in PATHS:
+        try:
+            contents[path] = await tools.access.ssh(host).read_file(path)
+        except NoSuchFile:
+            continue
+    try:
+        return _Found(contents, {path: read(content) for path, content in contents.items()})
+    except ValueError as error:
+        raise StepFailed(host, f"a file of encryption providers {error}", f"Correct it, or move it away: {', '.join(PATHS)}") from None
+
+
+def _next_file(tools: Tools, wanted: Configuration, found: Mapping[str, _Found]) -> tuple[Configuration, Secret]:
+    """The configuration with a key in the place of a new one, and the file that says it: the manifest's own words where it wants just that."""
+    own = tools.manifest.features.encryption_providers.custom_encryption_configuration
+    entries: dict[str, Any] = {}
+    for each in found.values():
+        for file in each.files.values():
+            entries |= file.entries
+    if of_manifest(tools.manifest) == wanted and own:
+        return wanted, own
+    if own:
+        entries |= read(own.reveal().encode()).entries
+    if NEW in wanted.secrets:
+        key = _new_key(tools, wanted, entries)
+        wanted = Configuration.made(
+            {name: tuple(key if provider == NEW else provider for provider in each) for name, each in wanted.resources}
+        )
+    if missing := sorted(wanted.keys - entries.keys()):
+        raise StepFailed(WHERE, f"no host has key {label(missing[0])} any more", "Run the command again: it observes which keys there are")
+    return wanted, written(wanted, entries)
+
+
+def _new_key(tools: Tools, wanted: Configuration, entries: dict[str, Any]) -> str:
+    """Never one beside another that is not known to the decision: that one may be the key of all Secrets."""
+    if unknown := sorted(entries.keys() - wanted.keys - {IDENTITY}):
+        raise StepFailed(
+            WHERE, f"no key is made, since a host has key {label(unknown[0])}", "Run the command again: it goes on with that key"
+        )
+    key, entry = generated(tools.random_bytes)
+    entries[key] = entry
+    return key
+
+
+def _path(tools: Tools, observation: Observation, host: str) -> str:
+    """Where the API servers have the file already, or else where the manifest wants it."""
+    known = [facts for name in (host, *_names(observation)) if isinstance(facts := observation.facts[name], HostFacts)]
+    flags = [flag for each in known if isinstance(flag := flag_of(each), str)]
+    return flags[0] if flags else encryption_path(tools.manifest.features)
+
+
+def _as_found(before: _Found, files: Iterable[HostFile]) -> str:
+    """The part of a script that ends it where a file is about to be replaced that is not the one which was read."""
+    lines = [_IS]
+    for file in files:
+        found = before.contents.get(file.path)
+        digests = ("" if found is None else _digest(found), _digest(file.content))  # the second where an attempt was cut short
+        lines.append(f"is {quoted(file.path)} {quoted('|'.join(digests))}")
+    return "\n".join((*lines, ""))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+async def _put_back(tools: Tools, host: str, before: _Found, files: Iterable[HostFile]) -> None:
+    """It is one stage behind, and so reads what the others write."""
+    old = [HostFile(file.path, before.contents[file.path]) for file in files if file.path in before.contents]
+    if old:
+        await tools.run(host, placing(old), doing="putting the old file of encryption providers back", deadline=_DEADLINE)
+
+
+async def _remove(tools: Tools, host: str, paths: Iterable[str]) -> None:
+    if gone := " ".join(map(quoted, paths)):
+        await tools.run(host, f"rm -f -- {gone}", doing="removing a file of encryption providers", deadline=_DEADLINE)
+
+
+# What is stored.
+
+
+async def _nothing_needs(tools: Tools, configuration: Configuration, keys: Iterable[str]) -> None:
+    """Raises StepFailed where a value in etcd was written with one of these keys of this configuration."""
+    lost = sorted(keys)
+    if not lost:
+        return
+    below = f"{SECRETS}/" if set(configuration.names) <= {SECRETS} else ""
+    needed: list[str] = []
+    tools.report(WHERE, f"looking whether anything is stored with {', '.join(map(label, lost))}")
+    async for name, value in (await tools.access.etcd()).values(f"{_registry(tools)}/{below}".encode()):
+        needed += [name.decode(errors="replace") for key in lost if is_stored_with(value, key)]
+    if needed:
+        cause = f"{len(needed)} objects are stored with {', '.join(map(label, lost))}, which would go: {_some(needed)}"
+        remedy = "Keep that key: with features.encryptionProviders on, quorate writes Secrets anew; write other objects anew yourself"
+        raise StepFailed(WHERE, cause, remedy)
+
+
+async def _forget_the_record(tools: Tools, configuration: Configuration) -> None:
+    """Before anybody stores Secrets otherwise than the record says, it says nothing."""
+
+    async def forget(api: Client) -> None:
+        try:
+            record = await api.get(CONFIG_MAPS, RECORD, NAMESPACE)
+            if record.data.get(SECRETS) != configuration.secrets[0]:
+                await api.delete(CONFIG_MAPS, RECORD, NAMESPACE, resource_version=record.metadata.resource_version)
+        except NotFound:
+            return
+
+    await write(tools, WHERE, f"ConfigMap {NAMESPACE}/{RECORD} to be deleted", forget)
+
+
+async def _record_provider(tools: Tools, provider: str) -> None:
+    await write(tools, WHERE, f"ConfigMap {NAMESPACE}/{RECORD} to be written", partial(_record, provider))
+
+
+async def _record(provider: str, api: Client) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD}, "data": {SECRETS: provider}}
+    try:
+        await api.merge_patch(CONFIG_MAPS, RECORD, {"data": {SECRETS: provider}}, NAMESPACE)
+    except NotFound:
+        await api.create(CONFIG_MAPS, body, NAMESPACE)
+
+
+async def _touch(secret: _Named, api: Client) -> None:
+    """A write that changes nothing: the API server stores an object anew where it is not stored with the first provider. One that is gone, or was made anew
+    meanwhile, needs none. Source: k8s.io/apiserver/pkg/storage/etcd3/store.go, GuaranteedUpdate, on stale data.
+    """
+    try:
+        await api.merge_patch(_NAMES, secret.metadata.name, {"metadata": {"uid": secret.metadata.uid}}, secret.metadata.namespace)
+    except (NotFound, Conflict):
+        return
+
+
+def _registry(tools: Tools) -> str:
+    return tools.manifest.control_plane_components.api_server.flags.get("etcd-prefix", _REGISTRY).rstrip("/")
+
+
+def _told(provider: str) -> str:
+    return "as plain text" if provider == IDENTITY else f"with key {label(provider)}"
+
+
+def _some(keys: list[str]) -> str:
+    return ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else "")
+
+
+_IS = """\
+is() {
+    found=$([ ! -e "$1" ] || sha256sum <"$1")
+    case "|$2|" in *"|${found%% *}|"*) ;; *)
+        echo "$1 is not the file that it was: nothing was written over it" >&2
+        exit 1 ;;
+    esac
+}"""

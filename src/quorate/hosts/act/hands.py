@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from quorate.core.in_place.steps import (
+    ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,
     Initialize,
@@ -15,6 +16,7 @@ from quorate.core.in_place.steps import (
     RemoveMember,
     RenewCertificates,
     Reset,
+    RewriteSecrets,
     StartServices,
     Step,
     TakeSnapshot,
@@ -26,6 +28,7 @@ from quorate.core.in_place.steps import (
 )
 from quorate.hosts.act.certificates import renew_certificates
 from quorate.hosts.act.configuration import update_configuration
+from quorate.hosts.act.encryption import as_they_have_it, change_encryption, rewrite_secrets
 from quorate.hosts.act.failures import EXPECTED, failure_of
 from quorate.hosts.act.initialize import initialize
 from quorate.hosts.act.join import join, join_workers
@@ -47,6 +50,8 @@ _Change = (
     | UpgradeControlPlane
     | UpgradeKubelet
     | Reconfigure
+    | ChangeEncryption
+    | RewriteSecrets
     | RenewCertificates
     | Uncordon
     | UpdateNodes
@@ -104,13 +109,17 @@ class Hands:
         tools = self._tools
         match step:
             case UpdateConfiguration():
-                await update_configuration(tools)
+                await update_configuration(await as_they_have_it(tools, observation))
             case UpgradeControlPlane():
                 await upgrade_control_plane(tools, step, observation)
             case UpgradeKubelet():
                 await upgrade_kubelet(tools, step, observation)
             case Reconfigure():
                 await reconfigure(tools, step, observation)
+            case ChangeEncryption():
+                await change_encryption(tools, step, observation)
+            case RewriteSecrets():
+                await rewrite_secrets(tools, step)
             case RenewCertificates():
                 await renew_certificates(tools, step, observation)
             case Uncordon():

@@ -14,7 +14,7 @@ from functools import partial
 from quorate.core.in_place.steps import Initialize
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.core_dns import update_core_dns
-from quorate.hosts.act.encryption import contents_for_first
+from quorate.hosts.act.encryption import as_first, record_of_first
 from quorate.hosts.act.gates import control_plane_serves
 from quorate.hosts.act.nodes import written
 from quorate.hosts.act.placing import placing
@@ -41,7 +41,8 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     """
     machine = observation.machines[step.host]
     token = new_token(tools.random_bytes)  # kubeadm makes one in any case; nobody joins with this one
-    features = feature_files(tools.manifest, await contents_for_first(tools, step.host))
+    tools = await as_first(tools, step.host)
+    features = feature_files(tools.manifest, tools.contents)
     patch = kubelet_patch(machine.host)
     mark = HostFile(INITIALIZING, b"kubeadm init has begun, and has not ended well yet\n")
     files: list[HostFile] = [mark, *features, *((patch,) if patch else ()), init_file(tools.manifest, machine, token)]
@@ -55,5 +56,6 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     )
     await kubeadm.run(tools, step.host, command)
     await control_plane_serves(tools, step.host)
+    await record_of_first(tools)
     await remove(tools, token)
     await written(tools, step.host, "CoreDNS to be written", partial(update_core_dns, tools.manifest))

@@ -13,7 +13,7 @@ from quorate.core.in_place.gates import addition
 from quorate.core.in_place.steps import Join, JoinWorkers
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.concurrently import on_all
-from quorate.hosts.act.encryption import contents_of
+from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.gates import DEADLINE, control_plane_serves, node_exists
 from quorate.hosts.act.keys import read_authorities
@@ -35,7 +35,8 @@ async def join(tools: Tools, step: Join, observation: Observation) -> None:
     machine, donor = observation.machines[step.host], _donor(tools, observation, step.host)
     tools.report(step.host, f"reading the authorities from {donor}")
     authorities = await read_authorities(tools, donor)
-    features = feature_files(tools.manifest, await contents_of(tools, donor))
+    tools = await as_they_have_it(tools, observation, donor)
+    features = feature_files(tools.manifest, tools.contents)
     async with bootstrap_token(tools) as token:
         discovery = Discovery(token, authorities.cluster)
         joining = join_files(tools.manifest, machine, discovery, control_plane=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.steps import Reconfigure
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component
-from quorate.hosts.act.encryption import contents_of, generated, is_generated
-from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.encryption import as_it_has_it
 from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.restarts import make_ready
@@ -17,7 +13,7 @@ from quorate.hosts.act.serving_certificate import ensure_names
 from quorate.hosts.act.settled import control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_configuration, kubelet_patch, kubelet_settings
-from quorate.hosts.feature_files import Contents, feature_files
+from quorate.hosts.feature_files import feature_files
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, Machine, upgrade_file
 from quorate.hosts.observe.kubelet import overruling_flags
 from quorate.workload.static_pods import Component
@@ -28,14 +24,14 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     machine = observation.machines[step.host]
     control_plane = step.host in {host.name for host in observation.cluster.control_planes}
     if control_plane:
-        contents = await _contents(tools, step.host, observation)
+        tools = await as_it_has_it(tools, observation, step.host)
         await make_ready(tools, step.host, observation)
     restarted = await bring_settings(tools, step, observation, control_plane=control_plane)
     if control_plane:
         documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:
-            files = feature_files(tools.manifest, contents) if component is Component.API_SERVER else ()
+            files = feature_files(tools.manifest, tools.contents) if component is Component.API_SERVER else ()
             await replace_component(tools, step.host, component, documents, files)
     await _configure_kubelet(tools, machine)
     await kubelet_is_back(tools, step.host, None, control_plane=control_plane)
@@ -43,31 +39,6 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
         await control_plane_is_back(tools, step.host)
     if restarted:
         await well_again(tools, step.host)
-
-
-# What the API server's files need.
-
-
-async def _contents(tools: Tools, host: str, observation: Observation) -> Contents:
-    """The contents of the feature files. A provider file that is generated is the one that the cluster has; a new one only where nobody can have used any."""
-    if not is_generated(tools.manifest):
-        return tools.contents
-    users = [each.name for each in observation.cluster.control_planes if _encrypts(observation, each.name)]
-    if users:
-        return await contents_of(tools, users[0])
-    if len(observation.cluster.control_planes) > 1:
-        cause = "features.encryptionProviders was turned on for a cluster of several control planes: until all have the key, some cannot read what others write"
-        remedy = (
-            "Give customEncryptionConfiguration with identity first and the new key second, apply, then exchange the two and apply again"
-        )
-        raise StepFailed(host, cause, remedy)
-    return replace(tools.contents, encryption_providers=generated(tools.random_bytes))
-
-
-def _encrypts(observation: Observation, name: str) -> bool:
-    facts = observation.facts[name]
-    pod = getattr(facts, "manifest", lambda _: Absent())("kube-apiserver")
-    return not isinstance(pod, Absent | Unknown) and pod.flag("encryption-provider-config") is not None
 
 
 # The kubelet.

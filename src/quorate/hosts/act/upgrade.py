@@ -15,7 +15,7 @@ import asyncio
 
 from quorate.core.in_place.steps import UpgradeControlPlane
 from quorate.hosts.act import kubeadm
-from quorate.hosts.act.encryption import contents_of
+from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.predecessors import END_WATCHING, ending_predecessors
@@ -46,7 +46,8 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     Raises StepFailed; before the gate nothing has been down, after it kubeadm has put back what did not come up.
     """
     await _get_ready(tools, step, observation)
-    files = await _files(tools, step.host, observation)
+    tools = await as_they_have_it(tools, observation, step.host)
+    files = _files(tools, step.host, observation)
     await make_ready(tools, step.host, observation)
     tools.report(step.host, "running kubeadm upgrade")
     command = kubeadm.Command(
@@ -87,11 +88,11 @@ async def _get_ready(tools: Tools, step: UpgradeControlPlane, observation: Obser
         raise failure
 
 
-async def _files(tools: Tools, name: str, observation: Observation) -> list[HostFile]:
+def _files(tools: Tools, name: str, observation: Observation) -> list[HostFile]:
     """Everything that kubeadm and the new API server read: the files that its flags name have to be there before it starts."""
     machine = observation.machines[name]
     patch = kubelet_patch(machine.host)
-    features = feature_files(tools.manifest, await contents_of(tools, name))
+    features = feature_files(tools.manifest, tools.contents)
     return [*features, _EXISTING, *((patch,) if patch else ()), upgrade_file(tools.manifest, machine, patched=True)]
 
 

@@ -11,6 +11,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.hosts.access import AccessFailed
 from quorate.hosts.core_dns import BUDGETS
 from quorate.hosts.probe.facts import Fact
+from quorate.hosts.provider_files import RECORD
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
@@ -35,6 +36,7 @@ class ApiReading:
     kubeadm: Fact[Mapping[str, str]]  # the data of ConfigMap kubeadm-config
     kubelet: Fact[Mapping[str, str]]  # of kubelet-config
     kube_proxy: Fact[Mapping[str, str]]  # of kube-proxy
+    encryption: Fact[Mapping[str, str]]  # of what quorate keeps of the encryption of Secrets
     machine_deployments: Fact[tuple[dict[str, Any], ...]]  # Absent: the API does not serve the kind
     core_dns: Fact[Mapping[str, Any]]  # its Deployment
     core_dns_budget: Fact[Mapping[str, Any]]  # its PodDisruptionBudget
@@ -54,17 +56,18 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         return Unknown(failure.cause, failure.remedy)
     async with asyncio.TaskGroup() as group:
         nodes = group.create_task(_asked(_nodes(client)))
-        maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy")]
+        maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy", RECORD)]
         deployments = group.create_task(_asked(_machine_deployments(client)))
         core_dns = group.create_task(_asked(_object(client, DEPLOYMENTS)))
         budget = group.create_task(_asked(_object(client, BUDGETS)))
-    kubeadm, kubelet, kube_proxy = (task.result() for task in maps)
+    kubeadm, kubelet, kube_proxy, encryption = (task.result() for task in maps)
     listed = nodes.result()
     return ApiReading(
         Unknown("the API does not serve Nodes") if isinstance(listed, Absent) else listed,
         kubeadm,
         kubelet,
         kube_proxy,
+        encryption,
         deployments.result(),
         core_dns.result(),
         budget.result(),

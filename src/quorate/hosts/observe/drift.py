@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from quorate.core import documents
@@ -14,7 +13,6 @@ from quorate.hosts.component_arguments import (
     ADMISSION_CONFIGURATION,
     api_server,
     controller_manager,
-    encryption_path,
     local_etcd,
     scheduler,
 )
@@ -23,20 +21,23 @@ from quorate.hosts.feature_files import Contents, feature_files
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.host_settings import RESTARTS_DUE, looking_for_stale, settings_files
 from quorate.hosts.kubeadm_configuration import certificate_names
-from quorate.hosts.manifest import Host, Manifest, Secret
+from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
-from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION, Inspection, Wanted
+from quorate.hosts.observe.inspection import API_SERVER, KUBELET_CONFIGURATION, Inspection, Wanted
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
 from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW
 from quorate.hosts.probe.facts import Fact, HostFacts, Program
+from quorate.hosts.provider_files import FLAG, PATHS, with_file
 from quorate.pki.certificates import comparable
 
 _PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
 _OF_THE_CLUSTER = ("kubelet", "kubeadm")
 """Programs that a host which is to join must have in exactly the cluster's version."""
-_PLACEHOLDER = Secret("generated")
+_ENCRYPTION = (FLAG, f"{FLAG}-automatic-reload")
+"""Flags that come and go with the file of encryption providers."""
 
 
 def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: OperatingSystem, *, control_plane: bool) -> Wanted:
@@ -44,8 +45,11 @@ def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: 
     settings = settings_files(manifest, system, containerd_version(facts))
     if isinstance(facts.kubeconfigs["kubelet"], Absent):
         return Wanted(exactly=settings)
-    features = [file.path for file in _compared(manifest, contents)] if control_plane else []
-    return Wanted(settings, (KUBELET_CONFIGURATION, *features), looking_for_stale(manifest, system, settings))
+    stale = looking_for_stale(manifest, system, settings)
+    if not control_plane:
+        return Wanted(settings, (KUBELET_CONFIGURATION,), stale)
+    features = [file.path for file in _compared(manifest, contents)]
+    return Wanted(settings, (KUBELET_CONFIGURATION, *features, *PATHS), stale, read_at_start=(API_SERVER, *PATHS))
 
 
 def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspection: Inspection) -> tuple[str, ...]:
@@ -130,7 +134,10 @@ def _flags(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
     for component, part in parts.items():
         pod = facts.manifest(component)
         if not isinstance(pod, Absent | Unknown):
-            yield from flag_differences(component, arguments(part), parsed(pod.flags), own=KUBEADMS[component])
+            wanted, found = (
+                {name: value for name, value in each.items() if name not in _ENCRYPTION} for each in (arguments(part), parsed(pod.flags))
+            )
+            yield from flag_differences(component, wanted, found, own=KUBEADMS[component])
 
 
 def _kubelet(manifest: Manifest, host: Host, facts: HostFacts, inspection: Inspection) -> Iterator[str]:
@@ -165,13 +172,11 @@ def _certificate(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
 
 
 def _compared(manifest: Manifest, contents: Contents) -> tuple[HostFile, ...]:
-    """The files whose content the manifest decides. Not the provider file that is generated once, which only the hosts have; nor the one that only names the
-    others, whose form is KubeOne's where KubeOne wrote it.
+    """The files whose content the manifest decides. Not that of encryption providers, which goes from one to another in stages (`observe.encryption`); nor the
+    one that only names the others, whose form is KubeOne's where KubeOne wrote it.
     """
-    generated = not manifest.features.encryption_providers.custom_encryption_configuration
-    files = feature_files(manifest, replace(contents, encryption_providers=contents.encryption_providers or _PLACEHOLDER))
-    left_out = {ADMISSION_CONFIGURATION, *((encryption_path(manifest.features),) if generated else ())}
-    return tuple(file for file in files if file.path not in left_out)
+    files = feature_files(*with_file(manifest, contents, None, NO_SECRET))
+    return tuple(file for file in files if file.path != ADMISSION_CONFIGURATION)
 
 
 def _same(found: bytes, wanted: bytes) -> bool:

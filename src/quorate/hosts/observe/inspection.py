@@ -14,6 +14,7 @@ from quorate.hosts.shell import quoted
 from quorate.hosts.ssh.errors import SshError
 from quorate.hosts.ssh.host import Host
 
+API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 KUBELET_CONFIGURATION = "/var/lib/kubelet/config.yaml"
 DEADLINE = 20.0
 """Seconds; it reads a dozen small files."""
@@ -24,12 +25,13 @@ _LARGEST = 256 * 1024
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What to look at on a host: files that are to be there exactly so, and paths of files to be read; `stale` is a script that prints the paths of files that
-    are not to be there any more, one a line.
+    are not to be there any more, one a line. Of `read_at_start` it is told which its API server has yet to read.
     """
 
     exactly: Sequence[HostFile] = ()
     contents: Sequence[str] = ()
     stale: str = ""
+    read_at_start: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Inspection:
     differing: tuple[str, ...] | Unknown = ()
     contents: Mapping[str, Fact[bytes]] = field(default_factory=dict, repr=False)
     stale: tuple[str, ...] = ()
+    younger: frozenset[str] = frozenset()  # paths of files that changed after the API server that runs was started
 
     def content(self, path: str) -> Fact[bytes]:
         """The content of a file that was to be read."""
@@ -70,27 +73,30 @@ async def inspect_all(hosts: Mapping[str, Host], wanted: Mapping[str, Wanted]) -
 
 
 def script(wanted: Wanted) -> str:
-    """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, then the path of each file that differs, and after a line `stale` those
-    that are not to be there, one a line.
+    """Prints `content PATH BASE64`, or `content PATH` for a file that is not there, `younger PATH` for one that the API server has not read, then the path of
+    each file that differs, and after a line `stale` those that are not to be there, one a line.
     """
     contents = (f"content {quoted(path)}" for path in wanted.contents)
-    return "\n".join((_CONTENT, *contents, differing(wanted.exactly), f"echo {_STALE}", wanted.stale))
+    younger = [_YOUNGER, *(f"younger {quoted(path)}" for path in wanted.read_at_start)] if wanted.read_at_start else []
+    return "\n".join((_CONTENT, *contents, *younger, differing(wanted.exactly), f"echo {_STALE}", wanted.stale))
 
 
 def parse(output: bytes, wanted: Wanted) -> Inspection:
     """What the script's whole output says. A file of which it says nothing is unknown."""
     contents: dict[str, Fact[bytes]] = {path: Unknown(f"the host did not tell of {path}") for path in wanted.contents}
     expected = {file.path for file in wanted.exactly}
-    differ = []
+    differ, younger = [], []
     told = output.decode(errors="replace").splitlines()
     end = told.index(_STALE) if _STALE in told else len(told)
     for line in told[:end]:
         words = line.split(" ")
         if words[0] == "content" and words[1:2] and words[1] in contents:
             contents[words[1]] = _decoded(words[1], words[2:])
+        elif words[0] == "younger" and words[1:2] and words[1] in wanted.read_at_start:
+            younger.append(words[1])
         elif line in expected:
             differ.append(line)
-    return Inspection(tuple(differ), contents, tuple(told[end + 1 :]))
+    return Inspection(tuple(differ), contents, tuple(told[end + 1 :]), frozenset(younger))
 
 
 def _decoded(path: str, words: Iterable[str]) -> Fact[bytes]:
@@ -119,3 +125,9 @@ content() {{
         printf 'content %s\\n' "$1"
     fi
 }}"""
+# The oldest that runs: one that is about to end still answers.
+_YOUNGER = """\
+started=$(ps -C kube-apiserver -o etimes= 2>/dev/null | sort -n | tail -n 1) || started=
+younger() {
+    if [ -n "$started" ] && [ -e "$1" ] && [ "$(stat -c %Y -- "$1")" -gt "$(($(date +%s) - started))" ]; then printf 'younger %s\n' "$1"; fi
+}"""

@@ -16,13 +16,15 @@ from quorate.core.ring import Ring
 from quorate.hosts.access import Access
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import Machine, node_address
-from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.api import ApiReading, read_api
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.configuration import configuration_drift, fixed_problems, running_version
 from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.duplicates import doubts, set_apart
+from quorate.hosts.observe.encryption import common_file, desired
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.machine_deployments import machine_deployments
@@ -34,6 +36,7 @@ from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import read_members, silent_members
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.probe import probe
+from quorate.hosts.provider_files import PATHS, is_its_owners, with_file
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.systems import system_of
 from quorate.kubernetes import objects
@@ -186,7 +189,8 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
-        configuration_drift=configuration_drift(manifest, answers.api),
+        configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims)), answers.api),
+        encryption=desired(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),
         problems=(
             *members.contradictions,
@@ -197,6 +201,19 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ),
         wishes=wishes,
     )
+
+
+def _as_the_hosts(manifest: Manifest, contents: Contents, answers: _Answers, control_planes: list[str]) -> Manifest:
+    """The manifest with the encryption that all API servers have: kubeadm tells whoever joins to have it, too, and no sooner."""
+    known = {name: each for name in control_planes if isinstance(each := answers.facts[name], HostFacts)}
+    path = common_file(known.values())
+    if path is None or isinstance(path, Unknown) or is_its_owners(manifest):
+        return manifest
+    if isinstance(path, Absent) or path not in PATHS:
+        return with_file(manifest, contents, None, NO_SECRET)[0]
+    found = (answers.inspections[name].content(path) for name in known if name in answers.inspections)
+    content = next((Secret(each.decode()) for each in found if isinstance(each, bytes)), NO_SECRET)
+    return with_file(manifest, contents, path, content)[0]
 
 
 def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, *, control_plane: bool) -> Learned:

@@ -13,8 +13,10 @@ from quorate.core.in_place.rules.facts import leader_last, names
 from quorate.core.in_place.rules.skew import others_allow, skew_allows
 from quorate.core.in_place.rules.snapshot import after_a_snapshot
 from quorate.core.in_place.steps import (
+    ChangeEncryption,
     EnsureMachineDeployments,
     Reconfigure,
+    RewriteSecrets,
     Step,
     UpdateConfiguration,
     UpgradeControlPlane,
@@ -32,7 +34,9 @@ GETS_READY_WITHIN = timedelta(minutes=3)
 LOOK_AGAIN = timedelta(seconds=2)
 """Until a Node is looked at again that is not ready yet."""
 
-AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset({UpgradeKubelet, UpdateConfiguration, Reconfigure, EnsureMachineDeployments})
+AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset(
+    {UpgradeKubelet, UpdateConfiguration, Reconfigure, ChangeEncryption, RewriteSecrets, EnsureMachineDeployments}
+)
 """Steps that write what the desired version reads, and so wait until the API servers have it."""
 
 
