@@ -70,6 +70,9 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
     if stray is None or not counts(plane) or any(r.member == step.member for r in plane.replicas):
         yield "it is not nobody's"
         return
+    down = stray.member.health is Health.BAD and not stray.member.only_alarmed
+    if stray.node and not stray.consented and (stray.node_ready or not down):
+        yield "it lives on somebody's Node"
     if now - stray.since < STRAY_AGE:
         yield "it was seen just now"
     for owner in held(plane):

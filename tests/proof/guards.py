@@ -182,6 +182,7 @@ GUARDS: tuple[Guard, ...] = (
         "a failed one will wait at our hook", {"core.rules.remediate:_will_wait_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"
     ),
     Guard("a stray is no newcomer", {"core.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray lives on nobody's Node", {"core.rules.strays:_is_nobodys": says_yes}, "a_stray_is_nobodys"),
     Guard("a stray is not of one on its way", {"core.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
     Guard("a stray that fits a replica stays with it", {"core.rules.strays:_may_own": forgets_whom_it_fits}, "a_stray_is_nobodys"),
     Guard("its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
@@ -279,6 +280,11 @@ GUARDS: tuple[Guard, ...] = (
         "the first Machine is deleted only if kubeadm has not finished by then",
         {"clusterapi.etcd_membership:still_uninitialized": lets_pass},
         f"{ACT}::test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it",
+    ),
+    Guard(
+        "members are looked for on every control-plane Node",
+        {"clusterapi.strays:nodes_of_nobody": returns({})},
+        "tests/clusterapi/hands/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
     ),
     Guard(
         "only who was made to found the cluster proves that nobody had",

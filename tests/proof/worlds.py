@@ -100,7 +100,15 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 STRAY, YOUNG_STRAY = "nobody's", "nobody's, just seen"
-NOBODYS = (STRAY, YOUNG_STRAY)
+HOUSED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "nobody's, on a Node": {"node_ready": True},
+        "nobody's, on a Node that is not ready": {},
+        "nobody's, on a Node, its removal asked for": {"node_ready": True, "consented": True},
+    }
+)
+"""Roles of members that run on a control-plane Node of no replica, with what is known of them."""
+NOBODYS = (STRAY, YOUNG_STRAY, *HOUSED)
 UNMATCHED = tuple(role for role in ROLES if role.startswith("unmatched"))
 IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", STRAY, "marked", "old", "without Node")
 """The roles of which two may be there at once; the others are tried one at a time."""
@@ -173,7 +181,8 @@ def _member(number: int, state: str) -> Member:
 def _stray(number: int, state: str, role: str) -> Stray:
     """A member of nobody, or one of those that an unmatched replica cannot be told from."""
     age = timedelta(minutes=0 if role == YOUNG_STRAY else 30)
-    return Stray(_member(number, state), NOW - age, may_be_of=f"cp-{number}" if role in UNMATCHED else "")
+    stray = Stray(_member(number, state), NOW - age, may_be_of=f"cp-{number}" if role in UNMATCHED else "")
+    return replace(stray, node=f"node-{number}", **HOUSED[role]) if role in HOUSED else stray
 
 
 @cache

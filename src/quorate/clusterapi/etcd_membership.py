@@ -21,6 +21,7 @@ from quorate.clusterapi.permission import still_leads, still_permitted
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
+from quorate.clusterapi.strays import consents, described, nodes_of_nobody
 from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
 from quorate.core.control_plane import ControlPlane
 from quorate.core.health import Absent, Unknown
@@ -54,7 +55,8 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     view = view_of(observation)
     if not has_ring(view):
         return view
-    nodes = [machine.node.metadata.name for machine in observation.machines if machine.node]
+    nobodys = nodes_of_nobody(observation.nodes, (machine.node for machine in observation.machines))
+    nodes = [*(machine.node.metadata.name for machine in observation.machines if machine.node), *nobodys]
     try:
         async with asyncio.timeout(LIMIT):
             reading = await _workload(clients, observation).read_ring(nodes)
@@ -71,7 +73,7 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
         strays=tuple(
-            replace(stray, member=still[stray.member.id], may_be_of=members.contested.get(stray.member.id, ""))
+            described(replace(stray, member=still[stray.member.id]), members, reading, nobodys, consents(observation.kcp))
             for stray in view.strays
             if stray.member.id in still
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from quorate.clusterapi.replicas import replica
 from quorate.clusterapi.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.specification import Specifications
-from quorate.clusterapi.strays import Sightings
+from quorate.clusterapi.strays import Sightings, consents, described, nodes_of_nobody
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -104,8 +104,9 @@ class _Pass:
         config = True if on_record else await self.workload.kubeadm_config_exists()
         initialized = initialization.is_initialized(self.kcp, self.cluster, ours, config)
         standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
+        nobodys = nodes_of_nobody(self._control_plane_nodes(), nodes.values())
         reading = (
-            await self._ring(nodes[machine.metadata.name] for machine in standing)
+            await self._ring((*(nodes[machine.metadata.name] for machine in standing), *nobodys.values()))
             if initialized is True
             else initialized or Unknown("the control plane is not initialized yet")
         )
@@ -157,7 +158,7 @@ class _Pass:
                 remediation_intended=intended,
                 remediating=remediating,
                 remediation_problem=remediation_problem,
-                strays=self._stray_members(members, reading),
+                strays=self._stray_members(members, reading, nobodys),
                 membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
                 external_etcd=await self._external_etcd(initialized=initialized is True),
                 preparation=addons.preparation(self.clients, self.kcp),
@@ -259,12 +260,12 @@ class _Pass:
 
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
-    def _stray_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Stray, ...]:
+    def _stray_members(self, members: Membership, reading: RingReading | Unknown, nobodys: Mapping[str, Node]) -> tuple[Stray, ...]:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
         seen = self.observer.sightings.of(self.request, members.strays, self.now)
-        return tuple(replace(stray, may_be_of=members.contested.get(stray.member.id, "")) for stray in seen)
+        return tuple(described(stray, members, reading, nobodys, consents(self.kcp)) for stray in seen)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None

@@ -22,6 +22,11 @@ class Membership:
     contested: Mapping[int, str] = field(default_factory=dict)  # by id: the Machine
 
 
+def home(member: Member, reading: RingReading, nodes: Mapping[str, Node]) -> Node | None:
+    """The one of these Nodes, by name, that a member runs on: it answers there, or its address or name is the Node's."""
+    return nodes.get(_owner(member, reading, nodes) or "")
+
+
 def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -> Membership:
     """Match members with Machines; each Machine comes with its Node, or None where it has none (yet).
 

@@ -1,13 +1,62 @@
-"""When each etcd member was first seen as nobody's. Kept in memory alone: a restart starts the wait again, which is on the safe side."""
+"""Etcd members of nobody: since when each was first seen as that, the Node that it runs on, and whether its owner asked for its removal.
+
+The first is kept in memory alone: a restart starts the wait again, which is on the safe side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
+from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.control_plane_writes import patch_control_plane
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.ring import Membership, home
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.control_plane import Stray
-from quorate.core.ring import Member
+from quorate.core.health import Absent, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.core.rules.strays import CONSENT
 from quorate.kubernetes.controller import Request
+from quorate.kubernetes.objects import Node
+from quorate.workload.membership import RingReading
+from quorate.workload.nodes import readiness
+
+
+def described(stray: Stray, membership: Membership, reading: RingReading, nodes: Mapping[str, Node], consents: Collection[int]) -> Stray:
+    """The stray with what is known of it by now. `nodes` are the control-plane Nodes of no Machine, by name; `consents` the members asked for."""
+    node = home(stray.member, reading, nodes)
+    return replace(
+        stray,
+        may_be_of=membership.contested.get(stray.member.id, ""),
+        node=node.metadata.name if node else "",
+        node_ready=node is not None and readiness(node) == "True",
+        consented=stray.member.id in consents,
+    )
+
+
+def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Unknown | None]) -> dict[str, Node]:
+    """Those of the control-plane Nodes, by name, that are none of the Machines'."""
+    theirs = {node.metadata.name for node in machines if isinstance(node, Node)}
+    return {node.metadata.name: node for node in nodes if node.metadata.name not in theirs}
+
+
+def consents(kcp: KubeadmControlPlane) -> frozenset[int]:
+    """The ids of the members whose removal was asked for. What is no id asks for nothing."""
+    found = set()
+    for text in kcp.metadata.annotations.get(CONSENT, "").split(","):
+        with suppress(ValueError):
+            found.add(int(text.strip(), 16))
+    return frozenset(found)
+
+
+async def forget_consent(clients: Clients, observation: Observation) -> None:
+    """Clear the consent once none of its members is in the ring. Where the ring was not read it stays."""
+    asked = consents(observation.kcp)
+    if asked and isinstance(observation.ring, Ring) and not any(observation.ring.member(member) for member in asked):
+        await patch_control_plane(clients, observation.kcp, {"metadata": {"annotations": {CONSENT: None}}})
 
 
 class Sightings:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi import creation, desired, initialization, managed_fields, orphans
+from quorate.clusterapi import creation, desired, initialization, managed_fields, orphans, strays
 from quorate.clusterapi.caches import is_ours
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.foreign import ContractMissing
@@ -40,6 +40,7 @@ async def maintain(clients: Clients, observation: Observation) -> None:
         tasks.create_task(_own_template(clients, kcp, cluster))
         tasks.create_task(creation.settle(clients, observation))
         tasks.create_task(initialization.record(clients, observation))
+        tasks.create_task(strays.forget_consent(clients, observation))
         tasks.create_task(orphans.remove(clients, kcp, cluster.metadata.name))
 
 

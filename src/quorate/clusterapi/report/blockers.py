@@ -8,10 +8,10 @@ from quorate.clusterapi.report.facts import Facts
 from quorate.core import checks
 from quorate.core.checks import Check
 from quorate.core.rules.certificates import KUBECONFIG
-from quorate.core.rules.strays import AGED, NOBODY_ELSES, RING_IS_READ
+from quorate.core.rules.strays import AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
 from quorate.core.rules.upkeep import ADDONS, COREDNS, EXPIRIES
 
-_ELSEWHERE = frozenset({KUBECONFIG, ADDONS, COREDNS, EXPIRIES, AGED, NOBODY_ELSES, RING_IS_READ})
+_ELSEWHERE = frozenset({KUBECONFIG, ADDONS, COREDNS, EXPIRIES, AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ})
 """Checks that hold up something else than a change of the number of Machines; other conditions tell of them."""
 
 _ORDER = (checks.TOPOLOGY, checks.NOBODY_LEAVES, checks.CERTIFICATES, checks.COMPONENTS_HEALTHY, checks.MEMBERS_HEALTHY)

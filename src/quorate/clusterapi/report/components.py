@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from quorate.clusterapi.report.blockers import sentence
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition, machines_named
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import ClusterHealthReason, ControlPlaneCondition, MachineCondition
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
-from quorate.core.rules.strays import NOBODY_ELSES
+from quorate.core.rules.strays import IS_NOBODYS, NOBODY_ELSES
 
 _EXTERNAL = {
     Health.GOOD: (TRUE, ClusterHealthReason.HEALTHY),
@@ -41,7 +42,7 @@ def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Con
 def ring_problems(facts: Facts) -> list[str]:
     """Sentences about the ring as a whole: members without a Machine and why they may not go yet, alarms that are no member's, and members that disagree."""
     strays = [f"etcd member {member.label} has no Machine" for member in stray_members(facts)]
-    uncertain = [check.evidence for check in facts.decision.refusals if check.name == NOBODY_ELSES] if strays else []
+    uncertain = [sentence(check) for check in facts.decision.refusals if check.name in (IS_NOBODYS, NOBODY_ELSES)] if strays else []
     return [*strays, *uncertain, *facts.observation.alarms, *filter(None, [facts.view.membership_problem])]
 
 

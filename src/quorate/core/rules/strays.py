@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, another_serves, dependable_ring, failed, passed, removal_keeps_quorum, unknown
 from quorate.core.control_plane import ControlPlane, Replica, Stray
-from quorate.core.health import Unknown
+from quorate.core.health import Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Member, Ring
 from quorate.core.rules.remove import a_replica_holds_the_data, another_holds_the_data, has_arrived, never_joined
@@ -17,8 +17,12 @@ GRACE = timedelta(minutes=2)
 JOINING = timedelta(minutes=10)
 """For how long after its creation a replica that has its Node may still be joining etcd: twice what kubeadm gives up after, and the boot before it."""
 
+CONSENT = "quorate.dev/remove-member"
+"""Annotation on the KubeadmControlPlane: ids of members, in hexadecimal with commas between, that are to go although they run on a Node."""
+
 AGED = "the member has been nobody's for long enough"
 NOBODY_ELSES = "the member cannot be that of a replica on its way"
+IS_NOBODYS = "the member does not run on somebody's Node"
 RING_IS_READ = "the ring was read"
 AGREEMENT = "the etcd members agree about who they are"
 
@@ -61,6 +65,7 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
     return (
         _aged(stray, now),
         _nobody_elses(stray.member, coming),
+        _is_nobodys(stray),
         a_replica_holds_the_data(control_plane),
         *(check for replica in at_hook for check in _can_do_without(control_plane, replica)),
         removal_keeps_quorum(ring, stray.member.id),
@@ -91,6 +96,25 @@ def _can_do_without(control_plane: ControlPlane, owner: Replica) -> tuple[Check,
 def _aged(stray: Stray, now: datetime) -> Check:
     evidence = f"{stray.member.label} was first seen at {stray.since:%H:%M:%S} as belonging to no Machine"
     return passed(AGED, evidence) if now >= stray.since + GRACE else failed(AGED, evidence)
+
+
+def _is_nobodys(stray: Stray) -> Check:
+    """Whoever has a Node has an owner, whatever the objects say (S17): a restore of older objects, or an adoption of one Machine, forgets the others.
+
+    Only what is down on a Node that is not ready either is given up without being asked for. What could not be asked may be well.
+    """
+    member, node = stray.member, stray.node
+    if not node:
+        return passed(IS_NOBODYS, f"no Node is known that {member.label} runs on")
+    if stray.consented:
+        return passed(IS_NOBODYS, f"the removal of {member.id:x} on Node {node} was asked for")
+    if member.health is Health.BAD and not member.only_alarmed and not stray.node_ready:
+        return passed(IS_NOBODYS, f"{member.label} is down, and Node {node} is not ready")
+    remedy = (
+        f"Bring back the Machine of Node {node}. If it is to leave the cluster, annotate the KubeadmControlPlane "
+        f"with {CONSENT}={member.id:x}: the member is removed when the others can do without it."
+    )
+    return failed(IS_NOBODYS, f"{member.label} ({member.id:x}) runs on Node {node}, which is there and belongs to no Machine", remedy)
 
 
 def _nobody_elses(member: Member, coming: list[str]) -> Check:
