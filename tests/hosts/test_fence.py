@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from quorate.core.in_place import steps
+from quorate.core.in_place import encryption, steps
+from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration
 from quorate.core.in_place.steps import (
+    ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,
     Initialize,
@@ -28,6 +30,7 @@ from quorate.core.in_place.steps import (
     RemoveMember,
     RenewCertificates,
     Reset,
+    RewriteSecrets,
     StartServices,
     Step,
     TakeSnapshot,
@@ -374,6 +377,8 @@ STEPS: tuple[Step, ...] = (
     UpgradeKubelet("h1", TARGET),
     UpgradeKubelet("h4", TARGET),
     Reconfigure("h1"),
+    ChangeEncryption("h1", Configuration.made({SECRETS: (IDENTITY, encryption.NEW)})),
+    RewriteSecrets(IDENTITY),
     RenewCertificates("h1"),
     Uncordon("h4"),
     UpdateNodes(("h4",)),
@@ -441,7 +446,9 @@ async def test_every_script_of_a_step_passes_the_fence_or_only_looks(step: Step)
     scripts = [script for host in world.hosts.values() for script in host.scripts]
     looked = [script for script in scripts if script not in allowing.changed]
     assert not [script for script in looked if CHANGING.search(re.sub(r"\"[^\"]*\"|'[^']*'", "", script))]
-    of_hosts = not isinstance(step, RemoveMember | DeleteNode | UpdateConfiguration | Uncordon | UpdateNodes | EnsureMachineDeployments)
+    of_hosts = not isinstance(
+        step, RemoveMember | DeleteNode | UpdateConfiguration | Uncordon | UpdateNodes | EnsureMachineDeployments | RewriteSecrets
+    )
     assert bool(allowing.changed) == of_hosts
 
 

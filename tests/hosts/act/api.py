@@ -79,7 +79,11 @@ class Api:
             if path in self.objects:
                 raise AlreadyExists(f"{request.doing}: it exists", code=409)
             self.put(path, body)
-        elif request.method == "GET" and path not in self.objects and path.rpartition("/")[2] in ("nodes", "certificatesigningrequests"):
+        elif (
+            request.method == "GET"
+            and path not in self.objects
+            and path.rpartition("/")[2] in ("nodes", "secrets", "certificatesigningrequests")
+        ):
             return {"metadata": {"resourceVersion": "1"}, "items": [self.objects[f"{path}/{name}"] for name in self.below(path)]}
         target = path.removesuffix("/approval")
         if target not in self.objects:
