@@ -58,6 +58,15 @@ async def test_another_host_that_cannot_be_prepared_yet_does_not_stop_the_first(
     assert any("no space left" in what for what in said(world, "h3"))
 
 
+async def test_settings_that_the_version_brings_with_it_come_with_the_upgrade() -> None:
+    """As the forecast has it: after an upgrade nothing of the host differs, such as the image of the pause container of Kubernetes 1.36."""
+    world = cluster()
+    running(world, "h1").due = ("containerd",)
+    await carried_out(world, FIRST)
+    assert running(world, "h1").ran == ["install kubeadm", "pull images", "kubeadm upgrade apply", "is well again"]
+    assert "/etc/sysctl.d/99-quorate.conf" in running(world, "h1").files
+
+
 async def test_later_hosts_are_upgraded_from_what_the_cluster_says() -> None:
     world = await carried_out(cluster(), SECOND)
     assert running(world, "h2").ran == ["install kubeadm", "pull images", "kubeadm upgrade node"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quorate.core.in_place.steps import Reconfigure
 from quorate.hosts.act import containers
 from quorate.hosts.act.certificates import serves
 from quorate.hosts.act.placing import placing
@@ -17,12 +16,11 @@ _TRUSTING = (Component.API_SERVER, Component.CONTROLLER_MANAGER)
 """The components that talk to servers outside of the cluster, and read the host's authorities when they start."""
 
 
-async def bring_settings(tools: Tools, step: Reconfigure, observation: Observation, *, control_plane: bool) -> frozenset[str]:
+async def bring_settings(tools: Tools, name: str, observation: Observation, *, control_plane: bool) -> frozenset[str]:
     """Give the host its settings, and restart what reads them; tell what was restarted. Of a control plane, the gate has passed. Raises StepFailed.
 
     What was restarted stays noted on the host until `well_again`: an attempt that is cut short restarts it once more.
     """
-    name = step.host
     facts = known_facts(name, observation.facts[name])
     system = known_system(observation.machines[name], facts)
     files = settings_files(tools.manifest, system, containerd_version(facts))

@@ -26,7 +26,7 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     if control_plane:
         tools = await as_it_has_it(tools, observation, step.host)
         await make_ready(tools, step.host, observation)
-    restarted = await bring_settings(tools, step, observation, control_plane=control_plane)
+    restarted = await bring_settings(tools, step.host, observation, control_plane=control_plane)
     if control_plane:
         documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
         await ensure_names(tools, machine, *documents)

@@ -17,6 +17,7 @@ from quorate.core.in_place.steps import UpgradeControlPlane
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import EXPECTED, StepFailed
+from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.predecessors import END_WATCHING, ending_predecessors
 from quorate.hosts.act.programs import install, pull_images
@@ -49,6 +50,7 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     tools = await as_they_have_it(tools, observation, step.host)
     files = _files(tools, step.host, observation)
     await make_ready(tools, step.host, observation)
+    restarted = await bring_settings(tools, step.host, observation, control_plane=True)
     tools.report(step.host, "running kubeadm upgrade")
     command = kubeadm.Command(
         _APPLY if step.first else _NODE,
@@ -58,6 +60,8 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     )
     await kubeadm.run(tools, step.host, command)
     await control_plane_is_back(tools, step.host, step.version)
+    if restarted:
+        await well_again(tools, step.host)
     await tools.run(step.host, _CLEAN, doing="removing what kubeadm left behind", deadline=_CLEAN_DEADLINE)
 
 
