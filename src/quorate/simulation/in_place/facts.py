@@ -12,6 +12,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Kubeconfig, Program, StaticPod, Unit
+from quorate.hosts.probe.parse import parse
 from quorate.pki.certificates import Certificate
 from quorate.simulation.in_place.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.in_place.site import Site
@@ -24,7 +25,9 @@ _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def facts_of(site: Site, machine: Machine) -> HostFacts:
-    """Everything that one probe learns of the machine now."""
+    """Everything that one probe learns of the machine now; of a hostile one, what the real parser makes of what it sends."""
+    if machine.hostile is not None:
+        return parse(machine.hostile)
     disk = machine.disk
     return HostFacts(
         operating_system=Absent(),

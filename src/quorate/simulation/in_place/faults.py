@@ -260,6 +260,24 @@ def _kill(operations: Operations, random: Random, *, politely: bool) -> Mend | N
     return _nothing
 
 
+def host_hostile(operations: Operations, random: Random) -> Mend | None:
+    """A host sends what it likes for a while: noise, escape codes, false facts, or more than anybody reads."""
+    machine = _victim(operations, random)
+    if machine is None:
+        return None
+    machine.hostile = random.choice(_HOSTILE)(random)
+    return lambda: setattr(machine, "hostile", None)
+
+
+_HOSTILE: tuple[Callable[[Random], bytes], ...] = (
+    lambda random: random.randbytes(4096),
+    lambda _: b"hostname\t=\t\x1b]52;c;eA==\x07\x1b[2J\nmachine_id\t=\t\xe2\x80\xae\netcd_data\t=\tmember\n",
+    lambda _: b"manifests\t=\t9999999999\nclock\t=\t99999999999999999999\nrunning_for\t=\t-1\nos\t=\n",
+    lambda _: b"x" * (1 << 20),
+    lambda _: b"",
+)
+
+
 def _victim(operations: Operations, random: Random) -> Machine | None:
     """A machine of the manifest or of the ring; rather one on which something is being done."""
     machines = [machine for machine in operations.machines if machine.traces or operations.is_wanted(machine)]
@@ -297,6 +315,7 @@ HOST_FAULTS: tuple[Fault, ...] = (
     host_isolated,
     clock_apart,
     host_unreadable,
+    host_hostile,
     foreign_address,
 )
 WAY_FAULTS: tuple[Fault, ...] = (ssh_unreachable, connection_cut, script_killed, slow, ring_unknown, api_unknown)

@@ -65,6 +65,7 @@ class Machine:
     isolated: bool = False  # no other machine reaches it, and it reaches none
     clock_apart: bool = False
     unreadable: bool = False  # some of its files cannot be read
+    hostile: bytes | None = None  # what it answers every probe with, whatever is on it
     etcd_fails: bool = False  # its etcd cannot start, for as long as this lasts
     containerd_runs: bool = False
     kubelet_runs: bool = False
