@@ -105,7 +105,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         lacks=lacking(manifest, facts, learned.system, learned.inspection),
         guarded_by=guarded_by(facts, learned.system),
         stopped=_stopped(facts),
-        etcd_data_lost=_data_lost(facts, learned.member),
+        etcd_data_lost=data_lost(facts, learned.member),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
         certificates_expire=_expiry(facts) if host.control_plane else None,
         clock_ahead=clock - now if clock else None,
@@ -152,7 +152,7 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
     )
 
 
-def _data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
+def data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
     """Whether the host had a member, by the ring or, where that cannot be read, by its etcd manifest, and has none of its data any more. A folder
     that etcd has begun anew since holds none of it; without its log etcd begins it anew, whatever else is there. With its log no vote is lost.
 

@@ -21,6 +21,7 @@ from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
+from quorate.hosts.observe.host import data_lost
 from quorate.hosts.observe.membership import Membership, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
@@ -244,10 +245,10 @@ class Observer:
         clock = facts.clock if isinstance(facts.clock, datetime) else self._now()
         found = condition(facts, listing, control_plane=entry.control_plane, now=clock)
         return replace(
-            host, kind=found.kind, findings=found.findings, clock_ahead=clock - self._now(), **self._of_disk(machine, facts, host)
+            host, kind=found.kind, findings=found.findings, clock_ahead=clock - self._now(), **self._of_disk(machine, facts, host, member)
         )
 
-    def _of_disk(self, machine: Machine, facts: HostFacts, host: Host) -> dict[str, Any]:
+    def _of_disk(self, machine: Machine, facts: HostFacts, host: Host, member: Member | Absent | Unknown) -> dict[str, Any]:
         disk, manifest = machine.disk, self.manifest
         joined = disk.kubelet_conf is not KubeletConf.NONE
         units = {"containerd": machine.containerd_runs, "kubelet": machine.kubelet_runs}
@@ -260,7 +261,7 @@ class Observer:
             "api_server": None if disk.components is None else endpoint("APIServerReadyz", facts.api_server_readyz),
             "lacks": () if ready else ("packages",),
             "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs),
-            "etcd_data_lost": host.member_id is not None and disk.data is None and not machine.kubeadm_runs,
+            "etcd_data_lost": data_lost(facts, member),
             "drift": ("settings",) if made and disk.settings != manifest.settings else (),
             "certificates_expire": disk.certificates_expire if host.control_plane else None,
         }
