@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.documents import NotADocument, load, load_all
-from quorate.core.text import MOST, lines, printable
+from quorate.core.text import MOST, MOST_LINES, lines, printable, printable_lines
 
 INJECTIONS = {
     "repaint": "\x1b[2J\x1b[H1  initialize cp-1",
@@ -39,6 +39,11 @@ def test_what_a_terminal_would_obey_is_shown_and_not_sent(text: str) -> None:
 def test_escapes_stay_to_be_seen_and_white_space_is_one_space() -> None:
     assert printable("a\x1b[31m\u202eb") == r"a\x1b[31m\u202eb"
     assert printable("a\r\n\tb\u00a0 c") == "a b c"
+
+
+def test_a_list_keeps_its_lines_and_their_order_and_nothing_else_of_what_a_terminal_obeys() -> None:
+    assert printable_lines("* A:\n  * B: x\x1b[2J\n* C\r\n\u2028D") == "* A:\n  * B: x\\x1b[2J\n* C\nD"
+    assert printable_lines("\n" * 5 * MOST_LINES).count("\n") == MOST_LINES
 
 
 @given(st.text())

@@ -63,8 +63,6 @@ from tests.hosts.ssh.machine import Machine
 from tests.hosts.stopped_run import STOPS
 from tests.hosts.stopped_run import Ways as Only
 
-pytest_plugins = ("tests.hosts.ssh.conftest",)
-
 
 @pytest.fixture
 def locks(tmp_path: Path) -> Locks:

@@ -11,6 +11,7 @@ import re
 
 MOST = 2000
 """Characters of a text that are kept: a message of kubeadm or of an API server is shorter, and what is longer hides what stands after it."""
+MOST_LINES = 200
 _SPACES = re.compile(r"\s{2,}")
 
 
@@ -25,6 +26,12 @@ def printable(text: str, *, most: int = MOST) -> str:
     shown = "".join(each if each.isprintable() else " " if each.isspace() else _escaped(each) for each in text[: most + 1])
     line = _SPACES.sub(" ", shown).strip()
     return line if len(line) <= most and len(text) <= most else f"{line[:most]}..."
+
+
+def printable_lines(text: str) -> str:
+    """The text with its line breaks and indentation, each line of it `printable`: for lists such as the messages of conditions. At most MOST_LINES."""
+    kept = [f"{line[: len(line) - len(line.lstrip(' '))]}{printable(line.strip())}" for line in text.split("\n")]
+    return "\n".join(kept[:MOST_LINES] + (["..."] if len(kept) > MOST_LINES else []))
 
 
 def lines(data: bytes) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 from msgspec import UNSET, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
-from quorate.core.text import printable
+from quorate.core.text import printable, printable_lines
 
 
 class _Meta(StructMeta):
@@ -39,15 +39,19 @@ class OwnerReference(Object):
 
 
 class Told(Object):
-    """Base of what is made of texts that people are told: those of the fields in `_TOLD` are printable, whatever the server sent."""
+    """Base of what is made of texts that people are told: those of the fields in `_TOLD` are one printable line, that in `_LISTED` may be several, whatever
+    the server sent.
+    """
 
     _TOLD: ClassVar[tuple[str, ...]] = ()
+    _LISTED: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in self._TOLD:
-            given = getattr(self, name)
-            if not given.isprintable():
-                force_setattr(self, name, printable(given))
+        for names, cleaned in ((self._TOLD, printable), (self._LISTED, printable_lines)):
+            for name in names:
+                given = getattr(self, name)
+                if not given.isprintable():
+                    force_setattr(self, name, cleaned(given))
 
 
 class ObjectMeta(Told):
@@ -71,7 +75,8 @@ class ObjectMeta(Told):
 class Condition(Told):
     """What is true of an object, and why."""
 
-    _TOLD = ("type", "status", "reason", "message")
+    _TOLD = ("type", "status", "reason")
+    _LISTED = ("message",)
 
     type: str
     status: str

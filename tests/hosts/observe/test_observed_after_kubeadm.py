@@ -15,7 +15,7 @@ import yaml
 from quorate.hosts.feature_files import Contents, feature_files
 from quorate.hosts.kubeadm_configuration import Machine, init_file
 from quorate.hosts.manifest import Secret
-from tests.hosts.observe.world import CONFIG_MAPS, NAMES, World, stand
+from tests.hosts.observe.world import CONFIG_MAPS, CORE_DNS, NAMES, World, stand
 
 KUBEADM = Path(__file__).parents[3] / ".bin" / "kubeadm"
 ATTACHED = re.compile(r"^\[dryrun\] Attached object:\n(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
@@ -95,6 +95,8 @@ def _let_kubeadm_write(world: World, name: str, folder: Path) -> None:
     assert {each["metadata"]["name"] for each in objects} == {"kubeadm-config", "kubelet-config", "kube-proxy"}
     for each in objects:
         world.api_objects.put(f"{CONFIG_MAPS}/{each['metadata']['name']}", {"data": each["data"]})
+    core_dns = yaml.safe_load_all(_kubeadm(folder, "init phase addon coredns --print-manifest"))
+    world.api_objects.put(CORE_DNS, next(each for each in core_dns if each and each["kind"] == "Deployment"))
 
 
 def _kubeadm(folder: Path, arguments: str) -> str:

@@ -15,7 +15,7 @@ from quorate.hosts.ssh.host import SshHost
 from quorate.hosts.ssh.hosts import Hosts, Unreachable
 from quorate.hosts.ssh.identities import agent_socket
 from quorate.hosts.ssh.target import Identity, Target
-from tests.hosts.ssh.conftest import NewHosts, NewMachine, endpoint
+from tests.hosts.conftest import NewHosts, NewMachine, endpoint
 from tests.hosts.ssh.machine import USER, Agent, Machine
 
 NewTarget = Callable[..., Target]

@@ -13,7 +13,7 @@ from quorate.hosts.ssh.errors import HostKeyChanged, HostKeyRefused, HostKeyUnkn
 from quorate.hosts.ssh.host_keys import fingerprint, parse_pin
 from quorate.hosts.ssh.known_hosts import KnownHosts
 from quorate.hosts.ssh.target import Target
-from tests.hosts.ssh.conftest import NewHosts, NewMachine
+from tests.hosts.conftest import NewHosts, NewMachine
 from tests.hosts.ssh.machine import Machine
 
 NewTarget = Callable[..., Target]

@@ -14,7 +14,7 @@ from quorate.hosts.ssh.errors import ConnectionCut, DeadlineExceeded, OutputTooL
 from quorate.hosts.ssh.host import SshHost
 from quorate.hosts.ssh.scripts import LIMIT, Order, Outcome
 from quorate.hosts.ssh.target import Target
-from tests.hosts.ssh.conftest import NewHosts, NewMachine
+from tests.hosts.conftest import NewHosts, NewMachine
 from tests.hosts.ssh.machine import Machine
 
 
