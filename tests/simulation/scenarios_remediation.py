@@ -8,7 +8,7 @@ from quorate.core.opinion import NOTHING
 from quorate.simulation.hosts import State
 from quorate.simulation.scenarios import Stage
 from quorate.workload.static_pods import Component
-from tests.proof.guards import Function, lets_pass, returns, returns_the_view, says_nothing, says_yes
+from tests.proof.guards import YES, Function, lets_pass, returns, returns_the_view, says_nothing, says_yes
 from tests.simulation.staging import Scenario
 
 
@@ -110,7 +110,7 @@ def _etcd(stage: Stage, name: str, state: State) -> None:
 
 UNGATED: dict[str, Any] = {
     "core.rules.loss:_quorum": says_yes,
-    "clusterapi.remediation:_asked": returns(()),
+    "clusterapi.remediation:_asked": returns((YES,)),
     "clusterapi.etcd_membership:read_afresh": returns_the_view,
 }
 
