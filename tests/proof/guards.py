@@ -257,6 +257,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",
     ),
     Guard(
+        "a Machine is made only while it is asked for still",
+        {"clusterapi.permission:still_asked_for": lets_pass},
+        "tests/clusterapi/hands/test_creation.py::test_no_machine_is_made_for_what_changed_while_its_token_was_waited_for",
+    ),
+    Guard(
         "what was begun is what is wanted now",
         {"clusterapi.intent:makes_the_same": returns(True)},
         "tests/clusterapi/hands/test_creation.py::test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster",

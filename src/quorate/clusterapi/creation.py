@@ -10,7 +10,7 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from quorate.clusterapi import bootstrap_tokens, desired, intent
+from quorate.clusterapi import bootstrap_tokens, desired, intent, permission
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.foreign import ContractMissing
@@ -51,8 +51,10 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     An intent that is recorded already and makes the same as `planned` is carried out instead: it is that creation, begun before a crash. What makes something
     else was decided in another world, perhaps before somebody else founded the cluster: what was made for it goes, and `planned` takes its place. Where the
     Machine of a record exists, nothing but the clearing is left to do: applying it again would change a Machine that runs.
-    Raises CreationFailed for the part that could not be made, Refused where a Machine is there that the cache has yet to see, and what the API answers to the
-    rest.
+    A token and the companions may take as long as their calls may, 10 s and more, and a creation that goes on has written no record: whether this process may
+    still make the Machine, and it is still asked for, is asked of the API right before the Machine is made.
+    Raises CreationFailed for the part that could not be made, Refused where a Machine is there that the cache has yet to see or the Machine is no longer
+    asked for, and what the API answers to the rest.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
@@ -81,6 +83,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         infrastructure=infrastructure.result(),
         initialize=recorded.initialize,
     )
+    await permission.still_asked_for(clients, observation)
     with _failing_as(LegacyReason.MACHINE_GENERATION_FAILED):
         machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     clients.applied.remember(machine.metadata.uid, body)

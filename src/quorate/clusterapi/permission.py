@@ -1,7 +1,7 @@
 """Whether this process may still write what nobody can take back, proven at the instant of writing: it leads, and nobody has paused what it writes to.
 
-What was decided rests on caches, and reading a ring may take 10 s: meanwhile somebody may have paused the Cluster to move it to another management cluster, or
-this process may have been stopped for so long that another one leads.
+What was decided rests on caches, and reading a ring or making a bootstrap token may take 10 s: meanwhile somebody may have paused the Cluster to move it to
+another management cluster, or this process may have been stopped for so long that another one leads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def still_asked_for(clients: Clients, observation: Observation) -> None:
     """`still_permitted`, and the control plane asks for what it was judged by. Raises as that does.
 
     A watch of Machines may be ahead of that of control planes by minutes, after an outage for one: Machines of the newest specification then look outdated, and
-    to delete them would be to undo what somebody else has just done.
+    to delete them would be to undo what somebody else has just done. And a Machine that is being made may by then be one more than anybody wants.
     """
     newest = await still_permitted(clients, observation)
     if newest.metadata.generation != observation.kcp.metadata.generation:

@@ -13,6 +13,7 @@ from quorate.clusterapi import creation, desired, intent
 from quorate.clusterapi.creation import CreationFailed
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Label
+from quorate.core.decide import decide
 from quorate.core.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed, Invalid
@@ -21,6 +22,7 @@ from quorate.kubernetes.tasks import sole
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observation import Observation
+    from quorate.core.steps import Step
     from tests.clusterapi.hands.conftest import World
 
 FIRST = CreateReplica("", initialize=True)
@@ -249,7 +251,7 @@ JOIN = CreateReplica("", initialize=False)
 
 async def begun(world: World, step: CreateReplica) -> intent.Intent:
     """A creation stopped once its companions were made."""
-    world.api.fail_at = world.api.writes + WRITES - 2 - (step.initialize is True)
+    world.api.fail_at = world.api.writes + WRITES - 3
     with pytest.raises((ConnectionFailed, CreationFailed, ExceptionGroup)):
         await world.actor.perform(step, await world.look())
     found = recorded(world)
@@ -383,3 +385,72 @@ async def test_an_intent_is_cleared_once_its_machine_is_seen_and_not_before(empt
     assert recorded(empty) is not None
     await creation.settle(empty.clients, await empty.look())
     assert recorded(empty) is None
+
+
+def one_is_enough(world: World) -> None:
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"generation": 2}, "spec": {"replicas": 1}})
+
+
+def another_provider_moves_it(world: World) -> None:
+    world.api.change("clusters", "demo", {"spec": {"paused": True}})
+
+
+def lead_no_more(world: World) -> None:
+    world.leads = False
+
+
+MEANWHILE = [
+    pytest.param(one_is_enough, "was changed after this was decided", id="scaled down"),
+    pytest.param(another_provider_moves_it, "was paused after this was decided", id="paused"),
+    pytest.param(lead_no_more, "may lead no more", id="another leads"),
+]
+
+
+def decided(world: World, seen: Observation) -> Step | None:
+    assert seen.view is not None
+    return decide(seen.view, world.now).step
+
+
+async def two_of_three(world: World) -> None:
+    """One of three is gone, and its replacement is to come."""
+    world.api.objects.pop(("machines", "default", "cp-3"))
+    del world.workload.members[3]
+    assert decided(world, await world.look()) == JOIN
+
+
+@pytest.mark.parametrize(("change", "why"), MEANWHILE)
+async def test_no_machine_is_made_for_what_changed_while_its_token_was_waited_for(
+    three: World, change: Callable[[World], None], why: str
+) -> None:
+    await two_of_three(three)
+    three.workload.api.before["create"] = lambda: change(three)
+    with pytest.raises(Refused, match=why):
+        await three.actor.perform(JOIN, await three.look())
+    assert three.api.names("machines") == ["cp-1", "cp-2"]
+
+
+@pytest.mark.parametrize(("change", "why"), MEANWHILE[:2])
+async def test_a_creation_does_not_go_on_for_a_specification_that_the_cache_alone_still_has(
+    three: World, change: Callable[[World], None], why: str
+) -> None:
+    await two_of_three(three)
+    await begun(three, JOIN)
+    observation = await three.look()
+    change(three)
+    with pytest.raises(Refused, match=why):
+        await three.actor.perform(JOIN, observation)
+    assert three.api.names("machines") == ["cp-1", "cp-2"]
+
+
+async def test_what_was_begun_and_is_no_longer_asked_for_is_taken_away(three: World) -> None:
+    await two_of_three(three)
+    three.workload.api.before["create"] = lambda: one_is_enough(three)
+    with pytest.raises(Refused):
+        await three.actor.perform(JOIN, await three.look())
+    first = recorded(three)
+    assert first is not None
+    seen = await three.look()
+    assert decided(three, seen) == AbandonCreation(first.name)
+    await three.actor.perform(AbandonCreation(first.name), seen)
+    assert first.name not in (*three.api.names("devmachines"), *three.api.names("kubeadmconfigs"))
+    assert recorded(three) is None
