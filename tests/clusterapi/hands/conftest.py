@@ -38,7 +38,7 @@ from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
 from quorate.workload.static_pods import Component
 
-from .management import NAMESPACE, FakeApi, Json
+from .management import NAMESPACE, FakeApi, Json, fill
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
@@ -209,15 +209,7 @@ class World:
 
     async def sync(self) -> None:
         """The caches see everything."""
-        for kind in ("DevMachineTemplate", "DevMachine"):
-            await self.caches.foreign.resource(INFRASTRUCTURE, kind)
-        watched = [entry.reflector for entry in self.caches.foreign._watched.values()]
-        for reflector in (*self.caches.reflectors, *watched):
-            wanted = [key for key in reflector._label_selector.split(",") if key]
-            found = [obj for (plural, *_), obj in self.api.objects.items() if plural == reflector.resource.plural]
-            seen = [obj for obj in found if all(key in obj["metadata"].get("labels", {}) for key in wanted)]
-            reflector.store.replace([msgspec.convert(obj, reflector.resource.type) for obj in seen], str(self.api.version))
-            reflector.synced.set()
+        await fill(self.caches, self.api, INFRASTRUCTURE)
 
     async def observe(self) -> Observation:
         """A fresh observation of what the caches have."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.clusterapi.caches import Caches
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
@@ -162,3 +163,16 @@ class FakeApi:
     @staticmethod
     def _decode(resource: Resource[Any], obj: Json) -> Any:
         return msgspec.convert(obj, resource.type)
+
+
+async def fill(caches: Caches, api: FakeApi, infrastructure: str) -> None:
+    """Have the caches see everything that the API has; the infrastructure machines and their templates are of this group."""
+    for kind in ("DevMachineTemplate", "DevMachine"):
+        await caches.foreign.resource(infrastructure, kind)
+    watched = [entry.reflector for entry in caches.foreign._watched.values()]
+    for reflector in (*caches.reflectors, *watched):
+        wanted = [key for key in reflector._label_selector.split(",") if key]
+        found = [obj for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
+        seen = [obj for obj in found if all(key in obj["metadata"].get("labels", {}) for key in wanted)]
+        reflector.store.replace([msgspec.convert(obj, reflector.resource.type) for obj in seen], str(api.version))
+        reflector.synced.set()

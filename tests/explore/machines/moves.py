@@ -170,7 +170,7 @@ def health_checks_fail(state: State) -> Iterator[tuple[str, State]]:
     for machine in state.machines:
         host = state.plant.host(name_of(machine))
         well = host is not None and host.runs and (host.todo or (host.member in state.plant.running and host.name in state.plant.nodes))
-        if machine["spec"].get("providerID") and not well and not deleting(machine) and not _is_failed(machine):
+        if machine["spec"].get("providerID") and not well and not deleting(machine) and not is_failed(machine):
             yield f"a health check fails {name_of(machine)}", _failed(state, name_of(machine))
 
 
@@ -183,7 +183,8 @@ def hosts_come_back(state: State) -> Iterator[tuple[str, State]]:
         yield "the endpoint is reached again", state.at(replace(state.plant, reachable=True))
 
 
-def _is_failed(machine: Json) -> bool:
+def is_failed(machine: Json) -> bool:
+    """Whether a health check has left it to its owner to replace it."""
     return any(condition.get("type") == "OwnerRemediated" for condition in (machine.get("status") or {}).get("conditions") or ())
 
 
@@ -241,7 +242,7 @@ def a_health_check_errs(state: State) -> Iterator[tuple[str, State]]:
     """A Machine that is well is called failed."""
     for machine in state.machines:
         host = state.plant.host(name_of(machine))
-        if host is not None and host.runs and not _is_failed(machine) and not deleting(machine):
+        if host is not None and host.runs and not is_failed(machine) and not deleting(machine):
             yield f"a health check fails {name_of(machine)}, which is well", _failed(state, name_of(machine))
 
 

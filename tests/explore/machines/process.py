@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, cast
 
-import msgspec
-
 from quorate.clusterapi import addons, upkeep
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.caches import Caches
@@ -32,7 +30,7 @@ from quorate.core.decide import Decision, decide
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.expectations import Expectations
-from tests.clusterapi.hands.management import FakeApi
+from tests.clusterapi.hands.management import FakeApi, fill
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, NAMESPACE, Json, State, settled
 from tests.explore.machines.workload import Site, Workload
@@ -133,7 +131,7 @@ class Process:
 
     async def run(self, now: State | None = None) -> Pass | None:
         """One pass; None where there is nothing to judge. With `now` it is stopped once it has decided, and acts when everything is as it is there."""
-        await self._sync()
+        await fill(self.caches, self.api, INFRASTRUCTURE_GROUP)
         observation = await self._look()
         if observation is None or observation.view is None:
             return None
@@ -196,17 +194,6 @@ class Process:
             self.api.change(CONTROL_PLANES, NAME, {"status": {"initialization": initialization}})
             self.site.plant = replace(self.site.plant, recorded=True)
             self._wrote("status of the control plane")
-
-    async def _sync(self) -> None:
-        for kind in ("DevMachineTemplate", "DevMachine"):
-            await self.caches.foreign.resource(INFRASTRUCTURE_GROUP, kind)
-        watched = [entry.reflector for entry in self.caches.foreign._watched.values()]
-        for reflector in (*self.caches.reflectors, *watched):
-            wanted = [key for key in reflector._label_selector.split(",") if key]
-            found = [obj for (plural, *_), obj in self.api.objects.items() if plural == reflector.resource.plural]
-            seen = [obj for obj in found if all(key in obj["metadata"].get("labels", {}) for key in wanted)]
-            reflector.store.replace([msgspec.convert(obj, reflector.resource.type) for obj in seen], str(self.api.version))
-            reflector.synced.set()
 
     def _wrote(self, what: str) -> None:
         state = replace(self.state, objects=dict(self.api.objects), plant=self.site.plant, version=self.api.version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from quorate.core.steps import CreateReplica
-from tests.explore.machines.moves import annotations_of, deleting, name_of
+from tests.explore.machines.moves import annotations_of, deleting, is_failed, name_of
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.process import Pass
 from tests.explore.machines.starts import CLONED_FROM
@@ -90,8 +90,7 @@ def s8_nobody_goes_without_a_reason(before: State, done: Pass) -> Iterator[str]:
         now = after.find(MACHINES, name_of(machine))
         if now is not None and not deleting(now):
             continue
-        failed = any(c.get("type") == "OwnerRemediated" for c in (machine.get("status") or {}).get("conditions") or ())
-        if not failed and is_as_wanted(before, machine) and len(staying) <= spec["replicas"]:
+        if not is_failed(machine) and is_as_wanted(before, machine) and len(staying) <= spec["replicas"]:
             yield f"{name_of(machine)} is deleted, which is as desired"
 
 
@@ -147,7 +146,7 @@ def converged(state: State) -> bool:
     names = {name_of(machine) for machine in machines}
     return (
         len(machines) == spec["replicas"]
-        and not any(deleting(machine) or _is_failed(machine) or not is_as_wanted(state, machine) for machine in machines)
+        and not any(deleting(machine) or is_failed(machine) or not is_as_wanted(state, machine) for machine in machines)
         and names == {host.name for host in plant.hosts} == set(plant.nodes) == {member.host for member in plant.members}
         and plant.well == {member.id for member in plant.members}
         and not any(record in annotations_of(state.control_plane) for record in RECORDS)
@@ -162,10 +161,6 @@ def is_as_wanted(state: State, machine: Json) -> bool:
     return bool(
         machine["spec"]["version"] == spec["version"] and (host is None or annotations_of(host).get(CLONED_FROM, template) == template)
     )
-
-
-def _is_failed(machine: Json) -> bool:
-    return any(c.get("type") == "OwnerRemediated" for c in (machine.get("status") or {}).get("conditions") or ())
 
 
 def _last(before: State, done: Pass) -> State:
