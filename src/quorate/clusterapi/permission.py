@@ -6,6 +6,8 @@ another management cluster, or this process may have been stopped for so long th
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from quorate.clusterapi import specification
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
@@ -14,6 +16,9 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES
 from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.resource import Resource
+
+T = TypeVar("T", KubeadmControlPlane, Cluster)
 
 
 def still_leads(clients: Clients) -> None:
@@ -30,7 +35,7 @@ async def still_permitted(clients: Clients, observation: Observation) -> Kubeadm
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("there is no Cluster, so there is nothing to be permitted")
-    newest, newest_cluster = await _newest(clients, kcp), await _newest_cluster(clients, cluster)
+    newest, newest_cluster = await _newest(clients, KUBEADM_CONTROL_PLANES, kcp), await _newest(clients, CLUSTERS, cluster)
     if paused := specification.paused(newest, newest_cluster):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
     still_leads(clients)
@@ -48,23 +53,14 @@ async def still_asked_for(clients: Clients, observation: Observation) -> None:
         raise Refused(f"{_name(newest)} was changed after this was decided")
 
 
-async def _newest(clients: Clients, kcp: KubeadmControlPlane) -> KubeadmControlPlane:
+async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:
+    """The object as the API has it now, if it is the one that was seen. Raises Refused."""
     try:
-        newest = await clients.management.get(KUBEADM_CONTROL_PLANES, kcp.metadata.name, kcp.metadata.namespace)
+        newest = await clients.management.get(resource, seen.metadata.name, seen.metadata.namespace)
     except NotFound:
-        raise Refused(f"{_name(kcp)} is gone") from None
-    if newest.metadata.uid != kcp.metadata.uid:
-        raise Refused(f"{_name(kcp)} is another one than this was decided for")
-    return newest
-
-
-async def _newest_cluster(clients: Clients, cluster: Cluster) -> Cluster:
-    try:
-        newest = await clients.management.get(CLUSTERS, cluster.metadata.name, cluster.metadata.namespace)
-    except NotFound:
-        raise Refused(f"{_name(cluster)} is gone") from None
-    if newest.metadata.uid != cluster.metadata.uid:
-        raise Refused(f"{_name(cluster)} is another one than this was decided for")
+        raise Refused(f"{_name(seen)} is gone") from None
+    if newest.metadata.uid != seen.metadata.uid:
+        raise Refused(f"{_name(seen)} is another one than this was decided for")
     return newest
 
 
