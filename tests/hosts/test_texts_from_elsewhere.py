@@ -28,8 +28,9 @@ def held(text: str) -> str:
 
 
 def condition(text: str) -> str:
+    """Without the line ends of its message: Cluster API writes a list there, one line an item, and the views show each on a line of its own."""
     found = msgspec.json.decode(msgspec.json.encode(dict.fromkeys(("type", "status", "reason", "message"), text)), type=objects.Condition)
-    return f"{found.type}{found.status}{found.reason}{found.message}"
+    return "".join((found.type, found.status, found.reason, *found.message.split("\n")))
 
 
 def member(text: str) -> str:
