@@ -128,6 +128,8 @@ async def test_a_replaced_host_leaves_a_stray_member_and_a_lost_node_of_its_name
     cluster = await world.cluster()
     host = cluster.host("cp-3")
     assert (host.kind, host.member, host.node) == (Kind.PACKAGES_ONLY, Absent(), Absent())
+    assert host.lacks
+    assert host.drift == (), "what it lacks comes before it joins, and is no setting to apply afterwards"
     assert [stray.member.id for stray in cluster.strays] == [3]
     assert cluster.lost_nodes == ("cp-3",)
 

@@ -43,7 +43,7 @@ _ENCRYPTION = (FLAG, f"{FLAG}-automatic-reload")
 def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: OperatingSystem, *, control_plane: bool) -> Wanted:
     """What to look at on a host: the files that it needs before it joins and keeps; afterwards, the contents of those that its programs read too."""
     settings = settings_files(manifest, system, containerd_version(facts))
-    if isinstance(facts.kubeconfigs["kubelet"], Absent):
+    if not _has_joined(facts):
         return Wanted(exactly=settings)
     stale = looking_for_stale(manifest, system, settings)
     if not control_plane:
@@ -58,7 +58,7 @@ def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspe
     The kernel's settings are looked at through the files that make them: what a host does not allow would else be asked of it again and again, and kubeadm's
     preflight judges it anyway.
     """
-    if not isinstance(facts.kubeconfigs["kubelet"], Absent):
+    if _has_joined(facts):
         return ()
     if system is OperatingSystem.UNKNOWN:
         return ("an operating system that quorate knows",)
@@ -67,7 +67,7 @@ def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspe
 
 def guarded_by(facts: HostFacts, system: OperatingSystem) -> tuple[str, ...]:
     """What preparing a host that has not joined turns off on this system, as far as it is on, or not known to be off. Nothing of a host that has joined."""
-    if not isinstance(facts.kubeconfigs["kubelet"], Absent):
+    if _has_joined(facts):
         return ()
     firewalld = facts.units["firewalld"]
     state: dict[str, Fact[bool]] = {}
@@ -83,7 +83,9 @@ def guarded_by(facts: HostFacts, system: OperatingSystem) -> tuple[str, ...]:
 def drift(
     manifest: Manifest, contents: Contents, host: Host, facts: HostFacts, inspection: Inspection, *, control_plane: bool
 ) -> tuple[str, ...]:
-    """In what a host that has joined differs, each as a sentence. What could not be read is no difference."""
+    """In what a host that has joined differs, each as a sentence. What could not be read is no difference. Nothing of a host that has not (`lacking`)."""
+    if not _has_joined(facts):
+        return ()
     found = [*_settings(inspection), *_kubelet(manifest, host, facts, inspection)]
     if control_plane:
         found += [*_flags(manifest, facts), *_features(manifest, contents, inspection), *_certificate(manifest, facts)]
@@ -93,6 +95,11 @@ def drift(
 def containerd_version(facts: HostFacts) -> Version | None:
     """The version of containerd; None where it is not known, or there is none."""
     return _version(facts.programs["containerd"])
+
+
+def _has_joined(facts: HostFacts) -> bool:
+    """Or may have: whoever cannot tell takes nothing of the host for granted."""
+    return not isinstance(facts.kubeconfigs["kubelet"], Absent)
 
 
 def _programs(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
