@@ -84,6 +84,7 @@ STAND_INS = (
         "touch",
         "tar",
         "ip",
+        "nft",
         "iptables-save",
         "iptables-restore",
         "ipvsadm",

@@ -95,11 +95,11 @@ def prepare(manifest: Manifest, system: OperatingSystem, *, keep_firewall: bool 
     if system is not OperatingSystem.FLATCAR:
         parts.append(_NO_SWAP)
     if system in ENTERPRISE and not keep_firewall:
-        parts += [_SELINUX, "stopped firewalld.service"]
+        parts += [_SELINUX, "stopped firewalld.service", _NO_NFTABLES]
     if system is OperatingSystem.RHEL:
         parts += ["stopped nm-cloud-setup.timer", "stopped nm-cloud-setup.service"]
     if system in WITH_UFW and not keep_firewall:
-        parts.append(_NO_UFW)
+        parts += [_NO_UFW, _NO_NFTABLES]
     if manifest.certificate_authority.bundle:
         parts.append(trusting)
     return "\n".join((*parts, ""))
@@ -173,6 +173,13 @@ _NO_UFW = """\
 if command -v ufw >/dev/null && ufw status | grep -q '^Status: active'; then
     ufw disable >/dev/null
     echo 'changed ufw'
+fi"""
+
+# Rules that only accept, such as those that come with the package, stay. That the service ends empties all tables, those of other programs too.
+_NO_NFTABLES = """\
+if ! systemctl is-active --quiet nftables.service || ! rules=$(nft list ruleset) \\
+    || printf '%s\\n' "$rules" | grep -Eq '(^|[[:space:];{])(drop|reject)([[:space:];}]|$)'; then
+    stopped nftables.service
 fi"""
 
 _SELINUX = """\

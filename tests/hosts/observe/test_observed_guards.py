@@ -14,6 +14,7 @@ from quorate.hosts.prerequisites import prepare
 from tests.hosts.manifests import document, load
 from tests.hosts.observe.world import NAMES, FolderHost, World, stand, three
 from tests.hosts.probe.machine import NOW, units
+from tests.hosts.scripts import FakeHost
 
 SWITCHED_OFF = "Switched off while the hosts are prepared; --keep-firewall leaves them on"
 RUNNING = "\n\nId=firewalld.service\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nNRestarts=0"
@@ -74,7 +75,51 @@ async def test_what_is_off_is_not_said_and_what_is_not_known_is(world: World) ->
     world.machines["cp-3"].folder.program("systemctl", "exit 1")
     world.machines["cp-3"].folder.file("sys/fs/selinux/enforce", "what?")
     unknown = "of which it is not known whether it is on"
-    assert section(await world.cluster(), SWITCHED_OFF) == [f"  cp-3: {name}, {unknown}" for name in ("firewalld", "SELinux (enforcing)")]
+    assert section(await world.cluster(), SWITCHED_OFF) == [
+        f"  cp-3: {name}, {unknown}" for name in ("firewalld", "nftables", "SELinux (enforcing)")
+    ]
+
+
+def nftables(host: FolderHost, *, rules: str, active: bool = True) -> None:
+    """The service is enabled, and `nft` lists these rules, or fails without any."""
+    state = "ActiveState=active\nSubState=exited" if active else "ActiveState=inactive\nSubState=dead"
+    others = units().partition("\n\nId=nftables")[0]
+    found = f"{others}\n\nId=nftables.service\nLoadState=loaded\n{state}\nUnitFileState=enabled\nNRestarts=0"
+    host.folder.program("systemctl", f"cat <<'END'\n{found}\nEND")
+    host.folder.program("nft", f"cat <<'END'\n{rules}\nEND" if rules else "exit 1")
+
+
+DROPPING = "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t\ttcp dport 22 accept\n\t}\n}"
+REJECTING = "table inet filter {\n\tchain input {\n\t\tcounter packets 7 bytes 420 reject with icmpx admin-prohibited\n\t}\n}"
+ACCEPTING = 'table inet filter {\n\tchain dropped {\n\t\ttcp dport 22 accept comment "nothing to drop-in"\n\t}\n}'
+
+
+@pytest.mark.parametrize(
+    ("rules", "active", "said"),
+    [
+        (DROPPING, True, ("nftables",)),
+        (REJECTING, True, ("nftables",)),
+        (ACCEPTING, True, ()),
+        (ACCEPTING, False, ("nftables",)),  # what it loads at the next boot is not known
+        ("", True, ("nftables, of which it is not known whether it is on",)),
+    ],
+)
+async def test_the_nftables_service_is_a_firewall_where_a_rule_drops(world: World, rules: str, active: bool, said: tuple[str, ...]) -> None:
+    nftables(world.machines["cp-2"], rules=rules, active=active)
+    assert section(await world.cluster(), SWITCHED_OFF)[1:-2] == [f"  cp-2: {each}" for each in said]
+
+
+@pytest.mark.parametrize(("rules", "stops"), [(DROPPING, True), (REJECTING, True), (ACCEPTING, False), ("", True)])
+@pytest.mark.parametrize("system", [OperatingSystem.DEBIAN, OperatingSystem.ROCKY_LINUX])
+def test_the_service_is_switched_off_where_the_plan_says_so(tmp_path: Path, system: OperatingSystem, rules: str, stops: bool) -> None:
+    host = FakeHost(tmp_path / "root", tmp_path / "programs")
+    host.root.mkdir()
+    for name in ("modprobe", "swapoff", "ufw", "getenforce", "systemctl"):
+        host.program(name)
+    host.program("nft", f"cat <<'END'\n{rules}\nEND" if rules else "exit 1")
+    script = prepare(load(document()), system)
+    assert ("changed unit nftables.service" in host.changes(script)) is stops
+    assert ("systemctl disable --now --quiet nftables.service" in host.calls) is stops
 
 
 async def test_nothing_is_switched_off_on_a_host_that_has_joined(tmp_path: Path) -> None:
@@ -88,6 +133,6 @@ async def test_nothing_is_switched_off_on_a_host_that_has_joined(tmp_path: Path)
 def test_what_is_to_be_kept_is_not_in_the_script(system: OperatingSystem) -> None:
     manifest = load(document())
     kept, as_ever = prepare(manifest, system, keep_firewall=True), prepare(manifest, system)
-    switches = ("ufw disable", "setenforce 0", "SELINUX=permissive", "stopped firewalld")
+    switches = ("ufw disable", "setenforce 0", "SELINUX=permissive", "stopped firewalld", "nftables")
     assert [switch for switch in switches if switch in kept] == []
     assert any(switch in as_ever for switch in switches) is (system is not OperatingSystem.FLATCAR)

@@ -154,7 +154,7 @@ def units(kubelet: str = "ActiveState=active\nSubState=running") -> str:
     """What `systemctl show` says."""
     rest = "".join(
         f"\n\nId={name}.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead"
-        for name in ("firewalld", "ufw", "nm-cloud-setup")
+        for name in ("firewalld", "ufw", "nftables", "nm-cloud-setup")
     )
     return (
         "Id=containerd.service\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nNRestarts=0\n\n"

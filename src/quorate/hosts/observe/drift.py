@@ -69,15 +69,26 @@ def guarded_by(facts: HostFacts, system: OperatingSystem) -> tuple[str, ...]:
     """What preparing a host that has not joined turns off on this system, as far as it is on, or not known to be off. Nothing of a host that has joined."""
     if _has_joined(facts):
         return ()
-    firewalld = facts.units["firewalld"]
     state: dict[str, Fact[bool]] = {}
     if system in ENTERPRISE:
-        on = firewalld if isinstance(firewalld, Absent | Unknown) else firewalld.is_running or firewalld.file == "enabled"
-        state = {"firewalld": on, "SELinux (enforcing)": facts.selinux_enforcing}
+        state = {"firewalld": _firewalld(facts), "nftables": _nftables(facts), "SELinux (enforcing)": facts.selinux_enforcing}
     elif system in WITH_UFW:
-        state = {"ufw": facts.ufw}
+        state = {"ufw": facts.ufw, "nftables": _nftables(facts)}
     unknown = {name: f"{name}, of which it is not known whether it is on" for name, on in state.items() if isinstance(on, Unknown)}
     return tuple(unknown.get(name, name) for name, on in state.items() if on is True or name in unknown)
+
+
+def _firewalld(facts: HostFacts) -> Fact[bool]:
+    unit = facts.units["firewalld"]
+    return unit if isinstance(unit, Absent | Unknown) else unit.is_running or unit.file == "enabled"
+
+
+def _nftables(facts: HostFacts) -> Fact[bool]:
+    """Its service does nothing but load rules, so that those count; where it loads them at the next boot only, they may be anything."""
+    unit = facts.units["nftables"]
+    if isinstance(unit, Absent | Unknown):
+        return unit
+    return facts.nftables if unit.active == "active" else unit.file == "enabled"
 
 
 def drift(

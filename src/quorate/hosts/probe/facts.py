@@ -18,7 +18,7 @@ Fact: TypeAlias = T | Absent | Unknown
 
 PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
 PACKAGES = ("containerd", "kubelet", "kubeadm", "kubectl")
-UNITS = ("containerd", "kubelet", "firewalld", "ufw", "nm-cloud-setup")
+UNITS = ("containerd", "kubelet", "firewalld", "ufw", "nftables", "nm-cloud-setup")
 MODULES = ("overlay", "br_netfilter", "nf_conntrack")
 SYSCTLS = (
     "net.ipv4.ip_forward",
@@ -172,6 +172,7 @@ class HostFacts:
     running_for: Fact[timedelta]  # since it was switched on
     selinux_enforcing: Fact[bool]
     ufw: Fact[bool]  # whether it is switched on; its unit runs either way
+    nftables: Fact[bool]  # whether a rule that is loaded drops or rejects packets; of a host that has joined it is not asked
     swap: Fact[bool]  # in use
     swap_in_fstab: Fact[bool]  # will be after the next boot
     modules: Mapping[str, Fact[str]]  # "loaded" or "builtin"

@@ -74,6 +74,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         running_for=record.read("running_for", lambda fields: timedelta(seconds=_integer(_text(fields)))),
         selinux_enforcing=record.read("selinux_enforcing", _one_of({"1": True, "0": False})),
         ufw=record.read("ufw", _one_of({"on": True, "off": False})),
+        nftables=record.read("nftables", _one_of({"drops": True, "accepts": False})),
         swap=record.read("swap", _one_of({"on": True, "off": False})),
         swap_in_fstab=record.read("swap_in_fstab", lambda fields: _integer(_text(fields)) > 0),
         modules=_each(record, "module.", MODULES, _text),

@@ -82,6 +82,19 @@ tell_ufw() {
         known ufw off
     fi
 }
+tell_nftables() { # whether a rule that is loaded drops or rejects; the rules of a host that has joined are kube-proxy's, and too many to be listed
+    if ! command -v nft >/dev/null; then
+        unknown nftables 'there is no nft on the host'
+    elif [ -e "$kubernetes/kubelet.conf" ]; then
+        unknown nftables 'it is not asked of a host that has joined'
+    elif ! rules=$(timeout $WAIT nft list ruleset 2>/dev/null); then
+        unknown nftables 'nft failed'
+    elif printf '%s\n' "$rules" | grep -Eq '(^|[[:space:];{])(drop|reject)([[:space:];}]|$)'; then
+        known nftables drops
+    else
+        known nftables accepts
+    fi
+}
 tell_swap() {
     if [ ! -e "$root/proc/swaps" ]; then
         known swap off
@@ -483,6 +496,7 @@ tell_addresses
 tell_running_for || unknown running_for '/proc cannot be read'
 tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
 tell_ufw
+tell_nftables
 tell_swap || unknown swap '/proc/swaps cannot be read'
 for name in overlay br_netfilter nf_conntrack; do tell_module $name || unknown module.$name 'the probe failed'; done
 for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables \
@@ -491,7 +505,7 @@ for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-n
 done
 
 tell_packages containerd containerd.io kubelet kubeadm kubectl || unknown packages 'the package manager did not answer'
-tell_units containerd.service kubelet.service firewalld.service ufw.service nm-cloud-setup.service || unknown units 'systemd did not answer'
+tell_units containerd.service kubelet.service firewalld.service ufw.service nftables.service nm-cloud-setup.service || unknown units 'systemd did not answer'
 
 tell_processes kubeadm kubelet containerd etcd kube-apiserver kube-controller-manager kube-scheduler || unknown processes '/proc cannot be read'
 tell_ports || unknown ports '/proc/net/tcp cannot be read'

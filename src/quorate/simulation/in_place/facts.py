@@ -43,6 +43,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         running_for=Absent(),
         selinux_enforcing=Absent(),
         ufw=Absent(),
+        nftables=Absent(),
         swap=Absent(),
         swap_in_fstab=Absent(),
         modules={},
