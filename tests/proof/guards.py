@@ -297,6 +297,11 @@ GUARDS: tuple[Guard, ...] = (
         "tests/clusterapi/hands/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
     ),
     Guard(
+        "etcd is where the Machines have it",
+        {"clusterapi.machines:has_etcd": returns(None)},
+        "tests/clusterapi/hands/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",
+    ),
+    Guard(
         "a member is removed only while it is the replica's",
         {"clusterapi.etcd_membership:_its_own": returns(True)},
         f"{ACT}::test_a_member_that_became_anothers_is_not_removed",

@@ -18,9 +18,9 @@ from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, M
 from quorate.core.health import Absent, Finding, Unknown
 from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.compare import Compare, Difference, differences
-from quorate.kubeadm.config import Spec
+from quorate.kubeadm.config import Spec, etcd_is_managed, is_join
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.objects import Node
+from quorate.kubernetes.objects import Node, Pod
 from quorate.workload.connection import Workload
 from quorate.workload.nodes import find_newcomer, find_node, internal_addresses, labels_and_taints, taint_expected
 from quorate.workload.static_pods import Component, component_health, node_missing, not_inspected, waiting_for_node
@@ -77,6 +77,17 @@ def findings(
         return found | {MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET: labels_and_taints(node, taint_expected=expected)}
     kinds = (*looked_at, MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET)
     return {str(kind): _without_node(machine, infrastructure, node) for kind in kinds}
+
+
+def has_etcd(workload: Workload[Client], config: KubeadmConfig | None, node: Node | Absent | Unknown) -> bool | None:
+    """Whether a Machine has an etcd member of its own: as it was made, or as the Pod on its Node shows. None: neither tells.
+
+    A configuration by which it joined need not say what etcd there is.
+    """
+    etcd = (config.spec.get("clusterConfiguration") or {}).get("etcd") if config else None
+    if config is not None and (etcd or not is_join(config.spec)):
+        return etcd_is_managed(config.spec)
+    return True if isinstance(node, Node) and isinstance(workload.pod(Component.ETCD, node.metadata.name), Pod) else None
 
 
 def _without_node(machine: Machine, infrastructure: ForeignObject | None, node: Absent | Unknown) -> Finding:

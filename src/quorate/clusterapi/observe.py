@@ -144,7 +144,7 @@ class _Pass:
                 workload=Finding(connection.health, "Connection", connection.message),
                 has_finalizer=Finalizer.KUBEADM_CONTROL_PLANE in self.kcp.metadata.finalizers,
                 paused=specification.paused(self.kcp, self.cluster),
-                invalid=invalid,
+                invalid=(*invalid, *self._moved_etcd(observed, nodes)),
                 unsupported=_unsupported(replicas),
                 foreign=owned.foreign,
                 adoptable=owned.adoptable,
@@ -229,6 +229,18 @@ class _Pass:
     def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
         coredns = addons.coredns(self.clients, self.kcp, observed.machine)
         return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, now=self.now)
+
+    def _moved_etcd(self, observed: tuple[ObservedMachine, ...], nodes: Mapping[str, Node | Absent | Unknown]) -> tuple[str, ...]:
+        """That etcd is asked for elsewhere than where the Machines have it, as a sentence. Whatever counts members would count those of another etcd."""
+        known = {machine.name: machines.has_etcd(self.workload, machine.config, nodes[machine.name]) for machine in observed}
+        others = [name for name, managed in known.items() if managed not in (None, self.etcd_managed)]
+        if not others:
+            return ()
+        where = "external etcd" if self.etcd_managed else "etcd on the Machines"
+        path = "spec.kubeadmConfigSpec.clusterConfiguration.etcd.external"
+        return (
+            f"{path}: etcd cannot be changed between local and external, as its data would not move; made with {where}: {', '.join(others)}",
+        )
 
     def _connection(self) -> Connection:
         state = self.workload.connectivity
