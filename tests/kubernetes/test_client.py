@@ -152,10 +152,19 @@ async def test_already_exists_is_no_conflict(client: Client, api: Any, fakes: An
         await client.create(SECRETS, fakes.secret(), "default")
 
 
-@pytest.mark.parametrize("text", ["<html>log in</html>", '{"metadata": {"name": 7}}', '{"metadata": {"name": "\\ud800"}}', ""])
+DEEP = f'{{"metadata": {{"x": {"[" * 5000}{"]" * 5000}}}}}'
+
+
+@pytest.mark.parametrize("text", ["<html>log in</html>", '{"metadata": {"name": 7}}', '{"metadata": {"name": "\\ud800"}}', "", DEEP])
 async def test_an_answer_that_is_no_object_is_a_server_error(client: Client, api: Any, fakes: Any, text: str) -> None:
     api.replies = [fakes.reply(text)]
     with pytest.raises(ServerError, match="get secrets default/demo-ca: the answer cannot be read"):
+        await client.get(SECRETS, "demo-ca", "default")
+
+
+async def test_an_error_of_too_many_levels_is_an_error_and_no_more(client: Client, api: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply(DEEP, 500)]
+    with pytest.raises(ServerError, match="get secrets default/demo-ca: HTTP 500"):
         await client.get(SECRETS, "demo-ca", "default")
 
 

@@ -130,6 +130,17 @@ async def test_before_connecting_everything_is_unknown_with_the_reason(stage: St
                 pass
 
 
+@pytest.mark.parametrize("when", ["probe", "list"])
+async def test_what_nobody_foresaw_of_one_cluster_is_the_end_of_its_connection_alone(stage: Stage, when: str) -> None:
+    stage.cluster.trouble[when] = RecursionError("too many levels")
+    async with stage.running():
+        assert stage.phase() is Phase.NEVER_CONNECTED
+        assert stage.workload.connectivity.reason.startswith("its answers could not be dealt with: ")
+        del stage.cluster.trouble[when]
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.CONNECTED
+
+
 async def test_a_node_without_the_label_is_found_by_asking(stage: Stage) -> None:
     async with stage.running():
         found = await stage.workload.node("worker")

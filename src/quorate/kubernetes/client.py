@@ -18,7 +18,7 @@ from quorate.kubernetes.framing import values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
-from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, OnRequest, Request, Transport, tcp_connector
+from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, UNREADABLE, OnRequest, Request, Transport, tcp_connector
 
 T = TypeVar("T")
 
@@ -331,7 +331,7 @@ class Client:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:
             return cast("T", self._decoders[type_].decode(data))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise ServerError(f"{doing}: the answer cannot be read: {error}") from error
 
 

@@ -16,6 +16,8 @@ T = TypeVar("T")
 Index = Callable[[T], Iterable[str]]
 Key = tuple[str, str]  # namespace ("" for cluster-scoped kinds), name
 
+_MOST_DIGITS = 100  # of a resourceVersion; Python refuses to make a number of thousands
+
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
@@ -132,5 +134,13 @@ class Store(Generic[T]):
 
 
 def newer_or_equal(resource_version: str, other: str) -> bool:
-    """Whether `resource_version` is at least `other`. Compared as numbers, which KEP-5504 makes part of the API's contract; "" is older than any."""
-    return int(resource_version or 0) >= int(other or 0)
+    """Whether `resource_version` is at least `other`. Compared as numbers, which KEP-5504 makes part of the API's contract; "" is older than any.
+
+    So is what is no number: a server that keeps to no contract ends nothing of ours.
+    """
+    return _number(resource_version) >= _number(other)
+
+
+def _number(resource_version: str) -> int:
+    is_one = resource_version.isascii() and resource_version.isdecimal() and len(resource_version) <= _MOST_DIGITS
+    return int(resource_version) if is_one else 0

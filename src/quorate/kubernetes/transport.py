@@ -34,6 +34,8 @@ _CHUNK = 1 << 16
 LARGEST = 256 << 20
 """Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for an answer that is not what it should be, or has more levels than a program can go down."""
 _STATUSES = msgspec.json.Decoder(Status)
 
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
@@ -258,7 +260,7 @@ async def _content(answer: aiohttp.ClientResponse, most: int) -> bytes:
 def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:
     try:
         status = _STATUSES.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         status = Status(message=f"HTTP {answer.status}: {_in_a_line(data)}".rstrip(": "))
     seconds = answer.headers.get("Retry-After", "")
     return from_status(status, answer.status, doing=doing, retry_after=float(seconds) if seconds.isdecimal() else None)

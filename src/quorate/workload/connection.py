@@ -16,7 +16,10 @@ from enum import Enum
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
+import structlog
+
 from quorate.core.health import Absent, Unknown
+from quorate.core.text import printable
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Access, Pool
@@ -27,6 +30,7 @@ from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
+from quorate.kubernetes.tasks import sole
 from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
@@ -34,6 +38,8 @@ from quorate.workload.updates import CannotUpdate
 from quorate.workload.watches import Watches
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 PROBE_AFTER = 25.0
 """Seconds of silence after which the API server is probed. An API server that goes away ends the watches, and is probed at once."""
@@ -145,7 +151,7 @@ class Workload(Generic[Client]):
     async def run(self) -> None:
         """Connect, watch, probe, and connect again when that ends, until cancelled."""
         while True:
-            ending = await self._attempt()
+            ending = await self._contained_attempt()
             was_connected = self.connectivity.phase is Phase.CONNECTED
             self._ended(ending, was_connected=was_connected)
             if not (was_connected and ending.unauthorized):  # a rotated kubeconfig is read again at once
@@ -240,6 +246,15 @@ class Workload(Generic[Client]):
             return Absent()
         except TROUBLE as error:
             return Unknown(_text(error))
+
+    async def _contained_attempt(self) -> _Ending:
+        """An attempt that ends no other cluster's: whatever this one answers, and whatever mistake of ours that brings to light, is its own."""
+        try:
+            return await self._attempt()
+        except Exception as error:  # noqa: BLE001 - one tenant's trouble must not stop the others
+            cause = sole(error) if isinstance(error, ExceptionGroup) else error
+            _log.error("a workload cluster's answers could not be dealt with", cluster=self.cluster, exc_info=cause)
+            return _Ending(printable(f"its answers could not be dealt with: {type(cause).__name__}: {cause}"))
 
     async def _attempt(self) -> _Ending:
         try:

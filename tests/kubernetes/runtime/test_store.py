@@ -127,6 +127,12 @@ def test_resource_versions_are_compared_as_numbers() -> None:
     assert not newer_or_equal("9", "10")
 
 
+@pytest.mark.parametrize("text", ["x y", "-1", "1.5", "\u00b2", "9" * 5000])
+def test_what_is_no_number_is_older_than_any(text: str) -> None:
+    assert not newer_or_equal(text, "1")
+    assert newer_or_equal("1", text)
+
+
 _NODES = st.lists(
     st.builds(node, st.sampled_from("abcd"), st.integers(1, 5), uid=st.sampled_from(["one", "two"]), x=st.sampled_from("rgb")),
     unique_by=lambda item: item.metadata.name,
