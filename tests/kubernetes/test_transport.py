@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from quorate.kubernetes import errors, transport
+from quorate.kubernetes import errors
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized
 from quorate.kubernetes.resource import NODES, SECRETS
@@ -260,10 +260,8 @@ async def test_cookies_are_not_kept(client: Client, api: Any, fakes: Any) -> Non
 
 
 @pytest.mark.parametrize("code", [200, 500])
-async def test_an_answer_without_end_is_read_no_further_than_it_may_be(
-    client: Client, api: Any, fakes: Any, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "LARGEST", 1 << 20)
+async def test_an_answer_without_end_is_read_no_further_than_it_may_be(connected: Any, api: Any, fakes: Any, code: int) -> None:
+    client = connected(api, largest=1 << 20)
     api.replies = [fakes.reply({"message": "x" * (8 << 20)}, code)]
     with pytest.raises(ConnectionFailed if code == 200 else ServerError) as caught:
         await client.get(SECRETS, "demo-ca", "default")

@@ -25,6 +25,11 @@ from quorate.workload.access import AccessUnavailable, EtcdSecrets, port_forward
 from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
 from quorate.workload.connection import Setup, Workload
 
+_LARGEST = 32 << 20
+"""Bytes that one workload cluster's answer, or list, may have: control-plane Nodes, their static Pods and single objects are read, of 1.5 MiB at most, and no
+tenant's API server may fill the memory that it shares with all others.
+"""
+
 
 class EtcdDialer(StrEnum):
     """The way to etcd: through the API server to the static Pod, or to the in-memory provider's one endpoint."""
@@ -150,7 +155,7 @@ def _mint(authority: KeyPair, *, algorithm: str, now: Callable[[], datetime]) ->
 
 
 def _connect(config: RestConfig, *, qps: float, burst: int) -> Client:
-    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0)
+    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0, largest=_LARGEST, largest_list=_LARGEST)
 
 
 def _in_memory_dialer(client: Client) -> InMemoryDialer:

@@ -35,6 +35,8 @@ class PortForward(Bridge):
     async def _receive(self) -> str:
         opened: set[int] = set()
         async for message in self._websocket:
+            if message.type is aiohttp.WSMsgType.ERROR:
+                return f"port-forward broke while receiving: {message.data}"
             if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
                 return f"port-forward sent a {message.type.name} frame that its protocol does not have"
             channel, payload = message.data[0], message.data[1:]

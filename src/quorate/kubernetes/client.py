@@ -13,18 +13,31 @@ import aiohttp
 import msgspec
 
 from quorate.kubernetes.config import RestConfig
-from quorate.kubernetes.errors import BadRequest, ServerError, from_status
-from quorate.kubernetes.framing import values
+from quorate.kubernetes.errors import BadRequest, ConnectionFailed, ServerError, from_status
+from quorate.kubernetes.framing import TooLong, values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
-from quorate.kubernetes.transport import APPLY, JSON, JSON_PATCH, MERGE_PATCH, UNREADABLE, OnRequest, Request, Transport, tcp_connector
+from quorate.kubernetes.transport import (
+    APPLY,
+    JSON,
+    JSON_PATCH,
+    LARGEST,
+    MERGE_PATCH,
+    UNREADABLE,
+    OnRequest,
+    Request,
+    Transport,
+    tcp_connector,
+)
 
 T = TypeVar("T")
 
 TIMEOUT = 30.0
 """Seconds that one request may take, waiting for its turn and retries included, unless told otherwise."""
 USER_AGENT = f"quorate/{version('quorate')}"
+LARGEST_LIST = 4 * LARGEST
+"""Bytes of all pages of a list, unless told otherwise: of a list that is paged, too, the end is the server's to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +86,19 @@ def connect(
     timeout: float = TIMEOUT,
     on_request: OnRequest = lambda *_: None,
     connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
+    largest: int = LARGEST,
+    largest_list: int = LARGEST_LIST,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
-    `connector` makes the pool of connections, where the way to the server is another than TCP from here.
+    `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
+    `largest_list` those of all pages of a list.
     """
     bucket = TokenBucket(qps, burst)
-    transport = Transport(config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector)
-    return Client(config, transport)
+    transport = Transport(
+        config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
+    )
+    return Client(config, transport, largest_list)
 
 
 class Carrier(Protocol):
@@ -133,14 +151,15 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, transport: Carrier) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier, largest_list: int = LARGEST_LIST) -> None:
         self.config = config
         self._transport = transport
+        self._largest_list = largest_list
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
-        return Client(self.config, _Guarded(self._transport, permit))
+        return Client(self.config, _Guarded(self._transport, permit), self._largest_list)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -163,9 +182,13 @@ class Client:
         query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(limit)}
         first, doing = {"resourceVersion": resource_version or ""}, _doing("list", resource, namespace)
         items: list[T] = []
+        size = 0
         while True:
-            request = Request("GET", resource.path(namespace) + _encoded(query | first), doing)
-            page = self._decode(_Page, await self._transport.send(request), doing)
+            answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(query | first), doing))
+            size += len(answer)
+            if size > self._largest_list:
+                raise ConnectionFailed(f"{doing}: the list has more than {self._largest_list >> 20} MiB, which is read no further")
+            page = self._decode(_Page, answer, doing)
             items += [self._decode(resource.type, raw, doing) for raw in page.items or ()]
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
@@ -286,8 +309,11 @@ class Client:
         }
         doing = _doing("watch", resource, namespace)
         async with self._transport.stream(resource.path(namespace) + _encoded(query), doing, inactivity) as chunks:
-            async for value in values(chunks):
-                yield self._event(resource, value, doing)
+            try:
+                async for value in values(chunks):
+                    yield self._event(resource, value, doing)
+            except TooLong as error:
+                raise ConnectionFailed(f"{doing}: {error}") from error
 
     async def connect_websocket(self, path: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
         """A WebSocket to a path, for the port-forward; pinged every 15 s. An HTTP answer instead is an ApiError."""

@@ -9,17 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 
+LARGEST = 32 << 20
+"""Bytes of one value: an object has 1.5 MiB where etcd keeps it, which are a few times as many as JSON."""
+
 _MARKS = re.compile(rb'["\\{}]')
 
 
+class TooLong(Exception):
+    """A value does not end within `LARGEST` bytes. The message says so."""
+
+
 async def values(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """The JSON objects in a stream of bytes, each as soon as it is complete; of any length. What is left incomplete at the end is dropped."""
+    """The JSON objects in a stream of bytes, each as soon as it is complete. What is left incomplete at the end is dropped. Raises TooLong."""
     split: Callable[[bytes], list[bytes]] | None = None
+    pending = 0
     async for chunk in chunks:
         if split is None:
             split = _lines() if chunk.lstrip().startswith(b'{"') else _Scanner().feed
+        pending += len(chunk)
         for value in split(chunk):
+            pending = 0
             yield value
+        if pending > LARGEST:
+            raise TooLong(f"an event has more than {LARGEST >> 20} MiB, which is read no further")
 
 
 def _lines() -> Callable[[bytes], list[bytes]]:

@@ -34,6 +34,8 @@ _CHUNK = 1 << 16
 LARGEST = 256 << 20
 """Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
+LARGEST_FRAME = 1 << 20
+"""Bytes of a WebSocket's frame: a kubelet sends 32 KiB at once."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for an answer that is not what it should be, or has more levels than a program can go down."""
 _STATUSES = msgspec.json.Decoder(Status)
@@ -86,6 +88,7 @@ class Transport:
         timeout: float,
         on_request: OnRequest,
         connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
+        largest: int = LARGEST,
     ) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
@@ -94,6 +97,7 @@ class Transport:
         self._timeout = timeout
         self._on_request = on_request
         self._connector = connector
+        self._largest = largest
         self._headers = {"User-Agent": user_agent, "Accept": JSON}
         self._pair: tuple[bytes, bytes] | None = None
         self._tls = self._new_context(None)
@@ -131,7 +135,7 @@ class Transport:
                 yield answer.content.iter_chunked(_CHUNK)
 
     async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
-        """A WebSocket, pinged every 15 s. An HTTP answer instead is an ApiError."""
+        """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. An HTTP answer instead is an ApiError."""
         with _translated(doing, self._timeout):
             async with asyncio.timeout(self._timeout):
                 return await self._as_somebody(partial(self._upgraded, path, doing, protocols))
@@ -144,9 +148,9 @@ class Transport:
 
     async def _once(self, request: Request, identity: _Identity) -> bytes:
         async with await self._answered(request, identity) as answer:
-            content = await _content(answer, LARGEST)
-            if len(content) > LARGEST:
-                raise ConnectionFailed(f"{request.doing}: the answer has more than {LARGEST >> 20} MiB, which is read no further")
+            content = await _content(answer, self._largest)
+            if len(content) > self._largest:
+                raise ConnectionFailed(f"{request.doing}: the answer has more than {self._largest >> 20} MiB, which is read no further")
             return content
 
     async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:
@@ -166,7 +170,11 @@ class Transport:
         with self._counting("GET") as count:
             try:
                 websocket: aiohttp.ClientWebSocketResponse = await self._open().ws_connect(
-                    self._base + path, protocols=protocols, heartbeat=15.0, max_msg_size=0, **self._options(identity, {"Accept": _ANY})
+                    self._base + path,
+                    protocols=protocols,
+                    heartbeat=15.0,
+                    max_msg_size=LARGEST_FRAME,
+                    **self._options(identity, {"Accept": _ANY}),
                 )
             except aiohttp.WSServerHandshakeError as error:
                 count(error.status)

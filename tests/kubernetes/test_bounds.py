@@ -1,0 +1,125 @@
+"""Answers that are larger than any has to be, or of a shape that none has: each is an error that names what was asked and why its answer was not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from quorate.etcd.port_forward import PortForward
+from quorate.kubernetes import framing
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import ConnectionFailed, ServerError
+from quorate.kubernetes.objects import Node
+from quorate.kubernetes.reflector import TROUBLE, Reflector
+from quorate.kubernetes.resource import NODES
+from quorate.kubernetes.store import Store
+
+DEEP = "[" * 100_000
+NODE = {"metadata": {"name": "n", "resourceVersion": "7"}}
+
+
+def streamed(*chunks: bytes) -> Any:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        return response
+
+    return handler
+
+
+async def watched(client: Client) -> list[str]:
+    async with aclosing(client.watch(NODES, resource_version="5")) as events:
+        return [event.type async for event in events]
+
+
+@pytest.mark.parametrize(
+    "begin", [b'{"type":"ADDED","object":"', b'{ "type":"ADDED","object":"', b"\n", b"  "], ids=["line", "pretty", "empty", "space"]
+)
+async def test_an_event_without_end_is_read_no_further(client: Client, api: Any, monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+    monkeypatch.setattr(framing, "LARGEST", 1 << 20)
+    api.replies = [streamed(begin, *(begin[-1:] * (1 << 16) if begin.isspace() else b"x" * (1 << 16) for _ in range(64)))]
+    with pytest.raises(ConnectionFailed, match=r"watch nodes: an event has more than 1 MiB"):
+        await watched(client)
+
+
+async def test_many_events_are_no_long_one(client: Client, api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "LARGEST", 1 << 17)
+    event = json.dumps({"type": "ADDED", "object": {**NODE, "note": "x" * (1 << 16)}}, separators=(",", ":")).encode() + b"\n"
+    api.replies = [streamed(*([event] * 8))]
+    assert await watched(client) == ["ADDED"] * 8
+
+
+async def test_a_list_whose_pages_have_no_end_is_read_no_further(connected: Any, api: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply({"metadata": {"continue": "more"}, "items": [NODE], "note": "x" * (1 << 18)})]
+    with pytest.raises(ConnectionFailed, match=r"list nodes: the list has more than 1 MiB"):
+        await connected(api, largest_list=1 << 20).list(NODES)
+    assert len(api.seen) == 4
+
+
+async def test_a_client_may_be_made_that_reads_less(connected: Any, api: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply({**NODE, "note": "x" * (2 << 20)})]
+    with pytest.raises(ConnectionFailed, match=r"get nodes n: the answer has more than 1 MiB"):
+        await connected(api, largest=1 << 20).get(NODES, "n")
+
+
+async def test_a_frame_that_no_kubelet_sends_ends_a_port_forward_with_the_reason(client: Client, api: Any) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        websocket = web.WebSocketResponse(protocols=("p",))
+        await websocket.prepare(request)
+        await websocket.send_bytes(b"\0" * (2 << 20))
+        await websocket.receive()
+        return websocket
+
+    api.replies = [handler]
+    bridge = PortForward.start(await client.connect_websocket("/x", ("p",)))
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().sock_recv(bridge.socket, 10) == b""
+    assert "exceeds limit 1048576" in bridge.failure
+    await bridge.aclose()
+
+
+SHAPES: dict[str, str] = {
+    "deep": DEEP,
+    "deep in a field that is not known": f'{{"metadata":{{"name":"n"}},"x":{DEEP}{"]" * 100_000}}}',
+    "a list": "[]",
+    "null": "null",
+    "no UTF-8": '{"metadata":{"name":"\udcff","resourceVersion":"\udcff"}}',
+    "a number": "1e999",
+    "texts": '{"metadata":"x","items":"y"}',
+}
+
+
+@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
+async def test_what_is_no_object_is_an_error_that_names_the_question(client: Client, api: Any, text: str) -> None:
+    data = text.encode(errors="surrogateescape")
+    api.replies = [streamed(data)]
+    with pytest.raises(ServerError, match="get nodes n: the answer cannot be read"):
+        await client.get(NODES, "n")
+    with pytest.raises(ServerError, match="list nodes: the answer cannot be read"):
+        await client.list(NODES)
+    api.replies = [streamed(b'{"type":"ADDED","object":' + data + b"}\n")]
+    with pytest.raises(ServerError, match="watch nodes: the answer cannot be read"):
+        await watched(client)
+
+
+@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
+async def test_a_cache_goes_on_whatever_is_sent(client: Client, api: Any, text: str) -> None:
+    errors: asyncio.Queue[Exception] = asyncio.Queue()
+    reflector: Reflector[Node] = Reflector(client, NODES, Store(), random=Random(1), on_error=errors.put_nowait)
+    listed = streamed(json.dumps({"metadata": {"resourceVersion": "1"}, "items": [NODE]}).encode())
+    data = text.encode(errors="surrogateescape")
+    api.replies = [streamed(data), listed, streamed(b'{"type":"MODIFIED","object":' + data + b"}\n"), streamed(b"")]
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(reflector.run())
+        async with asyncio.timeout(10):
+            assert all([isinstance(await errors.get(), TROUBLE) for _ in range(3)])
+        running.cancel()
+    assert [node.metadata.name for node in reflector.store.items()] == ["n"]
