@@ -2,7 +2,9 @@
 then.
 
 An API server that refuses a connection is about to restart: through the load balancer one more try is made after 1 s, and by itself it is asked again in the
-next round. An answer that is not the Secret is a failure at once, whoever gives it: that API server could not read it, or read something else.
+next round. One that has just started knows no roles yet and forbids everything, which the load balancer keeps from its clients by asking /readyz: what an API
+server answers by itself counts if it says that it is ready. An answer that is not the Secret is then a failure at once, whoever gives it: that API server could
+not read it, or read something else.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class SecretsClient:
                     await self._patiently(partial(self._read, session, self._balancer, name))
                     for server in self._servers:
                         with suppress(*_TROUBLE):
-                            await self._read(session, server, name)
+                            if await self._ready(session, server):
+                                await self._read(session, server, name)
                 rounds += 1
                 self._began.set()
                 await asyncio.sleep(PAUSE)
@@ -85,6 +88,10 @@ class SecretsClient:
                 await attempt()
             except _TROUBLE as error:
                 self.failures.append(f"twice no answer through the load balancer: {type(error).__name__} {error}")
+
+    async def _ready(self, session: aiohttp.ClientSession, server: str) -> bool:
+        async with asyncio.timeout(_LIMIT), session.get(f"{server}/readyz") as answer:
+            return answer.status == HTTPStatus.OK
 
     async def _write(self, session: aiohttp.ClientSession, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"name": name}}
