@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
+from quorate.kubernetes import moments
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import BadRequest, ConnectionFailed, ServerError, from_status
 from quorate.kubernetes.framing import TooLong, values
@@ -356,7 +357,7 @@ class Client:
         if type_ not in self._decoders:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:
-            return cast("T", self._decoders[type_].decode(data))
+            return cast("T", moments.readable(data, self._decoders[type_]))
         except UNREADABLE as error:
             raise ServerError(f"{doing}: the answer cannot be read: {error}") from error
 
