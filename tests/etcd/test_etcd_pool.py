@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer, DirectDialer
 from quorate.etcd.errors import DeadlineExceeded, MemberNotFound, Unreachable
-from quorate.etcd.pool import Access, Pool
+from quorate.etcd.pool import LIMIT, SHARE, Access, Pool
 from quorate.etcd.tls import Credentials
 
 
@@ -127,6 +127,24 @@ async def test_what_is_idle_for_five_minutes_is_closed_and_what_was_used_is_not(
     world.now += 100
     await world.pool.close_idle()
     assert [client.closed for client in world.made] == [1, 0]
+
+
+async def test_a_cluster_of_a_thousand_nodes_that_do_not_answer_keeps_no_other_waiting(access: Access) -> None:
+    """Whoever may create Nodes in a workload cluster decides how many control-plane Nodes it has."""
+    world = World(limit=LIMIT)
+
+    async def hang(node: str) -> None:
+        async with world.pool.client("default/greedy", node, access):
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        greedy = [tasks.create_task(hang(f"node-{number}")) for number in range(1000)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(1):
+            await world.use(access)
+        assert len(world.pool) == SHARE + 1
+        for task in greedy:
+            task.cancel()
 
 
 async def test_a_client_in_use_is_closed_by_its_last_user_only(world: World, access: Access) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import grpclib.client
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpclib.client import UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
@@ -17,13 +17,17 @@ from grpclib.protocol import H2Protocol
 from quorate.etcd import rpc_pb2 as rpc
 from quorate.etcd.client import CALL_TIMEOUT, DIAL_TIMEOUT, Alarm, Member, MemberList, Status
 from quorate.etcd.dialers import CLIENT_PORT, Connection, Dialer, NoPod
-from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, NoWay, Unreachable, from_status
+from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, NoWay, Refused, Unreachable, from_status
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 _CLOSE_TIMEOUT = 1.0  # seconds that the TLS farewell may take before the connection is dropped
 _PAGE = 50  # values in one answer; one may have 1.5 MiB
+_MOST_MEMBERS = 100  # of a ring; etcd's own advice is seven. Each is compared with everybody's alarms, of which it has two kinds
+
+LARGEST = 1 << 20
+"""Bytes that may come in during a call of whoever asks about a ring alone: a list of seven members has 1 KiB."""
 
 
 class _Protocol(H2Protocol):
@@ -34,13 +38,23 @@ class _Protocol(H2Protocol):
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.transport: asyncio.BaseTransport | None = None
+        self.allowance: int | None = None  # bytes that may come in until somebody says otherwise; None: any number
+
+    def data_received(self, data: bytes) -> None:
+        if self.allowance is not None:
+            self.allowance -= len(data)
+            if self.allowance < 0 and isinstance(self.transport, asyncio.WriteTransport):
+                self.cause = ConnectionError("it sent more than any answer has")
+                self.transport.abort()
+                return
+        super().data_received(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.cause = exc
+        self.cause = self.cause or exc
         self.ended.set()
         super().connection_lost(exc)
 
@@ -79,6 +93,11 @@ class _Channel(grpclib.client.Channel):
         )
         return protocol
 
+    def allow(self, most: int | None) -> None:
+        """So many bytes may come in from now on."""
+        if self._latest is not None:
+            self._latest.allowance = most
+
     def cause_of_loss(self) -> str:
         """What is known of why there is no connection (any more); empty where nothing is."""
         if self._connection is not None and self._connection.failure:
@@ -112,13 +131,22 @@ async def _close(protocol: _Protocol) -> None:
 class GrpcClient:
     """The etcd member on one node: a SnapshotClient. Connects at the first call, and again at the next call after a connection is lost.
 
-    `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum.
+    `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum. `largest` is how many bytes may come in during a call: a member
+    that sends more loses its connection.
     """
 
     def __init__(
-        self, node: str, dialer: Dialer, context: ssl.SSLContext, *, dial_timeout: float = DIAL_TIMEOUT, call_timeout: float = CALL_TIMEOUT
+        self,
+        node: str,
+        dialer: Dialer,
+        context: ssl.SSLContext,
+        *,
+        dial_timeout: float = DIAL_TIMEOUT,
+        call_timeout: float = CALL_TIMEOUT,
+        largest: int | None = None,
     ) -> None:
         self._node = node
+        self._largest = largest
         self._call_timeout = call_timeout
         self._dial_timeout = dial_timeout
         self._channel = _Channel(node, dialer, context, dial_timeout)
@@ -126,6 +154,7 @@ class GrpcClient:
     async def members(self) -> MemberList:
         """The members, read linearizably."""
         reply = await self._call("Cluster/MemberList", rpc.MemberListRequest(linearizable=True), rpc.MemberListResponse)
+        self._refuse_more("members", len(reply.members), _MOST_MEMBERS)
         return MemberList(reply.header.cluster_id, tuple(_member(member) for member in reply.members))
 
     async def status(self) -> Status:
@@ -146,6 +175,7 @@ class GrpcClient:
     async def alarms(self) -> tuple[Alarm, ...]:
         """The alarms of every member."""
         reply = await self._call("Maintenance/Alarm", rpc.AlarmRequest(action=rpc.AlarmRequest.GET), rpc.AlarmResponse)
+        self._refuse_more("alarms", len(reply.alarms), 2 * _MOST_MEMBERS)
         return tuple(Alarm(alarm.memberID, _alarm_kind(alarm.alarm)) for alarm in reply.alarms if alarm.alarm != rpc.NONE)
 
     async def move_leader(self, target_id: int) -> None:
@@ -188,10 +218,16 @@ class GrpcClient:
 
     async def _call(self, method: str, request: _Request, reply_type: type[_Reply]) -> _Reply:
         await self._connect()
+        self._channel.allow(self._largest)
         call = UnaryUnaryMethod(self._channel, f"/etcdserverpb.{method}", type(request), reply_type)
         with self._translated(method):
             async with asyncio.timeout(self._call_timeout):
                 return await call(request, timeout=self._call_timeout)  # which tells etcd the deadline too
+
+    def _refuse_more(self, what: str, found: int, most: int) -> None:
+        """Raise Refused for more than any ring has: an answer of 400 KB would otherwise take minutes to compare."""
+        if found > most:
+            raise Refused(self._node, "OUT_OF_RANGE", f"told of {found} {what}, where no ring has more than {most}")
 
     @contextmanager
     def _translated(self, method: str) -> Iterator[None]:
@@ -202,6 +238,8 @@ class GrpcClient:
             raise from_status(self._node, error.status.name, error.message or "") from error
         except TimeoutError as error:
             raise DeadlineExceeded(self._node, f"no answer to {method} within {self._call_timeout:g} s") from error
+        except (DecodeError, NotImplementedError) as error:  # no protobuf, or compressed, which nobody asked for
+            raise Refused(self._node, "DATA_LOSS", f"the answer to {method} cannot be read: {error}") from error
         except (StreamTerminatedError, ProtocolError, OSError) as error:
             raise ConnectionLost(self._node, f"connection lost during {method}: {self._channel.cause_of_loss() or error}") from error
 

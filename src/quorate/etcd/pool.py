@@ -7,17 +7,22 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from weakref import WeakValueDictionary
 
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.errors import DeadlineExceeded, Unreachable
-from quorate.etcd.grpc_client import GrpcClient
+from quorate.etcd.grpc_client import LARGEST, GrpcClient
 from quorate.etcd.tls import Credentials, client_context
 
 IDLE_TIMEOUT = 300.0
 """Seconds without use after which a connection is closed: idle clusters then cost nothing here, and busy ones never dial twice."""
 LIMIT = 512
 """Connections of one pool, over all clusters. One costs two file descriptors, through a port-forward four, and some 150 KiB."""
+
+SHARE = 16
+"""Of these, how many one cluster is lent at once: a ring has seven members at most, and who has thousands of control-plane Nodes keeps only itself waiting."""
 
 _CLOSING_AT_ONCE = 16
 
@@ -32,6 +37,9 @@ class Access:
 
 Connect = Callable[[str, Dialer, ssl.SSLContext], EtcdClient]
 """Makes the client of a node's member. It connects at its first call, not here."""
+
+
+_CONNECT: Connect = partial(GrpcClient, largest=LARGEST)
 
 
 @dataclass(slots=True)
@@ -51,13 +59,21 @@ class Pool:
     """
 
     def __init__(
-        self, clock: Callable[[], float], *, connect: Connect = GrpcClient, limit: int = LIMIT, idle_timeout: float = IDLE_TIMEOUT
+        self,
+        clock: Callable[[], float],
+        *,
+        connect: Connect = _CONNECT,
+        limit: int = LIMIT,
+        idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
         self._clock = clock
         self._connect = connect
         self._limit = limit
         self._idle_timeout = idle_timeout
         self._lent = asyncio.Semaphore(limit)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = (
+            WeakValueDictionary()
+        )  # by cluster, as long as somebody is lent or waits
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._doomed: list[EtcdClient] = []
         self._contexts: dict[str, tuple[Credentials, ssl.SSLContext]] = {}
@@ -72,7 +88,8 @@ class Pool:
         Hold one at a time: a task that waits for a second one while all are lent would wait for itself.
         Raises ValueError where the credentials are malformed.
         """
-        async with self._lent:
+        share = self._shares.setdefault(cluster, asyncio.Semaphore(SHARE))
+        async with share, self._lent:
             entry = await self._take(cluster, node, access)
             try:
                 yield entry.client
