@@ -26,6 +26,7 @@ from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.decoding import keys_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Opaque, Secret
+from quorate.hosts.overview import lasting
 from quorate.hosts.probe.probe import script as probe_script
 from quorate.hosts.provider_files import generated, written
 from quorate.hosts.ssh.scripts import Outcome
@@ -41,7 +42,6 @@ class Use(Enum):
     REACHES = "how a host is reached over SSH, at every run"
     IDENTIFIES = "who a host is: compared with what its member, its Node and its kubelet say"
     ORDERS = "in which order hosts are worked on"
-    PREPARES = "when a host is prepared or a cluster is made, and not compared afterwards"
     INSTALLS = "where packages come from, whenever some are installed"
     MADE_ONCE = "in an object that is its owner's once it exists"
     CHOOSES = "which of several ways is taken, and nothing by itself"
@@ -124,7 +124,7 @@ FIELDS: dict[str, Row] = {
     "apiEndpoint.host": compared("other.example.com"),
     "apiEndpoint.port": compared(7443),
     "apiEndpoint.alternativeNames[]": compared(["other.example.com"]),
-    "cloudProvider.external": Row(Use.PREPARES),
+    "cloudProvider.external": compared(True),
     "cloudProvider.disableBundledCSIDrivers": Row(Use.TOLD),
     **{
         f"cloudProvider.{name}": Row(Use.CHOOSES)
@@ -350,7 +350,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Clusters:
 
 def differences(cluster: Cluster) -> set[str]:
     """Everything that an observation says is otherwise than in the manifest."""
-    found = {*cluster.configuration_drift, *cluster.problems}
+    found = {*cluster.configuration_drift, *cluster.problems, *lasting(cluster)}
     for host in cluster.hosts:
         found |= {*host.drift, *host.node_drift}
     if (change := next_change(cluster.api_servers, cluster.encryption)) is not None:

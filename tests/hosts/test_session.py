@@ -136,6 +136,16 @@ async def test_what_steps_left_to_go_on_is_finished_once_at_the_end(decisions: l
     assert world.settled == settled
 
 
+async def test_the_last_word_of_a_run_names_what_differs_all_the_same() -> None:
+    cluster = replace(BUILD.three(), lasting_drift=("kube-proxy: it is missing",))
+    assert (await World([NOTHING]).run()).message == "everything is as the manifest says"
+    ended = await World([NOTHING], cluster=cluster).run()
+    assert (
+        ended.message
+        == "everything else is as the manifest says; until somebody changes it, this differs: cluster: kube-proxy: it is missing"
+    )
+
+
 async def test_events_say_who_what_and_on_which_checks() -> None:
     world = World([step(Join("cp-2")), NOTHING])
     await world.run()

@@ -47,6 +47,7 @@ class HostsExplanation:
     members: tuple[MemberLine, ...]
     strays: tuple[str, ...]
     lost_nodes: tuple[str, ...]
+    lasting: tuple[str, ...]  # in what the cluster, beside its hosts, differs from the manifest until somebody changes it
     hosts: tuple[HostExplanation, ...]
 
 
@@ -86,6 +87,7 @@ def explanation(cluster: Cluster, now: datetime) -> HostsExplanation:
         members=member_lines(cluster.ring),
         strays=tuple(f"{stray.member.label} ({stray.member.id:x})" for stray in cluster.strays),
         lost_nodes=cluster.lost_nodes,
+        lasting=cluster.lasting_drift,
         hosts=tuple(
             HostExplanation(
                 host=row(cluster, host, now),
@@ -103,6 +105,7 @@ def as_text(said: HostsExplanation) -> str:
     decision = [f"{said.cluster} at {said.version}", f"Next      {said.next or 'nothing'}", f"Rule      {said.rule}"]
     decision += [f"Again at  {said.wake_at:%Y-%m-%d %H:%M:%S} UTC, if nothing happens before"] if said.wake_at else []
     ring = [f"etcd      {said.ring}", *members_text(said.members)]
+    decision += [f"Differs until you change it: {each}" for each in said.lasting]
     ring += [f"  stray: {stray}" for stray in said.strays] + [f"  Node without a host: {node}" for node in said.lost_nodes]
     hosts = [line for each in said.hosts for line in _host(each)]
     return "\n".join("\n".join(lines) + "\n" for lines in ([*decision, *checks_text(said.checks)], ring, hosts))
@@ -115,6 +118,7 @@ def _host(said: HostExplanation) -> list[str]:
     lines += [f"  silent  for {said.silent_probes} probes in a row"] if said.silent_probes else []
     lines += [f"  missing: {missing}" for missing in host.missing]
     lines += [f"  differs: {difference}" for difference in host.drift]
+    lines += [f"  differs until you change it: {difference}" for difference in host.lasting]
     return lines + [f"  planned: {step}" for step in said.steps]
 
 

@@ -42,6 +42,7 @@ class HostsPlan:
     api: str
     hosts: tuple[HostRow, ...]
     settings: tuple[str, ...]  # in what the configuration in the cluster differs from the manifest
+    lasting: tuple[str, ...]  # in what the cluster differs from the manifest after all steps, too
     steps: tuple[PlannedStep, ...]
     keeps_firewalls: bool
     converges: bool
@@ -92,7 +93,7 @@ def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -
     """The plan for what was observed, or that part of it which was `foreseen` for a narrower command. Pure."""
     from quorate.core.in_place.forecast import forecast
     from quorate.core.in_place.rules.facts import told
-    from quorate.hosts.overview import ring_in_words, rows
+    from quorate.hosts.overview import lasting, ring_in_words, rows
 
     foreseen = foreseen or forecast(cluster, now)
     return HostsPlan(
@@ -103,6 +104,7 @@ def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -
         api=told(cluster.api),
         hosts=rows(cluster, now),
         settings=cluster.configuration_drift,
+        lasting=lasting(foreseen.end),
         steps=_planned(foreseen),
         keeps_firewalls=cluster.wishes.keep_firewall,
         converges=foreseen.converged,
@@ -155,7 +157,16 @@ def short(verdict: Verdict | None) -> str:
 
 def as_text(plan: HostsPlan) -> str:
     """For a person. Colours are escape codes, which click takes away where nobody sees them."""
-    parts = (_head(plan), host_table(plan.hosts), not_well(plan.hosts), _differences(plan), _guards(plan), _steps(plan), _end(plan))
+    parts = (
+        _head(plan),
+        host_table(plan.hosts),
+        not_well(plan.hosts),
+        _differences(plan),
+        stays_different(plan.lasting),
+        _guards(plan),
+        _steps(plan),
+        _end(plan),
+    )
     return "\n".join("\n".join(lines) + "\n" for lines in parts if lines)
 
 
@@ -208,6 +219,11 @@ def _differences(plan: HostsPlan) -> list[str]:
     return _told_once("Differs from the manifest", (*of_cluster, *of_hosts, *missing))
 
 
+def stays_different(lasting: tuple[str, ...]) -> list[str]:
+    """What no step changes, under its heading; nothing where there is nothing."""
+    return ["Differs from the manifest until you change it", *(f"  {each}" for each in lasting)] if lasting else []
+
+
 def _guards(plan: HostsPlan) -> list[str]:
     """The firewalls and SELinux of the hosts that are prepared: that they are switched off, or that they stay, and what has to be open then."""
     prepared = {name for step in plan.steps if step.kind == "Prepare" for name in step.hosts}
@@ -219,10 +235,10 @@ def _guards(plan: HostsPlan) -> list[str]:
 
 def _told_once(heading: str, said: Iterable[tuple[str, str]]) -> list[str]:
     """What is said of somebody, under a heading and once for all of whom it is true; nothing where nothing is."""
-    found: dict[str, list[str]] = {}
-    for what, whom in said:
-        found.setdefault(what, []).append(whom)
-    return [heading, *(f"  {', '.join(names)}: {what}" for what, names in found.items())] if found else []
+    from quorate.hosts.overview import together
+
+    found = together(said)
+    return [heading, *(f"  {each}" for each in found)] if found else []
 
 
 def _steps(plan: HostsPlan) -> list[str]:
@@ -241,7 +257,8 @@ def _ring(step: PlannedStep) -> str:
 
 def _end(plan: HostsPlan) -> list[str]:
     if plan.converges:
-        return ["Then everything is as the manifest says." if plan.steps else "Nothing to do: everything is as the manifest says."]
+        everything = "everything else" if plan.lasting else "everything"
+        return [f"{'Then' if plan.steps else 'Nothing to do:'} {everything} is as the manifest says."]
     return ["Then it waits:" if plan.steps else "Nothing can be done now:", *refusals(plan.stands_in_the_way)]
 
 

@@ -209,7 +209,7 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
         moved=lambda cluster, step: moved_around(run.shown, cluster, step),
         settle=hands.settle,
     )
-    return replace(whole, decide=run.decide or whole.decide, goal=run.goal or whole.goal)
+    return replace(whole, decide=run.decide or whole.decide, goal=(lambda _: run.goal) if run.goal else whole.goal)
 
 
 @asynccontextmanager

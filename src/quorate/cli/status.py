@@ -32,6 +32,7 @@ class Status:
     ring: str
     hosts: tuple[HostRow, ...]
     members: tuple[MemberLine, ...]
+    lasting: tuple[str, ...]  # in what the cluster differs from the manifest until somebody changes it
     next: str
     stands_in_the_way: tuple[CheckLine, ...]
 
@@ -43,7 +44,7 @@ class Status:
 def command(ctx: click.Context, /, output: str, **flags: Any) -> None:
     """Show each host, the etcd ring and what would be done next. Works as long as any host can be reached, and changes nothing.
 
-    Ends with 0 where all is as the manifest says or there is a step to take, with 13 where it waits for something that does not come by itself.
+    Ends with 0 where there is a step to take, or nothing that a step could bring; with 13 where it waits for something that does not come by itself.
     """
     from quorate.cli import event_loop, hosts_access, logs
 
@@ -58,7 +59,7 @@ def status_of(cluster: Cluster, now: datetime) -> Status:
     """What is said of what was observed. Pure."""
     from quorate.core.in_place.decide import decide
     from quorate.core.in_place.rules.facts import told
-    from quorate.hosts.overview import ring_in_words, rows
+    from quorate.hosts.overview import lasting, ring_in_words, rows
 
     decision = decide(cluster, now)
     standing = "progressing" if decision.step else "stalled" if decision.refusals else "converged"
@@ -72,6 +73,7 @@ def status_of(cluster: Cluster, now: datetime) -> Status:
         ring=ring_in_words(cluster.ring),
         hosts=rows(cluster, now),
         members=member_lines(cluster.ring),
+        lasting=lasting(cluster),
         next=str(decision.step or ""),
         stands_in_the_way=tuple(map(check_line, decision.refusals)),
     )
@@ -80,7 +82,7 @@ def status_of(cluster: Cluster, now: datetime) -> Status:
 def as_text(status: Status) -> str:
     """For a person. Colours are escape codes, which click takes away where nobody sees them."""
     from quorate.cli.explain import members_text
-    from quorate.cli.hosts_plan import host_table, not_well, refusals
+    from quorate.cli.hosts_plan import host_table, not_well, refusals, stays_different
 
     head = [f"{status.cluster} at {status.version}: {status.standing}", f"API       {status.api}"]
     head += [f"Runs      {status.running}"] if status.running not in ("", status.version) else []
@@ -90,6 +92,7 @@ def as_text(status: Status) -> str:
         [f"etcd      {status.ring}", *members_text(status.members)],
         host_table(status.hosts),
         not_well(status.hosts),
+        stays_different(status.lasting),
         [f"Next      {status.next}"] if status.next else [],
         ["In the way", *refusals(status.stands_in_the_way)] if status.stands_in_the_way else [],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,6 +33,7 @@ class HostRow:
     missing: tuple[str, ...]  # packages and settings
     guarded_by: tuple[str, ...]  # firewalls and SELinux that are on while it has yet to be prepared
     drift: tuple[str, ...]  # settings of it and of its Node that differ from the manifest
+    lasting: tuple[str, ...]  # in what it differs from the manifest and stays so, with what somebody can do
 
 
 def row(cluster: Cluster, host: Host, now: datetime) -> HostRow:
@@ -51,12 +53,38 @@ def row(cluster: Cluster, host: Host, now: datetime) -> HostRow:
         missing=host.lacks,
         guarded_by=host.guarded_by,
         drift=(*host.drift, *host.node_drift),
+        lasting=host.lasting_drift,
     )
 
 
 def rows(cluster: Cluster, now: datetime) -> tuple[HostRow, ...]:
     """Every host, in the manifest's order."""
     return tuple(row(cluster, host, now) for host in cluster.hosts)
+
+
+def lasting(cluster: Cluster) -> tuple[str, ...]:
+    """Everything in which the cluster and its hosts differ from the manifest and stay so, each as a line that begins with whom it concerns."""
+    found = (
+        *((each, "cluster") for each in cluster.lasting_drift),
+        *((each, host.name) for host in cluster.hosts for each in host.lasting_drift),
+    )
+    return tuple(together(found))
+
+
+def together(said: Iterable[tuple[str, str]]) -> list[str]:
+    """What is said of somebody, once for all of whom it is true, in a line that begins with them."""
+    found: dict[str, list[str]] = {}
+    for what, whom in said:
+        found.setdefault(what, []).append(whom)
+    return [f"{', '.join(names)}: {what}" for what, names in found.items()]
+
+
+def reached(cluster: Cluster) -> str:
+    """What can be said of a cluster with which there is nothing more to do."""
+    different = lasting(cluster)
+    if not different:
+        return "everything is as the manifest says"
+    return f"everything else is as the manifest says; until somebody changes it, this differs: {'; '.join(different)}"
 
 
 def ring_in_words(ring: Ring | Unknown | Absent) -> str:

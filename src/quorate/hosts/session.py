@@ -20,7 +20,7 @@ from quorate.core.in_place.steps import ChangeEncryption, RenewCertificates, Ste
 from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting, check_seen
-from quorate.hosts.overview import hosts_in_words, ring_in_words
+from quorate.hosts.overview import hosts_in_words, reached, ring_in_words
 from quorate.hosts.patience import Patience
 from quorate.hosts.ssh.errors import SshError
 
@@ -83,7 +83,8 @@ class Parts(Generic[Seen]):
     """What a session works with. `observe` is told what this run has done; `carry_out` raises StepFailed; `emit` takes each event.
 
     `approval` is what somebody agreed to, `moved` says in what the world is another than the one that was shown, as far as a step is concerned.
-    `decide` is the judgement, `goal` what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves; it never fails.
+    `decide` is the judgement, `goal` says what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves, and never
+    fails.
     """
 
     observe: Callable[[Done], Awaitable[Seen]]
@@ -94,7 +95,7 @@ class Parts(Generic[Seen]):
     approval: Approval
     moved: Callable[[Cluster, Step], tuple[str, ...]] = _nothing_told
     decide: Callable[[Cluster, datetime], Decision] = decide
-    goal: str = "everything is as the manifest says"
+    goal: Callable[[Cluster], str] = reached
     settle: Callable[[Seen], Awaitable[None]] = _nothing
 
 
@@ -140,7 +141,7 @@ class Session(Generic[Seen]):
                     return ended
             elif not decision.refusals:
                 await self._parts.settle(observation)
-                return self._end(Outcome.CONVERGED, self._parts.goal)
+                return self._end(Outcome.CONVERGED, self._parts.goal(cluster))
             elif not await self._waited(decision, cluster):
                 await self._parts.settle(observation)
                 return self._stalled(decision)

@@ -105,7 +105,7 @@ async def done(world: World, step: Step) -> World:
 def drift(world: World) -> tuple[str, ...]:
     data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
     core_dns, budget = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET))
-    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget)
+    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget, Absent())
     return configuration_drift(world.manifest, reading)
 
 

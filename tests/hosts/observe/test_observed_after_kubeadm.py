@@ -15,7 +15,8 @@ import yaml
 from quorate.hosts.feature_files import Contents, feature_files
 from quorate.hosts.kubeadm_configuration import Machine, init_file
 from quorate.hosts.manifest import Secret
-from tests.hosts.observe.world import CONFIG_MAPS, CORE_DNS, NAMES, World, stand
+from quorate.hosts.overview import lasting
+from tests.hosts.observe.world import CONFIG_MAPS, CORE_DNS, KUBE_PROXY, NAMES, World, stand
 
 KUBEADM = Path(__file__).parents[3] / ".bin" / "kubeadm"
 ATTACHED = re.compile(r"^\[dryrun\] Attached object:\n(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
@@ -59,6 +60,7 @@ async def test_a_cluster_that_kubeadm_has_just_made_has_nothing_to_be_done(tmp_p
     cluster = await world.cluster()
     assert [host.drift for host in cluster.hosts] == [()] * 3
     assert (cluster.configuration_drift, cluster.problems, cluster.running) == ((), (), world.manifest.version)
+    assert lasting(cluster) == ()
 
 
 def _with_features(changes: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -95,6 +97,7 @@ def _let_kubeadm_write(world: World, name: str, folder: Path) -> None:
     assert {each["metadata"]["name"] for each in objects} == {"kubeadm-config", "kubelet-config", "kube-proxy"}
     for each in objects:
         world.api_objects.put(f"{CONFIG_MAPS}/{each['metadata']['name']}", {"data": each["data"]})
+    world.api_objects.put(KUBE_PROXY, next(each for each in documents if each and each["kind"] == "DaemonSet"))
     core_dns = yaml.safe_load_all(_kubeadm(folder, "init phase addon coredns --print-manifest"))
     world.api_objects.put(CORE_DNS, next(each for each in core_dns if each and each["kind"] == "Deployment"))
 

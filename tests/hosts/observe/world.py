@@ -27,7 +27,7 @@ from quorate.hosts.component_configurations import kube_proxy_configuration, kub
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.host_settings import settings_files
-from quorate.hosts.kubeadm_configuration import cluster_configuration
+from quorate.hosts.kubeadm_configuration import cluster_configuration, control_plane_endpoint
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe import Memory, Observation, observe
@@ -47,6 +47,7 @@ NAMES = ("cp-1", "cp-2", "cp-3")
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 NODES = "/api/v1/nodes"
 CORE_DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+KUBE_PROXY = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 CORE_DNS_BUDGET = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets/coredns"
 
 
@@ -266,7 +267,7 @@ def join(world: World, name: str, *, founder: bool = False) -> FolderHost:
     """Give a host everything that joining leaves on it, with the flags that the manifest asks for. Its member has the number of its name."""
     machine = world.machines[name]
     machine.member = int(name[-1])
-    joined(machine.folder, node=name, founder=founder, member=machine.member)
+    joined(machine.folder, node=name, founder=founder, member=machine.member, server=f"https://{control_plane_endpoint(world.manifest)}")
     machine.folder.file("var/lib/kubelet/config.yaml", yaml_documents(kubelet_configuration(world.manifest)))
     write_settings(machine, world.manifest)
     write_static_pods(machine, world.manifest, founder=founder)
@@ -315,8 +316,19 @@ def put_configurations(world: World, change: Callable[[dict[str, Any]], None] = 
     proxy = kube_proxy_configuration(world.manifest)
     world.api_objects.put(f"{CONFIG_MAPS}/kubeadm-config", {"data": {"ClusterConfiguration": yaml.safe_dump(document)}})
     world.api_objects.put(f"{CONFIG_MAPS}/kubelet-config", {"data": {"kubelet": yaml.safe_dump(kubelet_configuration(world.manifest))}})
-    world.api_objects.put(f"{CONFIG_MAPS}/kube-proxy", {"data": {"config.conf": yaml.safe_dump(proxy)}})
+    if proxy is not None:
+        server = f"https://{control_plane_endpoint(world.manifest)}"
+        kubeconfig = {"clusters": [{"name": "default", "cluster": {"server": server}}]}
+        data = {"config.conf": yaml.safe_dump(proxy), "kubeconfig.conf": yaml.safe_dump(kubeconfig)}
+        world.api_objects.put(f"{CONFIG_MAPS}/kube-proxy", {"data": data})
+        put_kube_proxy(world.api_objects)
     put_core_dns(world.api_objects)
+
+
+def put_kube_proxy(api: Api, *, image: str = "registry.k8s.io/kube-proxy:v1.34.4") -> None:
+    """kube-proxy as kubeadm makes it."""
+    pod = {"containers": [{"name": "kube-proxy", "image": image, "command": ["/usr/local/bin/kube-proxy"]}]}
+    api.put(KUBE_PROXY, {"spec": {"template": {"spec": pod}}})
 
 
 def put_core_dns(api: Api, *, image: str = "registry.k8s.io/coredns/coredns:v1.12.1", replicas: int = 2) -> None:

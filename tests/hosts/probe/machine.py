@@ -65,14 +65,14 @@ def _client(issuer: str, node: str) -> KeyPair:
     )
 
 
-def kubeconfig(issuer: str = "kubernetes", *, node: str = "cp-1", client_file: str = "") -> str:
+def kubeconfig(issuer: str = "kubernetes", *, node: str = "cp-1", client_file: str = "", server: str = "https://lb:6443") -> str:
     """As kubeadm writes it: the client's certificate and key inline, unless they are in a file."""
     pair = client(issuer, node)
     inline = f"    client-certificate-data: {_data(pair.certificate)}\n    client-key-data: {_data(pair.key)}\n"
     user = f"    client-certificate: {client_file}\n    client-key: {client_file}\n" if client_file else inline
     return (
         f"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {_data(authority(issuer).certificate)}\n"
-        f"    server: https://lb:6443\n  name: kubernetes\nkind: Config\nusers:\n- name: node\n  user:\n{user}"
+        f"    server: {server}\n  name: kubernetes\nkind: Config\nusers:\n- name: node\n  user:\n{user}"
     )
 
 
@@ -183,7 +183,14 @@ def _varint(number: int) -> bytes:
 
 
 def joined(
-    folder: Folder, issuer: str = "kubernetes", *, node: str = "cp-1", founder: bool = False, member: int = 1, cluster: int = 77
+    folder: Folder,
+    issuer: str = "kubernetes",
+    *,
+    node: str = "cp-1",
+    founder: bool = False,
+    member: int = 1,
+    cluster: int = 77,
+    server: str = "https://lb:6443",
 ) -> None:
     """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host: this member of etcd is on it."""
     installed(folder)
@@ -191,8 +198,9 @@ def joined(
     folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", leaf.certificate + leaf.key)
     folder.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n")
     folder.file("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n')
-    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file="/var/lib/kubelet/pki/kubelet-client-current.pem"))
-    folder.file("etc/kubernetes/admin.conf", kubeconfig(issuer))
+    own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file=own, server=server))
+    folder.file("etc/kubernetes/admin.conf", kubeconfig(issuer, server=server))
     folder.file("etc/kubernetes/pki/ca.crt", authority(issuer).certificate)
     folder.file("etc/kubernetes/pki/ca.key", authority(issuer).key)
     state = () if founder else ("--initial-cluster-state=existing",)

@@ -92,6 +92,9 @@ class Host:
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
+    lasting_drift: tuple[
+        str, ...
+    ] = ()  # in what it differs from the manifest and stays so, since no step changes it; with what somebody can do
     node_drift: tuple[str, ...] = ()  # labels, annotations and taints of its Node that differ from the manifest
     new_node_drift: tuple[str, ...] = ()  # those in which a Node that it gets anew would differ, as kubeadm makes it
     certificates_expire: datetime | None = None  # the earliest that kubeadm renews
@@ -171,6 +174,7 @@ class Cluster:
     membership_problem: str = ""  # in what the members disagree about who they are
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members: why it refuses writes, with the way out
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest
+    lasting_drift: tuple[str, ...] = ()  # in what the cluster differs from the manifest and stays so, as that of a host
     encryption: Desired = Desired()  # noqa: RUF009 (frozen)
     machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
     snapshot_taken: bool = False  # of this ring, in this run

@@ -73,5 +73,5 @@ def decide(cluster: Cluster, now: datetime) -> Decision:
 
 
 def is_converged(decision: Decision) -> bool:
-    """Whether everything is as the manifest says: nothing to do, and nothing that stands in the way of more."""
+    """Whether everything that steps can change is as the manifest says: nothing to do, and nothing that stands in the way of more."""
     return decision.step is None and not decision.refusals

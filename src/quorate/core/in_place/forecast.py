@@ -186,7 +186,8 @@ class _Model:
         cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
         stored = next(iter(cluster.api_servers.values()), Encryption()).configuration
         desired = replace(cluster.encryption, written=stored.secrets[0] if stored != PLAIN else "")
-        return replace(cluster, ring=Ring((member,), member.id), api=_WELL, running=cluster.version, encryption=desired)
+        ring = Ring((member,), member.id)
+        return replace(cluster, ring=ring, api=_WELL, running=cluster.version, lasting_drift=(), encryption=desired)
 
     def _joined(self, name: str) -> Cluster:
         ring = self.cluster.ring if isinstance(self.cluster.ring, Ring) else Ring((), None)
@@ -242,6 +243,7 @@ class _Model:
             "encryption": None,
             "stopped": (),
             "drift": (),
+            "lasting_drift": (),
         }
         kind = Kind.PACKAGES_ONLY if host.kubelet == self.cluster.version else Kind.BARE
         return self._change((name,), kind=kind, findings=(), node=Absent(), **free)

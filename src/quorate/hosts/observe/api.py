@@ -17,7 +17,9 @@ from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.objects import Node
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
-from quorate.workload.coredns import DEPLOYMENTS, NAME
+from quorate.workload import coredns, kube_proxy
+from quorate.workload.coredns import DEPLOYMENTS
+from quorate.workload.kube_proxy import DAEMON_SETS
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class ApiReading:
     machine_deployments: Fact[tuple[dict[str, Any], ...]]  # Absent: the API does not serve the kind
     core_dns: Fact[Mapping[str, Any]]  # its Deployment
     core_dns_budget: Fact[Mapping[str, Any]]  # its PodDisruptionBudget
+    kube_proxy_pods: Fact[Mapping[str, Any]]  # its DaemonSet
 
     def node(self, name: str) -> Node | Absent | Unknown:
         """The Node of this name."""
@@ -58,19 +61,21 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         nodes = group.create_task(_asked(_nodes(client)))
         maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy", RECORD)]
         deployments = group.create_task(_asked(_machine_deployments(client)))
-        core_dns = group.create_task(_asked(_object(client, DEPLOYMENTS)))
-        budget = group.create_task(_asked(_object(client, BUDGETS)))
-    kubeadm, kubelet, kube_proxy, encryption = (task.result() for task in maps)
+        core_dns = group.create_task(_asked(_object(client, DEPLOYMENTS, coredns.NAME)))
+        budget = group.create_task(_asked(_object(client, BUDGETS, coredns.NAME)))
+        kube_proxy_pods = group.create_task(_asked(_object(client, DAEMON_SETS, kube_proxy.NAME)))
+    kubeadm, kubelet, kube_proxy_data, encryption = (task.result() for task in maps)
     listed = nodes.result()
     return ApiReading(
         Unknown("the API does not serve Nodes") if isinstance(listed, Absent) else listed,
         kubeadm,
         kubelet,
-        kube_proxy,
+        kube_proxy_data,
         encryption,
         deployments.result(),
         core_dns.result(),
         budget.result(),
+        kube_proxy_pods.result(),
     )
 
 
@@ -94,8 +99,8 @@ async def _data(client: Client, name: str) -> Mapping[str, str]:
     return (await client.get(CONFIG_MAPS, name, NAMESPACE)).data
 
 
-async def _object(client: Client, resource: Resource[dict[str, Any]]) -> Mapping[str, Any]:
-    return await client.get(resource, NAME, NAMESPACE)
+async def _object(client: Client, resource: Resource[dict[str, Any]], name: str) -> Mapping[str, Any]:
+    return await client.get(resource, name, NAMESPACE)
 
 
 async def _machine_deployments(client: Client) -> tuple[dict[str, Any], ...]:

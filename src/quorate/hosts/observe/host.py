@@ -16,6 +16,7 @@ from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.drift import drift, guarded_by, lacking
 from quorate.hosts.observe.encryption import encryption
 from quorate.hosts.observe.inspection import Inspection
+from quorate.hosts.observe.lasting import lasting_drift
 from quorate.hosts.observe.membership import role
 from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
 from quorate.hosts.probe.condition import Listing, condition
@@ -107,6 +108,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         stopped=_stopped(facts),
         etcd_data_lost=data_lost(facts, learned.member),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
+        lasting_drift=lasting_drift(manifest, learned.machine.host, facts, control_plane=host.control_plane),
         certificates_expire=_expiry(facts) if host.control_plane else None,
         clock_ahead=clock - now if clock else None,
         encryption=encryption(manifest, facts, learned.inspection) if host.control_plane else None,

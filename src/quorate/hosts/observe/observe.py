@@ -27,6 +27,7 @@ from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, desired
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
+from quorate.hosts.observe.lasting import lasting_configuration_drift
 from quorate.hosts.observe.machine_deployments import machine_deployments
 from quorate.hosts.observe.membership import Membership, claims_of, membership, stray_members
 from quorate.hosts.observe.memory import Memory
@@ -190,6 +191,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
         configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims)), answers.api),
+        lasting_drift=lasting_configuration_drift(manifest, answers.api),
         encryption=desired(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),
         problems=(
