@@ -11,6 +11,7 @@ from typing import Any
 
 from quorate.hosts.component_arguments import api_server, controller_manager, local_etcd, named_values, scheduler
 from quorate.hosts.component_configurations import PATCHES, duration, kube_proxy_configuration, kubelet_configuration, kubelet_settings
+from quorate.hosts.containerd_configuration import DEFAULT_REGISTRY
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.manifest import Host, Manifest, Secret
 from quorate.hosts.manifest.network_fields import IPFamily
@@ -167,6 +168,11 @@ def control_plane_endpoint(manifest: Manifest) -> str:
     """Where clients find the API server, as `host:port`, an IPv6 address in brackets."""
     host = manifest.api_endpoint.host.lower()
     return f"{f'[{host}]' if ':' in host else host}:{manifest.api_endpoint.port}"
+
+
+def image_repository(manifest: Manifest) -> str:
+    """Where the images of Kubernetes' own components come from."""
+    return manifest.registry_configuration.overwrite_registry or DEFAULT_REGISTRY
 
 
 def certificate_names(manifest: Manifest) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,19 +22,35 @@ async def update_kube_proxy(api: Api, *, version: str, image_repository: str) ->
     A cluster without kube-proxy, or with one that somebody else made (no container of that name), is left alone. Raises CannotUpdate for an image that is
     pinned by digest or is none, Conflict where the DaemonSet changes meanwhile, and what else the API answers.
     """
+    await _change_image(api, lambda current: wanted_image(current, version=version, image_repository=image_repository))
+
+
+async def move_image(api: Api, image_repository: str) -> None:
+    """Take kube-proxy's image from this repository, at the version that it has. Idempotent, and for the rest as `update_kube_proxy`."""
+    await _change_image(api, lambda current: moved_image(current, image_repository))
+
+
+def image_of(daemon_set: Mapping[str, Any]) -> Image | None:
+    """The image of kube-proxy's own container; None where there is no such container. Raises CannotUpdate for one that is none."""
+    containers = daemon_set["spec"]["template"]["spec"]["containers"]
+    return next((Image.parse(container["image"]) for container in containers if container["name"] == NAME), None)
+
+
+def moved_image(current: Image, image_repository: str) -> Image:
+    """The image of the same version in this repository. Raises CannotUpdate."""
+    return wanted_image(current, version=current.tag, image_repository=image_repository)
+
+
+async def _change_image(api: Api, change: Callable[[Image], Image]) -> None:
     try:
         daemon_set = await api.get(DAEMON_SETS, NAME, NAMESPACE)
     except NotFound:
         return
+    current = image_of(daemon_set)
+    if current is None or (wanted := change(current)) == current:
+        return
     containers = daemon_set["spec"]["template"]["spec"]["containers"]
-    container = next((container for container in containers if container["name"] == NAME), None)
-    if container is None:
-        return
-    current = Image.parse(container["image"])
-    wanted = wanted_image(current, version=version, image_repository=image_repository)
-    if wanted == current:
-        return
-    changed = [{**c, "image": str(wanted)} if c is container else c for c in containers]
+    changed = [{**each, "image": str(wanted)} if each["name"] == NAME else each for each in containers]
     patch = {
         "metadata": {"resourceVersion": daemon_set["metadata"]["resourceVersion"]},
         "spec": {"template": {"spec": {"containers": changed}}},

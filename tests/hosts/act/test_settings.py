@@ -29,7 +29,7 @@ from quorate.hosts.act.machine_deployments import machine_deployments
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.core_dns import budget_wanted
 from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import cluster_configuration
+from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.marks import CORDONED, STATIC_WORKER
 from quorate.hosts.observe.api import ApiReading
@@ -41,7 +41,7 @@ from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, cluster, manifest, running, tools
 from tests.hosts.act.world import NOW, World, pairs
 from tests.hosts.manifests import document, load
-from tests.hosts.observe.world import CORE_DNS, CORE_DNS_BUDGET, put_core_dns
+from tests.hosts.observe.world import CORE_DNS, CORE_DNS_BUDGET, KUBE_PROXY, put_core_dns, put_kube_proxy
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 NODES = "/api/v1/nodes"
@@ -69,6 +69,7 @@ def configured(made: Manifest | None = None) -> World:
     core_dns = made.features.core_dns
     repository = core_dns.image_repository or made.registry_configuration.overwrite_registry or "registry.k8s.io/coredns"
     put_core_dns(world.api, image=f"{repository}/coredns:v1.12.1", replicas=core_dns.replicas)
+    put_kube_proxy(world.api, image=f"{image_repository(made)}/kube-proxy:{OLD}")
     if not core_dns.deploy_pod_disruption_budget:
         del world.api.objects[CORE_DNS_BUDGET]
     certificate = serving("api.example.com", *made.api_endpoint.alternative_names)
@@ -104,8 +105,8 @@ async def done(world: World, step: Step) -> World:
 
 def drift(world: World) -> tuple[str, ...]:
     data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
-    core_dns, budget = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET))
-    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget, Absent())
+    core_dns, budget, proxy = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET, KUBE_PROXY))
+    reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget, proxy)
     return configuration_drift(world.manifest, reading)
 
 
@@ -156,6 +157,34 @@ async def test_of_core_dns_only_what_the_manifest_says_is_written_and_the_rest_s
     assert container["args"] == ["-conf", "/etc/coredns/Corefile"]
 
 
+async def test_of_kube_proxy_only_the_repository_changes_and_what_cannot_be_compared_stays() -> None:
+    world = configured()
+    world.manifest = manifest(registryConfiguration__overwriteRegistry="mirror.example.com:5000/k8s")
+    await done(world, UpdateConfiguration())
+    [container] = world.api.objects[KUBE_PROXY]["spec"]["template"]["spec"]["containers"]
+    assert container == {
+        "name": "kube-proxy",
+        "image": f"mirror.example.com:5000/k8s/kube-proxy:{OLD}",
+        "command": ["/usr/local/bin/kube-proxy"],
+    }
+    pinned = f"registry.k8s.io/kube-proxy@sha256:{'a' * 64}"
+    put_kube_proxy(world.api, image=pinned)
+    assert drift(world) == ()
+    world.api.log.clear()
+    await done(world, UpdateConfiguration())
+    assert world.api.log == []
+
+
+async def test_where_kube_proxy_is_left_out_one_that_runs_is_not_touched() -> None:
+    world = configured()
+    world.manifest = manifest(
+        registryConfiguration__overwriteRegistry="mirror.example.com", clusterNetwork__kubeProxy={"skipInstallation": True}
+    )
+    await done(world, UpdateConfiguration())
+    assert not any(KUBE_PROXY in each for each in world.api.log)
+    assert drift(world) == ()
+
+
 async def test_core_dns_of_somebody_elses_making_is_left_alone() -> None:
     world = configured()
     put_core_dns(world.api, image=f"registry.example.com/coredns@sha256:{'a' * 64}")
@@ -185,6 +214,13 @@ async def test_fields_flags_and_mounts_of_others_stay() -> None:
     assert merged["apiServer"]["extraVolumes"] == [{"name": "theirs", "hostPath": "/theirs", "mountPath": "/theirs"}]
     assert arguments["authorization-mode"] == "Node,RBAC,Webhook"
     assert "v" not in arguments
+
+
+def test_etcds_image_comes_from_where_all_do() -> None:
+    wanted = cluster_configuration(manifest())
+    found = {**wanted, "etcd": {"local": {**wanted["etcd"]["local"], "imageRepository": "elsewhere.example.com", "imageTag": "3.6.5-0"}}}
+    local = merged_cluster_configuration(manifest(), found)["etcd"]["local"]
+    assert local == {**wanted["etcd"]["local"], "imageTag": "3.6.5-0"}
 
 
 def test_etcds_data_stay_where_they_are() -> None:

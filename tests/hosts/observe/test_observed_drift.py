@@ -26,7 +26,7 @@ from quorate.hosts.observe.kubelet import kubelet_differences, overruling_flags
 from quorate.hosts.observe.nodes import new_node_drift
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
-from tests.hosts.observe.world import CONFIG_MAPS, put_configurations, put_node, stand, three, write_static_pods
+from tests.hosts.observe.world import CONFIG_MAPS, put_configurations, put_kube_proxy, put_node, stand, three, write_static_pods
 from tests.hosts.probe.machine import NOW, authority
 
 KUBEONE_PLUGINS = "NamespaceLifecycle,LimitRanger,ServiceAccount,NodeRestriction,DefaultStorageClass,ResourceQuota,PodSecurity,Priority"
@@ -92,6 +92,33 @@ async def test_a_flag_of_the_manifest_that_a_host_does_not_run_with_is_drift_of_
         ("kube-apiserver: --v is not set instead of '4'", "kube-scheduler: --v is '9', and the manifest leaves it out"),
         (),
     ]
+
+
+@pytest.mark.parametrize("registry", ["mirror.example.com:5000/k8s", "mirror"])
+async def test_images_from_another_registry_are_drift_of_each_host_and_of_kube_proxy(tmp_path: Path, registry: str) -> None:
+    world = stand(tmp_path)
+    world.manifest = three(registryConfiguration={"overwriteRegistry": registry})
+    moved = f"docker.io/{registry}" if registry == "mirror" else registry
+    cluster = await world.cluster()
+    images = [each for each in cluster.hosts[1].drift if ": image " in each]
+    assert images == [
+        f"{name}: image is 'registry.k8s.io/{name}:{tag}' instead of '{moved}/{name}:{tag}'"
+        for name, tag in (
+            ("kube-apiserver", "v1.34.4"),
+            ("kube-controller-manager", "v1.34.4"),
+            ("kube-scheduler", "v1.34.4"),
+            ("etcd", "3.6.5-0"),
+        )
+    ]
+    assert (
+        f"kube-proxy: image is 'registry.k8s.io/kube-proxy:v1.34.4' instead of '{moved}/kube-proxy:v1.34.4'" in cluster.configuration_drift
+    )
+    put_kube_proxy(world.api_objects, image=f"{registry}/kube-proxy:v1.34.4")
+    machine = world.machines["cp-1"].folder
+    for path in (machine.root / "etc/kubernetes/manifests").iterdir():
+        path.write_text(path.read_text().replace("registry.k8s.io/", f"{registry}/"))
+    cluster = await world.cluster()
+    assert not any(": image " in each for each in (*cluster.hosts[0].drift, *cluster.configuration_drift) if not each.startswith("CoreDNS"))
 
 
 async def test_a_cluster_that_kubeone_made_is_observed_as_it_is(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from quorate.hosts.component_configurations import kube_proxy_configuration, kub
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.host_settings import settings_files
-from quorate.hosts.kubeadm_configuration import cluster_configuration, control_plane_endpoint
+from quorate.hosts.kubeadm_configuration import cluster_configuration, control_plane_endpoint, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe import Memory, Observation, observe
@@ -306,7 +306,7 @@ def write_static_pods(
     }
     for component, (part, image, own) in parts.items():
         flags = [*own, *(f"--{name}={value}" for name, value in arguments(part).items()), *(extra or {}).get(component, ())]
-        machine.folder.file(f"etc/kubernetes/manifests/{component}.yaml", manifest(f"registry.k8s.io/{image}", *flags))
+        machine.folder.file(f"etc/kubernetes/manifests/{component}.yaml", manifest(f"{image_repository(wanted)}/{image}", *flags))
 
 
 def put_configurations(world: World, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
@@ -321,7 +321,7 @@ def put_configurations(world: World, change: Callable[[dict[str, Any]], None] = 
         kubeconfig = {"clusters": [{"name": "default", "cluster": {"server": server}}]}
         data = {"config.conf": yaml.safe_dump(proxy), "kubeconfig.conf": yaml.safe_dump(kubeconfig)}
         world.api_objects.put(f"{CONFIG_MAPS}/kube-proxy", {"data": data})
-        put_kube_proxy(world.api_objects)
+        put_kube_proxy(world.api_objects, image=f"{image_repository(world.manifest)}/kube-proxy:v1.34.4")
     put_core_dns(world.api_objects)
 
 

@@ -7,6 +7,7 @@ what `quorate.hosts.observe.configuration` says is one: after this step it finds
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from quorate.hosts.act.nodes import written
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import cluster_configuration
+from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.known_flags import IGNORED, KUBEADMS
 from quorate.hosts.observe.kubelet import FIELDS
@@ -26,6 +27,7 @@ from quorate.kubeadm.cluster_configuration import V1BETA4, Document, converted
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import CONFIG_MAPS
+from quorate.workload.kube_proxy import move_image
 from quorate.workload.kubeadm_config import update_kubeadm_config
 from quorate.workload.static_pods import NAMESPACE
 from quorate.workload.updates import CannotUpdate
@@ -75,11 +77,14 @@ async def _update_kubelets(manifest: Manifest, api: Client) -> None:
 
 
 async def _update_kube_proxy(manifest: Manifest, api: Client) -> None:
-    """A cluster without kube-proxy stays without it. Its Pods start anew when their file changes, a minute later at most."""
+    """A cluster without kube-proxy stays without it. Its Pods start anew when their file changes, a minute later at most, or one by one for another image."""
     wanted = kube_proxy_configuration(manifest)
     stored = await _data(api, "kube-proxy")
     if wanted is not None and not isinstance(stored, Absent):
         await _write(api, "kube-proxy", "config.conf", stored, partial(merged_kube_proxy_configuration, wanted))
+    if wanted is not None:
+        with suppress(CannotUpdate):
+            await move_image(api, image_repository(manifest))
 
 
 def merged_kube_proxy_configuration(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def merged_cluster_configuration(manifest: Manifest, document: Document) -> Docu
         made[part] = _merged_part(component, made.get(part) or {}, wanted[part])
     etcd = made.get("etcd") or {}
     found = etcd.get("local") or {}
-    local = _merged_part("etcd", found, wanted["etcd"]["local"])
+    local = _set(_merged_part("etcd", found, wanted["etcd"]["local"]), "imageRepository", None)
     return {**made, "etcd": {**etcd, "local": {**local, "dataDir": found.get("dataDir") or local["dataDir"]}}}
 
 

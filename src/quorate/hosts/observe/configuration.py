@@ -7,6 +7,7 @@ name and its networks, is a problem and not a difference: whoever changed it has
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from quorate.core import documents
@@ -14,7 +15,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
 from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
-from quorate.hosts.kubeadm_configuration import cluster_configuration
+from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.core_dns import core_dns_differences
@@ -23,6 +24,8 @@ from quorate.hosts.observe.kubelet import kubelet_differences
 from quorate.hosts.observe.kubelet import read as read_kubelet
 from quorate.hosts.observe.values import differ, difference
 from quorate.kubeadm.cluster_configuration import V1BETA4, Document, converted, decode
+from quorate.workload.kube_proxy import image_of, moved_image
+from quorate.workload.updates import CannotUpdate
 
 _DEFAULTS = {
     "imageRepository": "registry.k8s.io",
@@ -48,6 +51,7 @@ def configuration_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) 
         *_of_cluster(manifest, api),
         *_of_kubelets(manifest, api),
         *_of_kube_proxy(manifest, api),
+        *_of_kube_proxys_image(manifest, api),
         *core_dns_differences(manifest, api),
     )
     return tuple(map(printable, found))
@@ -93,7 +97,11 @@ def _of_cluster(manifest: Manifest, api: ApiReading) -> Iterator[str]:
     yield from _field("ClusterConfiguration", "apiServer.certSANs", *(_at(each, "apiServer", "certSANs") for each in (found, wanted)))
     for part, component in _COMPONENTS.items():
         yield from _part(component, found.get(part) or {}, wanted.get(part) or {})
-    yield from _part("etcd", _at(found, "etcd", "local") or {}, wanted["etcd"]["local"])
+    local, wanted_local = _at(found, "etcd", "local") or {}, wanted["etcd"]["local"]
+    yield from _field(
+        "ClusterConfiguration", "etcd.local.imageRepository", local.get("imageRepository"), wanted_local.get("imageRepository")
+    )
+    yield from _part("etcd", local, wanted_local)
 
 
 def _part(component: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
@@ -138,6 +146,16 @@ def _of_kube_proxy(manifest: Manifest, api: ApiReading) -> Iterator[str]:
     yield from _field("kube-proxy", "mode", found.get("mode") or "iptables", wanted.get("mode") or "iptables")
     for name, value in (wanted.get("ipvs") or {}).items():
         yield from _field("kube-proxy", f"ipvs.{name}", (found.get("ipvs") or {}).get(name), value)
+
+
+def _of_kube_proxys_image(manifest: Manifest, api: ApiReading) -> Iterator[str]:
+    """Its repository: its version follows that of the cluster. One that has a digest is not compared (`observe.lasting`)."""
+    if manifest.cluster_network.kube_proxy.skip_installation or not isinstance(api.kube_proxy_pods, Mapping):
+        return
+    with suppress(CannotUpdate):
+        current = image_of(api.kube_proxy_pods)
+        if current is not None and (wanted := moved_image(current, image_repository(manifest))) != current:
+            yield f"kube-proxy: image {difference(str(current), str(wanted))}"
 
 
 def _field(where: str, path: str, found: Any, wanted: Any) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from quorate.core import documents
@@ -20,7 +22,7 @@ from quorate.hosts.component_configurations import kubelet_configuration, kubele
 from quorate.hosts.feature_files import Contents, feature_files
 from quorate.hosts.host_files import HostFile
 from quorate.hosts.host_settings import RESTARTS_DUE, looking_for_stale, settings_files
-from quorate.hosts.kubeadm_configuration import certificate_names
+from quorate.hosts.kubeadm_configuration import certificate_names, image_repository
 from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
@@ -28,10 +30,14 @@ from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.inspection import API_SERVER, KUBELET_CONFIGURATION, Inspection, Wanted
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
+from quorate.hosts.observe.values import difference
 from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW
-from quorate.hosts.probe.facts import Fact, HostFacts, Program
+from quorate.hosts.probe.facts import Fact, HostFacts, Program, StaticPod
 from quorate.hosts.provider_files import FLAG, PATHS, with_file
 from quorate.pki.certificates import comparable
+from quorate.workload.images import Image
+from quorate.workload.static_pods import Component
+from quorate.workload.updates import CannotUpdate
 
 _PROGRAMS = ("containerd", "kubelet", "kubeadm", "kubectl")
 _OF_THE_CLUSTER = ("kubelet", "kubeadm")
@@ -99,7 +105,12 @@ def drift(
         return ()
     found = [*_settings(inspection), *_kubelet(manifest, host, facts, inspection)]
     if control_plane:
-        found += [*_flags(manifest, facts), *_features(manifest, contents, inspection), *_certificate(manifest, facts)]
+        found += [
+            *_images(manifest, facts),
+            *_flags(manifest, facts),
+            *_features(manifest, contents, inspection),
+            *_certificate(manifest, facts),
+        ]
     return tuple(map(printable, found))
 
 
@@ -156,6 +167,19 @@ def _flags(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
                 {name: value for name, value in each.items() if name not in _ENCRYPTION} for each in (arguments(part), parsed(pod.flags))
             )
             yield from flag_differences(component, wanted, found, own=KUBEADMS[component])
+
+
+def _images(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
+    """From which repository they are; of which version they are is an upgrade's concern."""
+    for component in Component:
+        pod = facts.manifest(component)
+        if not isinstance(pod, StaticPod) or not pod.images:
+            continue
+        with suppress(CannotUpdate):  # what is no image is a host's that is broken
+            found = Image.parse(pod.images[0])
+            wanted = replace(found, repository=Image.parse(f"{image_repository(manifest)}/{found.name}").repository)
+            if found != wanted:
+                yield f"{component}: image {difference(str(found), str(wanted))}"
 
 
 def _kubelet(manifest: Manifest, host: Host, facts: HostFacts, inspection: Inspection) -> Iterator[str]:
