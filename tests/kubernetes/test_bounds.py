@@ -70,6 +70,21 @@ async def test_a_client_may_be_made_that_reads_less(connected: Any, api: Any, fa
         await connected(api, largest=1 << 20).get(NODES, "n")
 
 
+CROWD = "[" + "0," * 2000 + "0]"
+
+
+@pytest.mark.parametrize("body", [f'{{"items":{CROWD}}}', f'{{"metadata":{{"name":"n"}},"items":[],"x":{CROWD}}}'], ids=["items", "field"])
+async def test_an_answer_of_more_values_than_can_be_read_in_a_moment_is_not_decoded(connected: Any, api: Any, body: str) -> None:
+    """32 MiB of objects that are all but empty are two million, and 25 s in which a process does nothing else."""
+    client = connected(api, most_values=1000)
+    api.replies = [streamed(body.encode())]
+    with pytest.raises(ServerError, match="list nodes: the answer has more than 1000 values"):
+        await client.list(NODES)
+    api.replies = [streamed(b'{"type":"ADDED","object":' + body.encode() + b"}\n")]
+    with pytest.raises(ServerError, match="watch nodes: the answer has more than 1000 values"):
+        await watched(client)
+
+
 async def test_a_frame_that_no_kubelet_sends_ends_a_port_forward_with_the_reason(client: Client, api: Any) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         websocket = web.WebSocketResponse(protocols=("p",))

@@ -89,17 +89,18 @@ def connect(
     connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
     largest: int = LARGEST,
     largest_list: int = LARGEST_LIST,
+    most_values: int | None = None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
     `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
-    `largest_list` those of all pages of a list.
+    `largest_list` those of all pages of a list. `most_values` are the values of an answer that are decoded, by the commas between them.
     """
     bucket = TokenBucket(qps, burst)
     transport = Transport(
         config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
     )
-    return Client(config, transport, largest_list)
+    return Client(config, transport, largest_list, most_values)
 
 
 class Carrier(Protocol):
@@ -152,15 +153,16 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, transport: Carrier, largest_list: int = LARGEST_LIST) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier, largest_list: int = LARGEST_LIST, most_values: int | None = None) -> None:
         self.config = config
         self._transport = transport
         self._largest_list = largest_list
+        self._most_values = most_values
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
-        return Client(self.config, _Guarded(self._transport, permit), self._largest_list)
+        return Client(self.config, _Guarded(self._transport, permit), self._largest_list, self._most_values)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -354,6 +356,8 @@ class Client:
         return WatchEvent(event.type, self._decode(resource.type, event.object, doing))
 
     def _decode(self, type_: type[T], data: bytes | msgspec.Raw, doing: str) -> T:
+        if self._most_values is not None and isinstance(data, bytes) and data.count(b",") > self._most_values:
+            raise ServerError(f"{doing}: the answer has more than {self._most_values} values, which take too long to read")
         if type_ not in self._decoders:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:
