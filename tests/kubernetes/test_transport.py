@@ -75,6 +75,18 @@ async def test_a_retry_after_of_nothing_does_not_spin(api: Any, connected: Any, 
     assert 2 <= len(api.seen) <= 6
 
 
+async def test_no_redirect_leads_to_another_server(client: Client, api: Any, serve: Any, fakes: Any) -> None:
+    """Its answer would be quoted in a condition, and it may be one that only whoever asks can reach."""
+    other = await serve()
+    other.replies = [fakes.failure(403, "Forbidden", "what nobody else is told")]
+    api.replies = [fakes.reply({}, 307, {"Location": f"{other.url}/latest/meta-data"})]
+    calls = (client.get_raw("/"), client.merge_patch(SECRETS, "demo-ca", {}, "default"), client.connect_websocket("/x", ("p",)))
+    for call in calls:
+        with pytest.raises(ConnectionFailed, match=r"the server redirects to .*, which is not followed"):
+            await call
+    assert other.seen == []
+
+
 async def test_a_refused_token_is_renewed_once(api: Any, connected: Any, fakes: Any) -> None:
     api.replies = [fakes.failure(401, "Unauthorized"), fakes.reply(fakes.secret())]
     tokens = Tokens("old", "new")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
@@ -92,6 +93,7 @@ class Transport:
     ) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
+        self._origin = URL(config.server).origin()
         self._host = urlsplit(config.server).netloc.rpartition("@")[2]
         self._bucket = bucket
         self._timeout = timeout
@@ -221,8 +223,15 @@ class Transport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=None),
+                middlewares=(self._stays,),
             )
         return self._session
+
+    async def _stays(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send it, unless it is to go to another server than ours: where the API server redirects to is its own, or a tenant's, to say."""
+        if request.url.origin() != self._origin:
+            raise aiohttp.ClientError(f"the server redirects to {request.url.origin()}, which is not followed")
+        return await handler(request)
 
     def _options(self, identity: _Identity, headers: dict[str, str]) -> dict[str, Any]:
         if identity.token:
