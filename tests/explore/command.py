@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from typing import Any, cast
 
 import click
 import structlog
 
 from quorate.cli.durations import parse_duration
+from tests.explore import search
 from tests.explore.hosts.model import Hosts
 from tests.explore.machines.model import Machines
 from tests.explore.search import Example, Found
@@ -71,4 +73,4 @@ def _history(example: Example) -> Iterator[str]:
 
 def _quietly(model: Model, seconds: float) -> Found:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return model.explored(seconds)
+    return search.explore(cast("search.Model[Any]", model), seconds=seconds)

@@ -15,7 +15,7 @@ from quorate.simulation.world import World
 from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.moves import FAULTS, MEANWHILE, RECOVERIES, VERSIONS
 from tests.explore.hosts.run import LOOP, Step, one_step
-from tests.explore.search import Found, Judged, Next, explore
+from tests.explore.search import Judged, Next
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,6 @@ class Hosts:
     def with_faults(self, faults: int | None) -> Hosts:
         """The same with another number of faults; None: as it is."""
         return self if faults is None else replace(self, faults=faults)
-
-    def explored(self, seconds: float) -> Found:
-        """Everything that can be reached within so many seconds."""
-        return explore(self, seconds=seconds)
 
     def starts(self) -> Iterator[tuple[str, Image]]:
         """The one."""

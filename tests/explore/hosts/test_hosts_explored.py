@@ -14,6 +14,7 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.simulation.in_place import hands, observer
 from quorate.workload.membership import RingReading
 from tests.explore.hosts.model import Hosts
+from tests.explore.search import explore
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from tests.explore.hosts.model import Hosts
     ids=lambda model: model.name,
 )
 def test_no_history_breaks_a_promise_and_whoever_waits_says_why(model: Hosts) -> None:
-    found = model.explored(600.0)
+    found = explore(model, seconds=600.0)
     assert (found.violations, found.unfinished) == ({}, "")
     assert all(found.waits)
 
@@ -41,5 +42,5 @@ def _by_address_alone(
 def test_a_member_that_is_known_by_the_manifest_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (observer, hands):
         monkeypatch.setattr(module, "membership", _by_address_alone, raising=False)
-    found = Hosts("two hosts that are well", size=2, faults=1).explored(600.0)
+    found = explore(Hosts("two hosts that are well", size=2, faults=1), seconds=600.0)
     assert any("the manifest gives" in example.history[1] for example in found.violations.values()), found.violations

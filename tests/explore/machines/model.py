@@ -10,7 +10,7 @@ from tests.explore.machines.process import Pass, late_pass, one_pass
 from tests.explore.machines.promises import broken, converged
 from tests.explore.machines.starts import start
 from tests.explore.machines.state import State
-from tests.explore.search import Found, Judged, Next, explore
+from tests.explore.search import Judged, Next
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,6 @@ class Machines:
     def with_faults(self, faults: int | None) -> Machines:
         """The same with another number of faults; None: as it is."""
         return self if faults is None else replace(self, faults=faults)
-
-    def explored(self, seconds: float) -> Found:
-        """Everything that can be reached within so many seconds."""
-        return explore(self, seconds=seconds)
 
     def starts(self) -> Iterator[tuple[str, State]]:
         """The one."""

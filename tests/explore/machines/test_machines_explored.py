@@ -1,14 +1,23 @@
-"""Small explorations of control planes of Machines: those of which `make explore` does more."""
+"""Small explorations of control planes of Machines: those of which `make explore` does more. And what they find where a rule is wrong on purpose."""
 
 from __future__ import annotations
 
 import pytest
 
+from quorate.core.checks import passed
+from quorate.core.rules import strays
 from tests.explore.machines.model import Machines
+from tests.explore.search import explore
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_where_nothing_goes_wrong_everything_comes_about(size: int) -> None:
     """Every interleaving of its passes, its deaths after each write and what the other controllers do."""
-    found = Machines("", size=size, backup_of=None, faults=0).explored(600.0)
+    found = explore(Machines("", size=size, backup_of=None, faults=0), seconds=600.0)
     assert (found.violations, found.waits, found.unfinished) == ({}, {}, "")
+
+
+def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "_is_nobodys", lambda _stray: passed(strays.IS_NOBODYS, "no Machine is there"))
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)
+    assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
