@@ -22,7 +22,7 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import FieldManager
+from quorate.clusterapi.types.names import FieldManager, Label
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.core.control_plane import Adoptable
 from quorate.core.versions import minor_distance, parse_or_none
@@ -42,6 +42,11 @@ class Ownership:
     ours: tuple[Machine, ...]
     adoptable: tuple[Adoptable, ...]  # nobody's, by name; none while the control plane is being deleted, when nothing is adopted any more
     foreign: tuple[str, ...]  # somebody else's, by name
+
+
+def is_of_control_plane(machine: Machine, kcp: KubeadmControlPlane) -> bool:
+    """Whether it is a control-plane Machine: it has the label, whatever its value, as for all of Cluster API; or the control plane's own has lost it."""
+    return Label.CONTROL_PLANE in machine.metadata.labels or is_ours(machine.metadata, kcp)
 
 
 def ownership(control_plane: Iterable[Machine], kcp: KubeadmControlPlane) -> Ownership:

@@ -171,7 +171,8 @@ def _cluster_facts(cluster: Cluster) -> object:
 
 def _machine_facts(machine: Machine) -> object:
     """Everything of a control-plane Machine but the conditions that we write ourselves; of a worker, that it is there."""
-    if Label.CONTROL_PLANE not in machine.metadata.labels:
+    metadata = machine.metadata
+    if Label.CONTROL_PLANE not in metadata.labels and all(owner.kind != KUBEADM_CONTROL_PLANE_KIND for owner in metadata.owner_references):
         return None
     status = machine.status
     theirs = [(condition.type, condition.status, condition.reason) for condition in status.conditions if condition.type in _READ]

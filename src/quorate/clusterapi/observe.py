@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from quorate.clusterapi import addons, authorities, initialization, intent, machines, remediation_record, specification
-from quorate.clusterapi.adoption import ownership
+from quorate.clusterapi.adoption import is_of_control_plane, ownership
 from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.comparisons import Comparisons
@@ -23,7 +23,7 @@ from quorate.clusterapi.strays import Sightings, consents, described, nodes_of_n
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Annotation, Finalizer, Label, MachineCondition
+from quorate.clusterapi.types.names import Annotation, Finalizer, MachineCondition
 from quorate.core.control_plane import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.kubeadm.compare import Compare
@@ -94,7 +94,7 @@ class _Pass:
 
     async def observe(self, invalid: tuple[str, ...]) -> Observation:
         everyone = self.clients.caches.machines.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")
-        control_plane = [machine for machine in everyone if machine.metadata.labels.get(Label.CONTROL_PLANE) == ""]
+        control_plane = [machine for machine in everyone if is_of_control_plane(machine, self.kcp)]
         owned = ownership(control_plane, self.kcp)
         ours = machines.oldest_first(owned.ours)
         infrastructure = {machine.metadata.name: await self._infrastructure(machine) for machine in ours}

@@ -10,6 +10,7 @@ from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.upkeep import maintain
 from quorate.core.control_plane import Adoptable
+from quorate.core.decide import decide
 from quorate.core.steps import AdoptReplicas
 from quorate.kubernetes.errors import Conflict, ConnectionFailed
 from quorate.kubernetes.resource import SECRETS
@@ -69,6 +70,25 @@ async def test_machines_without_a_controller_can_be_adopted(alone: World) -> Non
     view = (await alone.look()).view
     assert view is not None
     assert view.adoptable == (Adoptable("cp-1"), Adoptable("cp-2"))
+
+
+async def test_a_machine_is_of_the_control_plane_whatever_the_value_of_its_label(alone: World) -> None:
+    """To all of Cluster API the label is what counts. Beside a Machine that was not counted a second cluster would be founded."""
+    for name in ("cp-1", "cp-2"):
+        alone.api.change("machines", name, {"metadata": {"labels": {Label.CONTROL_PLANE: "true"}}})
+    view = (await alone.look()).view
+    assert view is not None
+    assert view.adoptable == (Adoptable("cp-1"), Adoptable("cp-2"))
+    assert decide(view, alone.now).step == ADOPT
+
+
+async def test_a_machine_of_ours_that_lost_its_label_is_ours_and_gets_it_back(three: World) -> None:
+    three.api.change("machines", "cp-1", {"metadata": {"labels": {Label.CONTROL_PLANE: None}}})
+    observation = await three.look()
+    assert observation.view is not None
+    assert [replica.name for replica in observation.view.replicas] == ["cp-1", "cp-2", "cp-3"]
+    await maintain(three.clients, observation)
+    assert three.api.raw("machines", "cp-1")["metadata"]["labels"][Label.CONTROL_PLANE] == ""
 
 
 @pytest.mark.parametrize(
