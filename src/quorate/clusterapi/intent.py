@@ -44,7 +44,7 @@ def read(annotations: dict[str, str]) -> Intent | None:
     """The recorded intent. One that cannot be read is as good as none: whatever it named was made by nobody who could tell."""
     try:
         return msgspec.json.decode(annotations.get(ANNOTATION, ""), type=Intent)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

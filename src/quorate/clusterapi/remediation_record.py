@@ -19,6 +19,7 @@ from quorate.core.control_plane import Remediation
 INTENT = "quorate.dev/remediating"
 """The annotation of ours on the KubeadmControlPlane: the Machine that is about to be deleted."""
 
+_LAST_YEAR = 9000  # a period is added to it, and Python's last year is 9999
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -41,8 +42,10 @@ def read(annotations: Mapping[str, str], key: str) -> Remediation | None:
     try:
         data = msgspec.json.decode(annotations[key], type=_Data)
         at = None if data.timestamp is None or data.timestamp.year == 1 else data.timestamp.astimezone(UTC)  # Go's zero time is either
-    except (msgspec.DecodeError, OverflowError) as error:
+    except (msgspec.DecodeError, OverflowError, RecursionError) as error:
         raise MalformedRecord(f"annotation {key} is not a record of a remediation: {error}") from error
+    if at is not None and at.year > _LAST_YEAR:
+        raise MalformedRecord(f"annotation {key} is not a record of a remediation: {at:%Y} is too far ahead")
     return Remediation(data.machine, at, data.retry_count)
 
 

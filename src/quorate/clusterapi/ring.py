@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from quorate.clusterapi.types.names import EtcdMemberReason
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.etcd.client import host_of
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
 
@@ -47,7 +47,7 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
-    hosts = {urlsplit(url).hostname for url in member.peer_urls}
+    hosts = {host for url in member.peer_urls if (host := host_of(url))}
     nodes = {name: node for name, node in machines.items() if node is not None}
     for name, node in nodes.items():
         if reading.member_ids.get(node.metadata.name) == member.id:

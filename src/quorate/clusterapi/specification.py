@@ -17,6 +17,8 @@ from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.controller import Request
 
+_MOST_SECONDS = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class _Read:
@@ -75,11 +77,16 @@ def _remediation(kcp: KubeadmControlPlane) -> RemediationPolicy:
     asked, default = kcp.spec.remediation, RemediationPolicy()
     return RemediationPolicy(
         max_retry=asked.max_retry,
-        retry_period=timedelta(seconds=asked.retry_period_seconds or 0),
+        retry_period=_seconds(asked.retry_period_seconds or 0),
         min_healthy_period=default.min_healthy_period
         if asked.min_healthy_period_seconds is None
-        else timedelta(seconds=asked.min_healthy_period_seconds),
+        else _seconds(asked.min_healthy_period_seconds),
     )
+
+
+def _seconds(count: int) -> timedelta:
+    """At most what the published format int32 has, 68 years: an API server stores more."""
+    return timedelta(seconds=min(count, _MOST_SECONDS))
 
 
 def paused(kcp: KubeadmControlPlane, cluster: Cluster) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from quorate.core.text import printable
 
@@ -12,6 +13,14 @@ CALL_TIMEOUT = 15.0
 """Seconds that one call may take once connected. (Cluster API's default for its etcd calls.)"""
 DIAL_TIMEOUT = 10.0
 """Seconds that connecting may take, TLS included. (Cluster API's default for --etcd-dial-timeout-duration.)"""
+
+
+def host_of(peer_url: str) -> str:
+    """The host that a member names; empty where what it says is no URL, such as one with half an IPv6 address."""
+    try:
+        return urlsplit(peer_url).hostname or ""
+    except ValueError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from quorate.clusterapi import credentials
-from quorate.clusterapi.ring import finding, match
+from quorate.clusterapi.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.control_plane import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
@@ -434,6 +434,12 @@ def test_a_member_is_matched(found: RingReading) -> None:
 
 def test_an_ipv6_peer_url_is_matched() -> None:
     assert match(reading(member(5, "x", "[fd00::2]")), MACHINES).of["b"] == 5
+
+
+@pytest.mark.parametrize("url", ["http://[fd00::2", "http://[x]:2380", "//[", "", "\u2100"])
+def test_a_peer_url_that_is_none_matches_nothing_and_ends_nothing(url: str) -> None:
+    found = reading(Member(5, "x", Health.GOOD, peer_urls=(url,)), member(6, "node-b"))
+    assert match(found, MACHINES) == Membership({"a": Absent(), "b": 6}, (found.ring.members[0],))
 
 
 def test_an_address_used_again_belongs_to_the_member_that_answers() -> None:

@@ -311,6 +311,8 @@ def test_a_zero_time_is_none(timestamp: str) -> None:
         '{"timestamp":"2026-01-01T00:00:00"}',
         '{"timestamp":"9999-12-31T23:59:59-23:00"}',
         '{"retryCount":"1"}',
+        '{"timestamp":"9999-12-31T23:59:59Z"}',
+        f'{{"x":{"[" * 5000}{"]" * 5000}}}',
     ],
 )
 def test_what_is_no_record_is_named_with_its_annotation(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 from quorate.clusterapi import specification
 from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.validation import validate_create
 from quorate.kubernetes.controller import Request
+from quorate.simulation.patches import merge_patch
 
 if TYPE_CHECKING:
     from quorate.clusterapi.fields import FieldError
@@ -69,3 +72,11 @@ def test_one_that_is_gone_is_worked_out_anew(validated: list[Any]) -> None:
     specifications.forget(Request("default", "demo"))
     specifications.of(stored(1))
     assert len(validated) == 2
+
+
+def test_periods_that_no_clock_can_count_are_the_longest_that_are_published() -> None:
+    """The format int32 keeps no API server from storing 10^15."""
+    remediation = {"retryPeriodSeconds": 10**15, "minHealthyPeriodSeconds": 10**15}
+    kcp = msgspec.convert(merge_patch(msgspec.to_builtins(stored(1)), {"spec": {"remediation": remediation}}), KubeadmControlPlane)
+    policy = specification.desired(kcp, Cluster(metadata=kcp.metadata)).remediation
+    assert policy.retry_period == policy.min_healthy_period == timedelta(seconds=2**31 - 1)

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member, Ring
-from quorate.etcd.client import EtcdClient, Status
+from quorate.etcd.client import EtcdClient, Status, host_of
 from quorate.etcd.errors import Unreachable
 from quorate.hosts.access import AccessFailed
 from quorate.workload.membership import RingReading, read_ring
@@ -59,7 +58,7 @@ def silent_members(reading: RingReading) -> tuple[int, ...]:
 
 def address_of(member: Member) -> str:
     """Where the member is, by its first peer URL; empty where it has none."""
-    return (urlsplit(member.peer_urls[0]).hostname or "") if member.peer_urls else ""
+    return host_of(member.peer_urls[0]) if member.peer_urls else ""
 
 
 def _unanswered(reading: RingReading, hosts: Sequence[str]) -> list[tuple[str, str]]:
