@@ -328,6 +328,21 @@ async def test_data_that_is_lost_is_told_even_where_the_ring_cannot_be_read(tmp_
     assert [host.etcd_data_lost for host in cluster.hosts] == [False, True, True]
 
 
+@pytest.mark.parametrize("lost", ["var/lib/etcd", "var/lib/etcd/member/wal"])
+async def test_a_founder_that_lost_its_data_after_it_had_served_does_not_found_another_cluster(tmp_path: Path, lost: str) -> None:
+    world = stand(tmp_path)
+    world.api_objects.down = True
+    world.etcd_ring.members.clear()
+    for name in ("cp-2", "cp-3"):
+        bare(world, name)
+    shutil.rmtree(world.machines["cp-1"].folder.root / lost)
+    cluster = await world.cluster()
+    decision = decide(cluster, NOW)
+    assert (cluster.host("cp-1").kind, decision.step) == (Kind.BROKEN, None)
+    assert "cp-1: its etcd data is lost" in decision.refusals[0].evidence
+    assert "docs/restore.md" in decision.refusals[0].remedy
+
+
 async def test_kubeadm_that_runs_on_an_unfinished_host_is_said(tmp_path: Path) -> None:
     world = stand(tmp_path)
     machine = world.machines["cp-3"]

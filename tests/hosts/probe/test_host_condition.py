@@ -73,9 +73,25 @@ def as_init_leaves_it_at_first(folder: Folder) -> None:
     folder.file("etc/kubernetes/kubelet.conf", kubeconfig())
 
 
+def cut_short(folder: Folder) -> None:
+    as_init_leaves_it_at_first(folder)
+    (folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
+
+
 def marked(folder: Folder) -> None:
     joined(folder, founder=True)
     folder.file(INITIALIZING.removeprefix("/"), "")
+
+
+def founder_without_data(*, mark: bool) -> Change:
+    """Its kubelet has its certificate in a file, so that its API server and etcd have served."""
+
+    def change(folder: Folder) -> None:
+        without("var/lib/etcd/member/snap/db", "var/lib/etcd/member/wal/0.wal", founder=True)(folder)
+        if mark:
+            folder.file(INITIALIZING.removeprefix("/"), "")
+
+    return change
 
 
 def of_another_cluster(folder: Folder) -> None:
@@ -142,7 +158,10 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
         (joining, LEARNER, Kind.HALF_JOINED),
         (initializing, NOT_LISTED, Kind.HALF_INITIALIZED),
         (just_begun, NOT_LISTED, Kind.HALF_INITIALIZED),
-        (without("etc/kubernetes/manifests/kube-scheduler.yaml", founder=True), UNSURE, Kind.HALF_INITIALIZED),
+        (cut_short, UNSURE, Kind.HALF_INITIALIZED),
+        (without("etc/kubernetes/manifests/kube-scheduler.yaml", founder=True), UNSURE, Kind.BROKEN),  # it has served
+        (founder_without_data(mark=False), UNSURE, Kind.BROKEN),
+        (founder_without_data(mark=True), UNSURE, Kind.BROKEN),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml"), UNSURE, Kind.HALF_JOINED),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml"), LISTED, Kind.BROKEN),
         (without("var/lib/etcd/member/snap/db"), LISTED, Kind.BROKEN),

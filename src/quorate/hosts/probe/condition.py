@@ -12,12 +12,16 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
 | our mark of an initialization that has not ended, and an etcd manifest that founds a ring  | HALF_INITIALIZED |
 | files incomplete, a voter                                                                  | BROKEN           |
-| files incomplete, super-admin.conf, an etcd manifest that founds a ring, or that mark      | HALF_INITIALIZED |
+| files incomplete, super-admin.conf, an etcd manifest that founds a ring, or that mark      | HALF_INITIALIZED; BROKEN where it has served |
 | files incomplete                                                                           | HALF_JOINED      |
 | complete, a learner; or a worker without Node                                              | HALF_JOINED      |
 | complete, unhealthy, founded the ring, no Node known, kubelet.conf as init first writes it | HALF_INITIALIZED |
 | complete, something is not healthy, or the ring or the API does not list it                | BROKEN           |
 | complete                                                                                   | MEMBER           |
+
+A founder has served once kubelet.conf names a file for the kubelet's certificate: `kubeadm init` writes that when the API server has answered, so etcd had
+data. What is missing then was lost since, and another `kubeadm init` without the data would found a second cluster. So HALF_INITIALIZED is then only a host
+that has our mark and etcd's data.
 
 Marks that kubeadm leaves are no proof: a kind says where to go on, and no kind alone is leave to remove data. Continue a half-initialized host, do not reset
 it: its etcd may hold the only copy. A kind without a BAD finding may have UNKNOWN ones, which are never to be read as good.
@@ -124,6 +128,14 @@ class _Host:
         return not isinstance(etcd, Absent | Unknown) and etcd.flag("initial-cluster-state") != "existing"
 
     @property
+    def may_be_continued(self) -> bool:
+        """Whether its initialization may have been cut short, so that `kubeadm init` can go on with what is there."""
+        kubelet, data = self.facts.kubeconfigs["kubelet"], self.facts.etcd_data
+        if isinstance(kubelet, Absent | Unknown) or kubelet.inline:
+            return True
+        return not isinstance(self.facts.initialization, Absent) and not isinstance(data, Absent) and data not in _NO_DATA
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """What a complete host has on disk, and this one has not."""
         facts = self.facts
@@ -203,7 +215,7 @@ def _untouched(host: _Host) -> Condition | None:
 
 def _being_initialized(host: _Host) -> Condition | None:
     """Whatever the host looks like: `kubeadm init` gives rights, uploads its configuration and installs add-ons when all components run and are well."""
-    if isinstance(host.facts.initialization, Absent) or not host.founded_the_ring:
+    if isinstance(host.facts.initialization, Absent) or not host.founded_the_ring or not host.may_be_continued:
         return None
     finding = Finding(Health.BAD, "Initializing", "an initialization that quorate began on it has not ended")
     return Condition(Kind.HALF_INITIALIZED, (finding,))
@@ -217,7 +229,7 @@ def _incomplete(host: _Host) -> Condition | None:
         return Condition(Kind.BROKEN, (finding,))
     marks = (host.facts.kubeconfigs["super-admin"], host.facts.initialization)
     if host.founded_the_ring or not all(isinstance(mark, Absent) for mark in marks):
-        return Condition(Kind.HALF_INITIALIZED, (finding,))
+        return Condition(Kind.HALF_INITIALIZED if host.may_be_continued else Kind.BROKEN, (finding,))
     return Condition(Kind.HALF_JOINED, (finding,))
 
 
