@@ -25,11 +25,15 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Next(Generic[S]):
-    """One state that may come next. `recovers`: nothing new goes wrong on the way, so that what must come about in the end may go this way."""
+    """One state that may come next. `recovers`: nothing new goes wrong on the way, so that what must come about in the end may go this way.
+
+    `asked`: somebody does what a check asks for. Nothing may depend on that but where the check is what is so.
+    """
 
     label: str
     state: S
     recovers: bool = True
+    asked: bool = False
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class Judged(Generic[S]):
     converged: bool = False
     idle: bool = False  # the engine does nothing here
     said: tuple[str, ...] = ()  # why nothing is done, by the names of the checks
+    untrue: tuple[str, ...] = ()  # those of them that are not so, or of which nobody has said what makes them so
 
 
 class Model(Protocol[S]):
@@ -63,6 +68,7 @@ class Example:
     what: str
     history: list[str]
     states: int = 0
+    ends: int = 0  # states of these in which nobody is asked for anything that could be done
 
 
 @dataclass(slots=True)
@@ -93,6 +99,9 @@ class _Search(Generic[S]):
         self.depth: list[int] = []
         self.queue: deque[tuple[int, S]] = deque()
         self.back: list[list[int]] = []  # from which states one is reached while nothing new goes wrong
+        self.asked: dict[int, list[int]] = {}  # from which states one is reached by what somebody was asked for
+        self.asking: set[int] = set()
+        self.untrue: dict[int, tuple[str, ...]] = {}
         self.good: list[int] = []
         self.idle: dict[int, tuple[str, ...]] = {}
         self.bad: set[int] = set()
@@ -121,6 +130,8 @@ class _Search(Generic[S]):
             self.good.append(number)
         if judged.idle:
             self.idle[number] = judged.said
+        if judged.untrue:
+            self.untrue[number] = judged.untrue
         for how in judged.broken:
             self._violated(how.partition(":")[0], how, number)
         if judged.broken:
@@ -129,7 +140,10 @@ class _Search(Generic[S]):
         for each in judged.nexts:
             self.found.transitions += 1
             reached = self._reach(each.state, number, each.label)
-            if each.recovers:
+            if each.asked:
+                self.asked.setdefault(reached, []).append(number)
+                self.asking.add(number)
+            elif each.recovers:
                 self.back[reached].append(number)
 
     def _reach(self, state: S, parent: int, label: str) -> int:
@@ -152,20 +166,27 @@ class _Search(Generic[S]):
         explained = self._leading_to(speaking)
         for number in sorted(hopeless - explained):
             self._violated("liveness", "what is desired cannot be reached any more, and nothing says why", number)
+        helped = self._leading_to(self.good, asked=True)
         for number in sorted(speaking):
             said = self.idle[number]
             example = self.found.waits.setdefault(said, Example("; ".join(said), self._history(number)))
             example.states += 1
+            example.ends += number not in helped
+            if number in self.untrue:
+                self._violated("truth", f"what is said is not so: {'; '.join(self.untrue[number])}", number)
+            if number in self.asking and number not in helped:
+                self._violated("remedy", f"what is asked for does not help: {'; '.join(said)}", number)
 
     def _violated(self, promise: str, how: str, number: int) -> None:
         if promise not in self.found.violations:
             self.found.violations[promise] = Example(how, self._history(number))
         self.found.violations[promise].states += 1
 
-    def _leading_to(self, goals: list[int]) -> set[int]:
+    def _leading_to(self, goals: list[int], *, asked: bool = False) -> set[int]:
         reached, waiting = set(goals), list(goals)
         while waiting:
-            for number in self.back[waiting.pop()]:
+            goal = waiting.pop()
+            for number in [*self.back[goal], *(self.asked.get(goal, ()) if asked else ())]:
                 if number not in reached:
                     reached.add(number)
                     waiting.append(number)

@@ -10,6 +10,7 @@ from tests.explore.machines.process import Pass, late_pass, one_pass
 from tests.explore.machines.promises import broken, converged
 from tests.explore.machines.starts import start
 from tests.explore.machines.state import State
+from tests.explore.machines.waits import WAITS
 from tests.explore.search import Judged, Next
 
 
@@ -39,6 +40,8 @@ class Machines:
             judged.idle = done.decision.step is None and not done.after
             judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
             judged.nexts += _of_pass(done, "quorate")
+        if judged.idle:
+            self._waits(state, judged)
         for moves in ORDINARY:
             judged.nexts += [Next(label, as_core_reports(new)) for label, new in moves(state)]
         if state.stopped is not None:
@@ -47,6 +50,14 @@ class Machines:
             decided = str(done.decision.step or "") if done is not None else ""
             self._goes_wrong(state, decided, judged)
         return judged
+
+    @staticmethod
+    def _waits(state: State, judged: Judged[State]) -> None:
+        """Whether what is said is so, and that somebody does what is asked for."""
+        judged.untrue = tuple(name for name in judged.said if name not in WAITS or not WAITS[name].is_so(state))
+        for name in judged.said:
+            for label, new in WAITS[name].remedies(state) if name in WAITS else ():
+                judged.nexts.append(Next(label, as_core_reports(new), asked=True))
 
     @staticmethod
     def _goes_on(state: State, seen: State, judged: Judged[State]) -> None:

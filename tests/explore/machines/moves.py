@@ -28,7 +28,8 @@ from tests.explore.machines.state import (
 Moves = Callable[[State], Iterator[tuple[str, State]]]
 
 _WAITING = {"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}
-_FAILED = [{"type": kind, "status": "False"} for kind in ("HealthCheckSucceeded", "OwnerRemediated")]
+_HEALTH = ("HealthCheckSucceeded", "OwnerRemediated")
+_FAILED = [{"type": kind, "status": "False"} for kind in _HEALTH]
 _HOOK_PREFIX = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/"
 VERSIONS = ("v1.34.4", "v1.35.1")
 
@@ -183,6 +184,30 @@ def hosts_come_back(state: State) -> Iterator[tuple[str, State]]:
         yield "the endpoint is reached again", state.at(replace(state.plant, reachable=True))
 
 
+def health_checks_pass(state: State) -> Iterator[tuple[str, State]]:
+    """What was called failed is well, and is called so again. The condition that its owner is to replace it goes with that: the owner takes it away."""
+    for machine in state.machines:
+        host = state.plant.host(name_of(machine))
+        well = host is not None and host.runs and not host.todo and host.member in state.plant.running and host.name in state.plant.nodes
+        if is_failed(machine) and well:
+            kept = [c for c in machine["status"]["conditions"] if c["type"] not in _HEALTH]
+            yield (
+                f"a health check passes {name_of(machine)} again",
+                state.changed(MACHINES, name_of(machine), {"status": {"conditions": kept}}),
+            )
+
+
+def hosts_of_nobody_go(state: State) -> Iterator[tuple[str, State]]:
+    """Whoever let a host of no Machine leave the ring takes it away, with its Node."""
+    for host in state.plant.hosts:
+        left = state.plant.member(host.member) is None and state.find(MACHINES, host.name) is None
+        if left and not host.todo and state.plant.serves:
+            yield (
+                f"{host.name}, which belongs to no Machine, is taken away",
+                state.at(state.plant.without_host(host.name).without_node(host.name)),
+            )
+
+
 def is_failed(machine: Json) -> bool:
     """Whether a health check has left it to its owner to replace it."""
     return any(condition.get("type") == "OwnerRemediated" for condition in (machine.get("status") or {}).get("conditions") or ())
@@ -190,9 +215,7 @@ def is_failed(machine: Json) -> bool:
 
 def _failed(state: State, name: str) -> State:
     machine = state.find(MACHINES, name) or {}
-    conditions = [
-        c for c in (machine.get("status") or {}).get("conditions") or () if c["type"] not in ("HealthCheckSucceeded", "OwnerRemediated")
-    ]
+    conditions = [c for c in (machine.get("status") or {}).get("conditions") or () if c["type"] not in _HEALTH]
     return state.changed(MACHINES, name, {"status": {"conditions": [*conditions, *_FAILED]}})
 
 
@@ -202,7 +225,16 @@ def a_pause_ends(state: State) -> Iterator[tuple[str, State]]:
         yield "the Cluster is no longer paused", state.changed(CLUSTERS, NAME, {"spec": {"paused": None}})
 
 
-ORDINARY: tuple[Moves, ...] = (machines_come_up, kubeadm_goes_on, deletions_go_on, health_checks_fail, hosts_come_back, a_pause_ends)
+ORDINARY: tuple[Moves, ...] = (
+    machines_come_up,
+    kubeadm_goes_on,
+    deletions_go_on,
+    health_checks_fail,
+    health_checks_pass,
+    hosts_come_back,
+    hosts_of_nobody_go,
+    a_pause_ends,
+)
 """What happens in an installation in which nothing is wrong, or in which something has been mended."""
 
 
@@ -297,11 +329,20 @@ _RESTORED = (CONTROL_PLANES, MACHINES, CONFIGS, INFRASTRUCTURE)
 
 def the_objects_are_moved(state: State) -> Iterator[tuple[str, State]]:
     """clusterctl move: every status is lost, and the new management cluster cannot reach the endpoint yet. Ids that the API server gives are others."""
-    new = state
+    new = _without_status(state)
+    yield "clusterctl moves the objects to where the endpoint is not reached", new.at(replace(new.plant, reachable=False))
+
+
+def every_status_is_lost(state: State) -> Iterator[tuple[str, State]]:
+    """A backup that keeps no status is put back, or a manifest of everything is applied anew; the endpoint is reached."""
+    yield "every status is lost", _without_status(state)
+
+
+def _without_status(state: State) -> State:
+    new = state.changed(CONTROL_PLANES, NAME, {"status": None}).changed(CLUSTERS, NAME, {"status": None})
     for machine in state.machines:
         new = new.changed(MACHINES, name_of(machine), {"status": None})
-    new = new.changed(CONTROL_PLANES, NAME, {"status": None}).changed(CLUSTERS, NAME, {"status": None})
-    yield "clusterctl moves the objects to where the endpoint is not reached", new.at(replace(new.plant, reachable=False))
+    return new
 
 
 def somebody_changes_the_ring(state: State) -> Iterator[tuple[str, State]]:
@@ -327,6 +368,7 @@ FAULTS: tuple[Moves, ...] = (
     the_specification_changes,
     the_management_cluster_is_restored,
     the_objects_are_moved,
+    every_status_is_lost,
     somebody_changes_the_ring,
     the_cluster_is_paused,
     a_failure_domain_goes,

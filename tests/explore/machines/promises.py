@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from quorate.core.rules.strays import CONSENT
 from quorate.core.steps import CreateReplica
 from tests.explore.machines.moves import annotations_of, deleting, is_failed, name_of
 from tests.explore.machines.plant import Plant
@@ -29,12 +30,13 @@ def s1_quorum_outlives_every_removal(_before: State, done: Pass) -> Iterator[str
 
 
 def s17_a_member_that_is_well_is_somebodys(before: State, done: Pass) -> Iterator[str]:
-    """Its host runs, its Node is there, and nobody has deleted a Machine of it."""
+    """Its host runs, its Node is there, and nobody has deleted a Machine of it, or consented to its removal."""
+    consented = annotations_of(before.control_plane).get(CONSENT, "")
     for plant, member in done.removed:
         host = _holder(plant, member)
         machine = before.find(MACHINES, host) if host else None
-        if member in plant.well and host in plant.nodes and (machine is None or not deleting(machine)):
-            yield f"member {member} of {host} is removed, which is well, has its Node, and of which nobody has deleted a Machine"
+        if member in plant.well and host in plant.nodes and consented != f"{member:x}" and (machine is None or not deleting(machine)):
+            yield f"member {member} of {host} is removed, which is well and has its Node; nobody has deleted a Machine of it, nor consented"
 
 
 def s7_leadership_moves_first(_before: State, done: Pass) -> Iterator[str]:

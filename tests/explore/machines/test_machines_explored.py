@@ -6,7 +6,10 @@ import pytest
 
 from quorate.core.checks import passed
 from quorate.core.rules import strays
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
+from tests.explore.machines import model, moves
 from tests.explore.machines.model import Machines
+from tests.explore.machines.waits import WAITS, Wait
 from tests.explore.search import explore
 
 
@@ -21,3 +24,29 @@ def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: py
     monkeypatch.setattr(strays, "_is_nobodys", lambda _stray: passed(strays.IS_NOBODYS, "no Machine is there"))
     found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)
     assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
+
+
+@pytest.mark.parametrize(
+    ("fault", "waits"),
+    [
+        (moves.a_disk_is_emptied, {"the workload cluster answers", ANOTHER_HOLDS_THE_DATA}),  # the second once a health check has failed it
+        (moves.somebody_changes_the_ring, {strays.IS_NOBODYS}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_somebody_is_asked_for_is_so_and_helps(fault: moves.Moves, waits: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "FAULTS", (fault,))
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), seconds=600.0)
+    assert (found.violations, found.unfinished) == ({}, "")
+    assert {check for said in found.waits for check in said} == waits
+    assert not any(example.ends for example in found.waits.values())
+
+
+def test_what_somebody_is_asked_for_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One who restores nothing, and one who is told what is not so."""
+    monkeypatch.setattr(model, "FAULTS", (moves.a_disk_is_emptied,))
+    answers = "the workload cluster answers"
+    idle = Wait(lambda _state: False, lambda state: iter([("somebody does nothing", state)]))
+    monkeypatch.setitem(WAITS, answers, idle)
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), seconds=600.0)
+    assert set(found.violations) == {"truth", "remedy"}

@@ -1,0 +1,73 @@
+"""The checks at which a history may end waiting for somebody: what has to be so in the plant, whatever quorate saw, and what somebody does who follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
+from quorate.core.rules.strays import CONSENT, IS_NOBODYS
+from tests.explore.machines.moves import Moves, annotations_of, deleting, name_of
+from tests.explore.machines.plant import Member, Plant
+from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, State
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """When it is so, and the states after each thing that somebody may do about it, one at a time."""
+
+    is_so: Callable[[State], bool]
+    remedies: Moves
+
+
+def _does_not_answer(state: State) -> bool:
+    return not (state.plant.reachable and state.plant.serves)
+
+
+def etcd_is_restored(state: State) -> Iterator[tuple[str, State]]:
+    """A snapshot, on a host of a Machine; the data of the others is put away. Only where those that have data can never be a quorum again."""
+    plant = state.plant
+    if 2 * len(plant.holders) > len(plant.voters):
+        return
+    staying = {name_of(machine) for machine in state.machines if not deleting(machine)}
+    for host in plant.hosts:
+        if host.runs and not host.todo and host.name in staying and plant.founded:
+            yield f"somebody restores a snapshot on {host.name}", state.at(_restored(plant, host.name))
+
+
+def _restored(plant: Plant, name: str) -> Plant:
+    own = plant.unused_id()
+    hosts = tuple(replace(host, member=own if host.name == name else None) for host in plant.hosts)
+    return replace(plant, hosts=hosts, members=(Member(own, name),), nodes=tuple(sorted({*plant.nodes, name}))).settled()
+
+
+def _members_of_no_machine(state: State) -> list[Member]:
+    of = {host.member: host.name for host in state.plant.hosts}
+    return [m for m in state.plant.members if of.get(m.id) in state.plant.nodes and state.find(MACHINES, of[m.id]) is None]
+
+
+def somebody_consents(state: State) -> Iterator[tuple[str, State]]:
+    """To the removal of one that runs on a Node of no Machine."""
+    for member in _members_of_no_machine(state):
+        if annotations_of(state.control_plane).get(CONSENT) != f"{member.id:x}":
+            consent = {"metadata": {"annotations": {CONSENT: f"{member.id:x}"}}}
+            yield f"somebody consents to the removal of member {member.id} of {member.host}", state.changed(CONTROL_PLANES, NAME, consent)
+
+
+def _one_machine_has_the_data(state: State) -> bool:
+    """At the most: the hosts of no more than one Machine hold the data of a member that votes."""
+    holding = [host for host in state.plant.hosts if host.member in state.plant.voters and state.find(MACHINES, host.name)]
+    return len(holding) <= 1
+
+
+def _nothing(_state: State) -> Iterator[tuple[str, State]]:
+    """What is to be done is among what comes back by itself."""
+    yield from ()
+
+
+WAITS: dict[str, Wait] = {
+    "the workload cluster answers": Wait(_does_not_answer, etcd_is_restored),
+    IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), somebody_consents),
+    ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, _nothing),
+}
+"""By the name of the check."""
