@@ -121,4 +121,5 @@ def config_map(name: str, data: dict[str, str]) -> Json:
 def workload_of(name: str, image: str, **pod: Any) -> Json:
     """A DaemonSet or Deployment with a side car first, whose container must never change."""
     containers = [{"name": "sidecar", "image": "example.org/sidecar:1"}, {"name": name, "image": image, "args": ["-x"]}]
-    return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"template": {"spec": {"containers": containers, **pod}}}}
+    metadata = {"name": name, "namespace": "kube-system", "resourceVersion": "1"}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers, **pod}}}}

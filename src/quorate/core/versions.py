@@ -12,6 +12,7 @@ from functools import lru_cache, total_ordering
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRERELEASE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"  # leading zeros would make two texts of one number
 _BUILD = r"[0-9A-Za-z-]+"
+_LONGEST = 256  # characters; Python makes no numbers of thousands of digits
 _PATTERN = re.compile(rf"v?({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+({_BUILD}(?:\.{_BUILD})*))?")
 
 
@@ -30,9 +31,9 @@ class Version:
     @classmethod
     def parse(cls, text: str) -> Version:
         """The version that `text` names, with or without a leading `v`; raises ValueError naming the text."""
-        match = _PATTERN.fullmatch(text)
+        match = _PATTERN.fullmatch(text) if len(text) <= _LONGEST else None
         if match is None:
-            raise ValueError(f"{text!r} is not a version such as v1.34.4")
+            raise ValueError(f"{text[:_LONGEST]!r} is not a version such as v1.34.4")
         major, minor, patch, prerelease, build = match.groups()
         return cls(int(major), int(minor), int(patch), prerelease or "", build or "", text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import socket
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +13,8 @@ from pathlib import Path
 import msgspec
 
 from quorate.core.text import printable
+
+_NUMBER = re.compile(r"[0-9]{1,10}")  # of a process; what a lock file says of it is whatever its host says
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,9 @@ def has_ended(holder: Holder) -> bool:
     """Whether this is a process of this very machine that runs no more. Of another machine's nobody can tell, and it counts as running."""
     machine, _, process = holder.process.rpartition(" ")
     number, _, _ = process.partition("@")
-    if not machine or machine != _machine() or not number.isdigit():
+    if not machine or machine != _machine() or not _NUMBER.fullmatch(number):
         return False
-    return _process(int(number)) != holder.process
+    return _process(number) != holder.process
 
 
 def _user() -> str:
@@ -62,7 +65,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _process(number: int) -> str:
+def _process(number: int | str) -> str:
     """The machine since its last start, its namespace of processes, the process and when that one began; empty where there is none, or no /proc."""
     try:
         began = Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2].split()[19]  # proc(5): starttime, the 22nd field

@@ -7,6 +7,7 @@ what follows the specification; kubeadm's own defaults are kubernetes/cmd/kubead
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -36,8 +37,8 @@ _EXTERNAL_ETCD = ("endpoints", "caFile", "certFile", "keyFile")
 _DEFAULT_DATA_DIR, _DEFAULT_ALGORITHM, _DEFAULT_DAYS = "/var/lib/etcd", "RSA-2048", 365
 
 _ONLY_V1BETA4 = ("certificateValidityPeriod", "caCertificateValidityPeriod", "encryptionAlgorithm", "proxy")
-_OBJECTS = (*((part,) for part, _ in _PARTS), ("dns",), ("etcd",), ("etcd", "local"), ("etcd", "external"))
-_ARGUMENTS = (*((part, "extraArgs") for part, _ in _PARTS), ("etcd", "local", "extraArgs"))
+_OBJECTS = (*((part,) for part, _ in _PARTS), ("dns",), ("networking",), ("proxy",), ("etcd",), ("etcd", "local"), ("etcd", "external"))
+_COMPONENTS = (*((part,) for part, _ in _PARTS), ("etcd", "local"))
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|us|µs|ns|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DAY = 86400.0
@@ -55,7 +56,9 @@ def decode(text: str) -> Document:
         found = f"{document.get('apiVersion')} {document.get('kind')}" if isinstance(document, dict) else type(document).__name__
         raise ValueError(f"it is a {found}, not a {_KIND} of {V1BETA3} or {V1BETA4}")
     wrong = [path for path in _OBJECTS if not isinstance(_at(document, path) or {}, dict)]
-    wrong += [] if wrong else [path for path in _ARGUMENTS if not _are_arguments(_at(document, path))]
+    wrong += [] if wrong else [(*path, "extraArgs") for path in _COMPONENTS if not _are_arguments(_at(document, (*path, "extraArgs")))]
+    lists = ((*path, field) for path in _COMPONENTS for field in ("extraVolumes", "extraEnvs"))
+    wrong += [] if wrong else [path for path in lists if not _are_named(_at(document, path))]
     if wrong:
         raise ValueError(f"its {'.'.join(wrong[0])} is not of the type that it has in kubeadm's API")
     return document
@@ -166,15 +169,21 @@ def _at(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _are_arguments(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(argument, dict) and "name" in argument for argument in value)
-    return value is None or isinstance(value, dict)
+    return all(isinstance(name, str) for name in value) if isinstance(value, dict) else _are_named(value)
+
+
+def _are_named(value: Any) -> bool:
+    """Whether it is a list of objects, each with a name, or nothing."""
+    return value is None or (
+        isinstance(value, list) and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in value)
+    )
 
 
 def _days(duration: Any) -> int:
     """Whole days in a duration as Go writes it, such as 8760h0m0s; 0 for none."""
     parts = _DURATION.findall(duration) if isinstance(duration, str) else []
-    return int(sum(float(number) * _SECONDS[unit] for number, unit in parts) // _DAY)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return int(seconds // _DAY) if math.isfinite(seconds) else 0
 
 
 def _means_absent(value: Any) -> bool:

@@ -20,6 +20,8 @@ from quorate.pki.keys import CERTIFICATE_FIELD, KEY_FIELD, KeyPair, PkiError, pu
 
 ExtensionT = TypeVar("ExtensionT", bound=x509.ExtensionType)
 
+MALFORMED = (ValueError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
+"""What the parser raises, at once or when it is asked for a part, of what is no certificate, or no request for one."""
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -103,7 +105,7 @@ def _read_block(block: bytes, where: str) -> Certificate:
         return _parse(der)
     except binascii.Error as error:
         raise PkiError(f"{where}: not base64: {error}") from None
-    except (ValueError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm) as error:
+    except MALFORMED as error:
         raise PkiError(f"{where}: not an X.509 certificate: {error}") from None
 
 

@@ -15,8 +15,10 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from quorate.core.text import printable
 from quorate.etcd.dialers import PROTOCOL, Connection, UpgradeRefused
 from quorate.etcd.port_forward import PortForward
+from quorate.pki.certificates import MALFORMED
 from quorate.workload.access import WebSocketOpener, opener
 from quorate.workload.static_pods import NAMESPACE, Component
 from quorate.workload.updates import CannotUpdate
@@ -63,12 +65,13 @@ async def certificate_expiry(dial: Callable[[], Awaitable[Connection]], node: st
         raise CannotUpdate(f"the API server on {node} could not be asked for its certificate: {error}") from error
     try:
         certificate = x509.load_der_x509_certificate(der)
-    except ValueError as error:
+        names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        expiry = certificate.not_valid_after_utc
+    except MALFORMED as error:
         raise CannotUpdate(f"the API server on {node} showed a certificate that cannot be read: {error}") from error
-    names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if COMMON_NAME not in names:
-        raise CannotUpdate(f"port {port} on {node} showed a certificate of {', '.join(names) or 'nobody'}, not of {COMMON_NAME}")
-    return certificate.not_valid_after_utc
+        raise CannotUpdate(printable(f"port {port} on {node} showed a certificate of {', '.join(names) or 'nobody'}, not of {COMMON_NAME}"))
+    return expiry
 
 
 async def _shown_by(connection: Connection) -> bytes:

@@ -22,7 +22,7 @@ from quorate.workload.corefile_migration import check, migrate, parse_tag
 from quorate.workload.images import Image
 from quorate.workload.kubeadm_config import update_kubeadm_config
 from quorate.workload.static_pods import NAMESPACE
-from quorate.workload.updates import Api, CannotUpdate
+from quorate.workload.updates import Api, CannotUpdate, checked
 
 DEPLOYMENTS: Resource[dict[str, Any]] = Resource("apps", "v1", "deployments", "Deployment", dict)
 NAME = "coredns"
@@ -88,10 +88,11 @@ def images(deployment: Mapping[str, Any], cluster_configuration: Mapping[str, An
 
 def image_of(deployment: Mapping[str, Any]) -> Image:
     """The image of CoreDNS' own container. Raises CannotUpdate."""
+    checked(deployment, f"Deployment {NAMESPACE}/{NAME}")
     container = next((c for c in _pod(deployment)["containers"] if c["name"] == NAME), None)
     if container is None:
         raise CannotUpdate(f"Deployment {NAMESPACE}/{NAME} has no container {NAME}: add it, {_WAY_OUT}")
-    return Image.parse(container["image"])
+    return Image.parse(container.get("image", ""))
 
 
 def wanted_image(current: Image, cluster_configuration: Mapping[str, Any]) -> Image:

@@ -13,6 +13,7 @@ from quorate.kubernetes.resource import PODS, Resource
 from quorate.workload.coredns import DEPLOYMENTS, NAME
 from quorate.workload.nodes import condition
 from quorate.workload.static_pods import NAMESPACE
+from quorate.workload.updates import checked
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ async def move_away(api: Api, node: str, made_before: datetime) -> str:
         deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
     except NotFound:
         return ""
+    checked(deployment, f"Deployment {NAMESPACE}/{NAME}")
     wanted: int = deployment["spec"].get("replicas", 1)
     if wanted == 1:
         return ""

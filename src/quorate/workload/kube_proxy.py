@@ -10,7 +10,7 @@ from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import Resource
 from quorate.workload.images import Image, tag_of
 from quorate.workload.static_pods import NAMESPACE
-from quorate.workload.updates import Api, CannotUpdate
+from quorate.workload.updates import Api, CannotUpdate, checked
 
 DAEMON_SETS: Resource[dict[str, Any]] = Resource("apps", "v1", "daemonsets", "DaemonSet", dict)
 NAME = "kube-proxy"
@@ -32,8 +32,9 @@ async def move_image(api: Api, image_repository: str) -> None:
 
 def image_of(daemon_set: Mapping[str, Any]) -> Image | None:
     """The image of kube-proxy's own container; None where there is no such container. Raises CannotUpdate for one that is none."""
+    checked(daemon_set, f"DaemonSet {NAMESPACE}/{NAME}")
     containers = daemon_set["spec"]["template"]["spec"]["containers"]
-    return next((Image.parse(container["image"]) for container in containers if container["name"] == NAME), None)
+    return next((Image.parse(container.get("image", "")) for container in containers if container["name"] == NAME), None)
 
 
 def moved_image(current: Image, image_repository: str) -> Image:

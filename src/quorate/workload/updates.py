@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
+from quorate.kubernetes.objects import Object
 from quorate.kubernetes.resource import Resource
 
 T = TypeVar("T")
@@ -12,6 +15,56 @@ T = TypeVar("T")
 
 class CannotUpdate(Exception):
     """Something in the workload cluster, or what is asked for, is not as an update needs it. The message names the object, the cause and the way out."""
+
+
+class _Metadata(Object):
+    resource_version: str
+
+
+class _Container(Object):
+    name: str
+    image: str = ""
+
+
+class _Item(Object):
+    key: str
+
+
+class _ConfigMapSource(Object):
+    name: str = ""
+    items: list[_Item] | None = None
+
+
+class _Volume(Object):
+    name: str
+    config_map: _ConfigMapSource | None = None
+
+
+class _PodSpec(Object):
+    containers: list[_Container]
+    volumes: list[_Volume] | None = None
+
+
+class _PodTemplate(Object):
+    spec: _PodSpec
+
+
+class _WorkloadSpec(Object):
+    template: _PodTemplate
+    replicas: int = 1
+
+
+class _Workload(Object):
+    metadata: _Metadata
+    spec: _WorkloadSpec
+
+
+def checked(workload: Mapping[str, Any], what: str) -> None:
+    """Raise CannotUpdate for a Deployment or DaemonSet whose fields are not what its API says, as far as they are looked at here."""
+    try:
+        msgspec.convert(workload, _Workload)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise CannotUpdate(f"{what} is none that can be read: {error}") from None
 
 
 class Api(Protocol):

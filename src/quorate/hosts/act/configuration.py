@@ -55,10 +55,7 @@ async def _update_kubeadm(manifest: Manifest, api: Client) -> None:
         changed = merged_cluster_configuration(manifest, document)
         return document if changed == document else changed
 
-    try:
-        await update_kubeadm_config(api, change)
-    except CannotUpdate as error:
-        raise StepFailed(WHERE, str(error)) from error
+    await update_kubeadm_config(api, change)
 
 
 async def _update_kubelets(manifest: Manifest, api: Client) -> None:

@@ -11,13 +11,17 @@ from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import AlreadyExists, NotFound
 from quorate.workload.coredns import DEPLOYMENTS, NAME, move_image
 from quorate.workload.static_pods import NAMESPACE
-from quorate.workload.updates import CannotUpdate
+from quorate.workload.updates import CannotUpdate, checked
 
 
 async def update_core_dns(manifest: Manifest, api: Client) -> None:
-    """Set what differs. Idempotent; a cluster without CoreDNS, and an image whose version cannot be told, are left alone. Raises what the API answers."""
+    """Set what differs. Idempotent; a cluster without CoreDNS, and an image whose version cannot be told, are left alone.
+
+    Raises CannotUpdate for a Deployment that cannot be read, and what the API answers.
+    """
     with suppress(NotFound):
         deployment = await api.get(DEPLOYMENTS, NAME, NAMESPACE)
+        checked(deployment, f"Deployment {NAMESPACE}/{NAME}")
         replicas = manifest.features.core_dns.replicas
         if deployment["spec"].get("replicas") != replicas:
             metadata = {"resourceVersion": deployment["metadata"]["resourceVersion"]}

@@ -167,7 +167,7 @@ async def as_first(tools: Tools, host: str) -> Tools:
     if not _is_ours_to_make(tools):
         return tools
     try:
-        found = Secret((await tools.access.ssh(host).read_file(encryption_path(tools.manifest.features))).decode())
+        found = await _read_file(tools, host, encryption_path(tools.manifest.features))
     except NoSuchFile:
         key, entry = generated(tools.random_bytes)
         found = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
@@ -197,11 +197,19 @@ def _given(tools: Tools, path: str | None, content: Secret) -> Tools:
     return replace(tools, manifest=manifest, contents=contents)
 
 
+async def _read_file(tools: Tools, host: str, path: str) -> Secret:
+    """A file of encryption providers. Raises NoSuchFile, and StepFailed for one that is no text."""
+    try:
+        return Secret((await tools.access.ssh(host).read_file(path)).decode())
+    except UnicodeDecodeError:
+        raise StepFailed(host, f"{path} is no text", "Correct it, or bring it back from another control plane host or a backup") from None
+
+
 async def _read_from_any(tools: Tools, path: str, hosts: Iterable[str]) -> Secret:
     asked = [name for name in dict.fromkeys(hosts) if name and not isinstance(tools.access.states[name], Unreachable)]
     for name in asked:
         try:
-            return Secret((await tools.access.ssh(name).read_file(path)).decode())
+            return await _read_file(tools, name, path)
         except NoSuchFile:
             continue
     remedy = f"Bring {path} back to a control plane host from a backup; without it Secrets written with its key cannot be read"

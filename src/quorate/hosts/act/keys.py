@@ -66,13 +66,17 @@ async def read_authorities(tools: Tools, host: str) -> Authorities:
         "quorate needs the authorities' keys on a control-plane host to make another: put the file back there, or join the host by hand"
     )
     outcome = await tools.look(host, _READ, doing="reading the cluster's authorities", deadline=_READ_DEADLINE, remedy=remedy)
-    contents: dict[str, bytes] = {}
-    for line in outcome.stdout.decode("ascii").splitlines():
-        name, _, text = line.partition(" ")
-        contents[name] = base64.b64decode(text)
+    encoded = dict(line.split(b" ", 1) for line in outcome.stdout.splitlines() if b" " in line)
+
+    def content(name: str) -> bytes:
+        try:
+            return base64.b64decode(encoded[name.encode()], validate=True)
+        except (KeyError, ValueError):
+            raise StepFailed(host, f"{PKI}/{name} did not arrive as it is", remedy) from None
+
     pairs = {}
     for key, (public, private) in (_PAIRS | _SERVICE_ACCOUNT).items():
-        pairs[key] = KeyPair(contents[public], contents[private])
+        pairs[key] = KeyPair(content(public), content(private))
         try:
             await asyncio.to_thread(verify_pair, pairs[key])  # reading an RSA key checks its primes: 50 ms
         except PkiError as error:

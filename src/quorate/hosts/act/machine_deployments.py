@@ -14,8 +14,10 @@ from quorate.hosts.act.tools import Tools
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.component_fields import DynamicWorker, ProviderSpec, StaticNetwork
 from quorate.hosts.observe.api import MACHINE_DEPLOYMENTS, NAMESPACE
+from quorate.hosts.observe.machine_deployments import version_of
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import AlreadyExists, NotFound
+from quorate.kubernetes.metadata import metadata_of
 
 _WHERE = "dynamicWorkers"
 _SET = "workerset"
@@ -57,11 +59,10 @@ async def _ensure(tools: Tools, api: Client, document: dict[str, Any]) -> None:
         except AlreadyExists:
             return  # an answer of ours that was lost; the next observation compares it
         return
-    versions = found.get("spec", {}).get("template", {}).get("spec", {}).get("versions", {})
-    if str(versions.get("kubelet", "")).removeprefix("v") != version:
+    if version_of(found) != version:
         tools.report(_WHERE, f"setting the version of MachineDeployment {name} to {version}")
         patch = {
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            "metadata": {"resourceVersion": metadata_of(found).resource_version},
             "spec": {"template": {"spec": {"versions": {"kubelet": version}}}},
         }
         await api.merge_patch(MACHINE_DEPLOYMENTS, name, patch, NAMESPACE)

@@ -16,10 +16,11 @@ from quorate.kubernetes.errors import BadRequest, Conflict, Forbidden, Invalid, 
 from quorate.kubernetes.objects import Node, Taint
 from quorate.kubernetes.resource import NODES
 from quorate.workload.nodes import CONTROL_PLANE
+from quorate.workload.updates import CannotUpdate
 
 WRITE_DEADLINE = 60.0
 """Seconds for a write to succeed while API servers restart."""
-_FINAL = (Forbidden, Invalid, BadRequest, NotFound)
+_FINAL = (Forbidden, Invalid, BadRequest, NotFound, CannotUpdate)
 Patch = dict[str, Any]
 
 

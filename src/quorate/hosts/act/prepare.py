@@ -53,7 +53,7 @@ for file in /etc/kubernetes/kubelet.conf /etc/kubernetes/admin.conf /etc/kuberne
     fi
 done
 """
-_CONTAINERD_VERSION = re.compile(rb"containerd .*?v?(\d+)\.\d+\.\d+")
+_CONTAINERD_VERSION = re.compile(rb"containerd .*?v?([0-9]{1,4})\.[0-9]+\.[0-9]+")
 
 
 async def prepare(tools: Tools, step: Prepare, observation: Observation) -> None:

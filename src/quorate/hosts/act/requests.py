@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ipaddress
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import NameOID
 
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.kubeadm_configuration import Machine
 from quorate.kubernetes.resource import Resource
+from quorate.pki.certificates import MALFORMED
 
 REQUESTS: Resource[dict[str, Any]] = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", dict, namespaced=False
@@ -111,7 +111,7 @@ def problem_of(request: Mapping[str, Any], machine: Machine) -> str:
     try:
         asked = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or "", validate=True))
         return _problem_of_subject(asked, machine) or _problem_of_names(asked, machine)
-    except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm, InvalidSignature, x509.DuplicateExtension):
+    except (*MALFORMED, TypeError, InvalidSignature):
         return "it cannot be read as a certificate request"
 
 

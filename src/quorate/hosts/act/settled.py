@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import msgspec
 
 from quorate.core.health import Health
+from quorate.core.text import printable
 from quorate.core.versions import Version
 from quorate.hosts.act.drain import PODS
 from quorate.hosts.act.gates import api_server_is_ready, member_votes
 from quorate.hosts.act.tools import Tools
 from quorate.kubernetes import resource
 from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.transport import UNREADABLE
 from quorate.workload.nodes import is_unreachable, readiness
 from quorate.workload.static_pods import NAMESPACE, Component, component_health
 
@@ -22,6 +25,7 @@ _ASK_DEADLINE = 10.0
 _REMEDY = "Look at the containers of the control plane on the host (crictl ps -a, crictl logs) and at journalctl -u kubelet"
 KUBELET_REMEDY = "Look at journalctl -u kubelet on the host"
 _RUNNING = ("Running", "Pending")
+_COUNTED = re.compile(rb"[0-9]{1,10}")
 
 
 class _ServerVersion(msgspec.Struct, rename="camel"):
@@ -81,7 +85,7 @@ async def pods_seen_to(tools: Tools, host: str) -> str:
     expected = sum(pod.get("status", {}).get("phase") in _RUNNING for pod in pods.items)
     outcome = await tools.access.ssh(host).look(_COUNT, deadline=_ASK_DEADLINE)
     counted = outcome.stdout.strip()
-    if outcome.exit_status or not counted.isdigit():
+    if outcome.exit_status or not _COUNTED.fullmatch(counted):
         return f"it does not tell its metrics: {outcome.last_words}"
     return "" if int(counted) >= expected else f"it has seen to {int(counted)} of {expected}"
 
@@ -92,7 +96,10 @@ async def _api_server(tools: Tools, host: str, version: Version | None) -> str:
     if version is None:
         return ""
     answer = await (await tools.access.api_of(host)).get_raw("/version")
-    found = msgspec.json.decode(answer, type=_ServerVersion).git_version
+    try:
+        found = printable(msgspec.json.decode(answer, type=_ServerVersion).git_version)
+    except UNREADABLE as error:
+        return f"its version cannot be read: {error}"
     return "" if found == str(version) else f"it is of {found}"
 
 

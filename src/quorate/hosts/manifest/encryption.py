@@ -48,7 +48,7 @@ def kms_endpoints(configuration: Secret) -> tuple[str, ...]:
 
 def _resource(resource: Any) -> Iterator[str]:
     names = resource.get("resources") if isinstance(resource, dict) else None
-    if not isinstance(names, list) or not names:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         yield "names no resources"
     providers = resource.get("providers") if isinstance(resource, dict) else None
     if not isinstance(providers, list) or not providers:
@@ -66,6 +66,8 @@ def _provider(provider: Any) -> Iterator[str]:
     name, settings = next(iter(provider.items()))
     if name == "kms":
         endpoint = settings.get("endpoint") if isinstance(settings, dict) else None
+        if isinstance(settings, dict) and not isinstance(settings.get("name", ""), str):
+            yield "kms has a name that is no text"
         if not isinstance(endpoint, str) or not endpoint.startswith("unix://"):
             yield "kms has no endpoint that begins with unix://"
         elif (socket := endpoint.removeprefix("unix://")).startswith("/@"):
@@ -82,7 +84,7 @@ def _keys(name: str, settings: Any) -> Iterator[str]:
         yield f"{name} has no keys"
         return
     for index, key in enumerate(keys):
-        if not isinstance(key, dict) or not key.get("name"):
+        if not isinstance(key, dict) or not isinstance(key.get("name"), str) or not key["name"]:
             yield f"{name}.keys[{index}] has no name"
         elif _length(key.get("secret")) not in _KEY_SIZES[name]:
             sizes = " or ".join(str(size) for size in _KEY_SIZES[name])

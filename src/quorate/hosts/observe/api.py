@@ -20,6 +20,7 @@ from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
 from quorate.workload import coredns, kube_proxy
 from quorate.workload.coredns import DEPLOYMENTS
 from quorate.workload.kube_proxy import DAEMON_SETS
+from quorate.workload.updates import CannotUpdate, checked
 
 T = TypeVar("T")
 
@@ -61,9 +62,9 @@ async def read_api(api: Callable[[], Awaitable[Client]]) -> ApiReading | Unknown
         nodes = group.create_task(_asked(_nodes(client)))
         maps = [group.create_task(_asked(_data(client, name))) for name in ("kubeadm-config", "kubelet-config", "kube-proxy", RECORD)]
         deployments = group.create_task(_asked(_machine_deployments(client)))
-        core_dns = group.create_task(_asked(_object(client, DEPLOYMENTS, coredns.NAME)))
+        core_dns = group.create_task(_asked(_workload(client, DEPLOYMENTS, coredns.NAME)))
         budget = group.create_task(_asked(_object(client, BUDGETS, coredns.NAME)))
-        kube_proxy_pods = group.create_task(_asked(_object(client, DAEMON_SETS, kube_proxy.NAME)))
+        kube_proxy_pods = group.create_task(_asked(_workload(client, DAEMON_SETS, kube_proxy.NAME)))
     kubeadm, kubelet, kube_proxy_data, encryption = (task.result() for task in maps)
     listed = nodes.result()
     return ApiReading(
@@ -87,7 +88,7 @@ async def _asked(question: Awaitable[T]) -> Fact[T]:
         return Absent()
     except TimeoutError:
         return Unknown(f"the API did not answer within {DEADLINE:g} s")
-    except (ApiError, ConnectionFailed, ConfigError) as error:
+    except (ApiError, ConnectionFailed, ConfigError, CannotUpdate) as error:
         return Unknown(str(error))
 
 
@@ -97,6 +98,12 @@ async def _nodes(client: Client) -> tuple[Node, ...]:
 
 async def _data(client: Client, name: str) -> Mapping[str, str]:
     return (await client.get(CONFIG_MAPS, name, NAMESPACE)).data
+
+
+async def _workload(client: Client, resource: Resource[dict[str, Any]], name: str) -> Mapping[str, Any]:
+    found = await _object(client, resource, name)
+    checked(found, f"{resource.kind} {NAMESPACE}/{name}")
+    return found
 
 
 async def _object(client: Client, resource: Resource[dict[str, Any]], name: str) -> Mapping[str, Any]:

@@ -107,7 +107,7 @@ def _of_cluster(manifest: Manifest, api: ApiReading) -> Iterator[str]:
 def _part(component: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
     """Flags; and the mounts and variables that are wanted: others may be somebody else's."""
     yield from flag_differences(component, arguments(wanted), arguments(found))
-    mounts = {(each.get("hostPath"), each.get("mountPath")) for each in found.get("extraVolumes") or ()}
+    mounts = [(each.get("hostPath"), each.get("mountPath")) for each in found.get("extraVolumes") or ()]
     for volume in wanted.get("extraVolumes") or ():
         if (volume["hostPath"], volume["mountPath"]) not in mounts:
             yield f"{component}: {volume['hostPath']} is not mounted"

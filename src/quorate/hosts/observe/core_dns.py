@@ -19,10 +19,10 @@ def core_dns_differences(manifest: Manifest, api: ApiReading) -> Iterator[str]:
     """Each as a sentence. Of a cluster without CoreDNS, which somebody has removed, nothing is asked."""
     if not isinstance(api.core_dns, Mapping):
         return
-    replicas = (api.core_dns.get("spec") or {}).get("replicas")
+    replicas = api.core_dns["spec"].get("replicas")
     if differ(replicas, wanted := manifest.features.core_dns.replicas):
         yield f"CoreDNS: replicas {difference(replicas, wanted)}"
-    with suppress(CannotUpdate, KeyError):  # an image by its digest, or a Deployment of somebody's own making
+    with suppress(CannotUpdate):  # an image by its digest, or a Deployment of somebody's own making
         current, image = images(api.core_dns, cluster_configuration(manifest))
         if current != image:
             yield f"CoreDNS: image {difference(str(current), str(image))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ FIELDS = (
     "tlsCipherSuites",
 )
 """What a manifest may set or leave to the kubelet: where it leaves one out, the configuration must not have it either."""
+_NUMBER = re.compile(r"[0-9]{1,19}")
 IGNORED = {"volumePluginDir": "KubeOne gives this as a flag, which means the same"}
 """What quorate writes, and is no difference where it is missing; and why."""
 
@@ -81,7 +83,7 @@ def _thresholds(value: str) -> dict[str, str]:
 
 
 def _number(value: str) -> int | str:
-    return int(value) if value.isdigit() else value
+    return int(value) if _NUMBER.fullmatch(value) else value
 
 
 _FLAGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {

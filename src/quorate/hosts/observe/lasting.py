@@ -143,7 +143,7 @@ def _installing(addon: str) -> str:
 def _incomparable(container: str, where: str, workload: Mapping[str, Any]) -> Iterator[str]:
     """An image is moved from one repository to another by its tag."""
     containers = workload["spec"]["template"]["spec"]["containers"]
-    text = next((each["image"] for each in containers if each["name"] == container), None)
+    text = next((each.get("image", "") for each in containers if each["name"] == container), None)
     if text is None:
         yield f"{where}: has no container {container}, so that its image is not compared; call the container so"
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from quorate.core.control_plane import Upkeep
@@ -23,14 +24,17 @@ def machine_deployments(manifest: Manifest, api: ApiReading | Unknown | Absent) 
         case Unknown(reason):
             return Upkeep(problem=f"the MachineDeployments could not be listed: {reason}")
         case found:
-            versions = {str(each["metadata"]["name"]): _version(each) for each in found}
+            versions = {name: version_of(each) for each in found if isinstance(name := _at(each, "metadata", "name"), str)}
             wanted = manifest.versions.kubernetes
             return Upkeep(pending=any(versions.get(worker.name) != wanted for worker in manifest.dynamic_workers))
 
 
-def _version(deployment: dict[str, Any]) -> str:
-    """The kubelet's version that its Machines are made with, without a `v`."""
-    spec: Any = deployment
-    for field in ("spec", "template", "spec", "versions"):
-        spec = spec.get(field) or {}
-    return str(spec.get("kubelet") or "").removeprefix("v")
+def version_of(deployment: Mapping[str, Any]) -> str:
+    """The kubelet's version that its Machines are made with, without a `v`; empty where it has none."""
+    return str(_at(deployment, "spec", "template", "spec", "versions", "kubelet") or "").removeprefix("v")
+
+
+def _at(value: Any, *path: str) -> Any:
+    for field in path:
+        value = value.get(field) if isinstance(value, Mapping) else None
+    return value

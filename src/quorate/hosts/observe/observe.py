@@ -214,7 +214,7 @@ def _as_the_hosts(manifest: Manifest, contents: Contents, answers: _Answers, con
     if isinstance(path, Absent) or path not in PATHS:
         return with_file(manifest, contents, None, NO_SECRET)[0]
     found = (answers.inspections[name].content(path) for name in known if name in answers.inspections)
-    content = next((Secret(each.decode()) for each in found if isinstance(each, bytes)), NO_SECRET)
+    content = next((Secret(each.decode(errors="replace")) for each in found if isinstance(each, bytes)), NO_SECRET)
     return with_file(manifest, contents, path, content)[0]
 
 

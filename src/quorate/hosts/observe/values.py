@@ -12,10 +12,13 @@ _UNITS = {"h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(sec
 
 
 def duration(text: str) -> timedelta | None:
-    """The span that Go would read in the text; None where it is no duration."""
+    """The span that Go would read in the text; None where it is no duration, or one of more than a million years."""
     if not _DURATION.fullmatch(text):
         return None
-    return sum((float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), timedelta())
+    try:
+        return sum((float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), timedelta())
+    except OverflowError:
+        return None
 
 
 def is_zero(value: Any) -> bool:
