@@ -65,8 +65,9 @@ class Machine:
         for connection in self.connections:
             await connection.wait_closed()
         for child in self._children:
-            if child.returncode is None:
-                os.killpg(child.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have ended, and nobody have been told yet
+                if child.returncode is None:
+                    os.killpg(child.pid, signal.SIGKILL)
         await asyncio.gather(*self._serving)
 
     def cut(self) -> None:
