@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import shutil
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -250,6 +253,29 @@ def test_flatcars_programs_are_checked_against_their_digests(host: FakeHost) -> 
     assert not (host.root / "opt/bin/kubeadm").exists()
     (host.root / "digest").write_text(hashlib.sha256(program).hexdigest())
     assert host.changes(script) == ["changed kubeadm v1.34.4"]
+    assert host.changes(script) == []
+
+
+def test_an_archive_that_was_unpacked_halfway_does_not_count_as_installed(host: FakeHost) -> None:
+    files = {"bridge": b"bridge", "crictl": b"crictl", "loopback": b"loopback", "zone": b"zone"}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o755
+            archive.addfile(member, io.BytesIO(content))
+    (host.root / "download").write_bytes(packed.getvalue())
+    (host.root / "digest").write_text(hashlib.sha256(packed.getvalue()).hexdigest())
+    host.program("uname", "echo x86_64")
+    host.program("curl", _CURL.format(root=host.root))
+    tar = shutil.which("tar")
+    host.program("tar", f'{tar} "$@"; echo no space left on device >&2; exit 2')
+    script = install_tools(V, Downloads())
+    assert host.run(script).returncode == 2
+    assert not (host.root / "opt/cni/bin/loopback").exists()
+    host.program("tar", f'exec {tar} "$@"')
+    assert host.changes(script) == [f"changed {host.root}/opt/cni/bin/loopback", f"changed {host.root}/opt/bin/crictl"]
+    assert {path.name: path.read_bytes() for path in (host.root / "opt/cni/bin").iterdir()} == files
     assert host.changes(script) == []
 
 

@@ -72,7 +72,9 @@ def install_programs(versions: Mapping[str, Version], downloads: Downloads) -> s
 
 
 def install_tools(version: Version, downloads: Downloads) -> str:
-    """A script that installs the CNI project's plugins, and crictl of this minor version, where they are missing. Idempotent."""
+    """A script that installs the CNI project's plugins, and crictl of this minor version, where they are missing. Idempotent: all is
+    unpacked before anything takes its place, and what the script looks for comes last.
+    """
     crictl = f"v{version.major}.{version.minor}.0"
     cni = f"{downloads.cni_plugins}/{CNI_PLUGINS}/cni-plugins-linux-$architecture-{CNI_PLUGINS}.tgz"
     return "\n".join(
@@ -132,8 +134,15 @@ program() {
 archive() {
     [ ! -x "$1" ] || return 0
     download "$3"
-    mkdir -p -- "$2"
-    tar -xzf "$folder/download" -C "$2" --no-same-owner
+    beside="$2/.new"
+    rm -rf -- "$beside"
+    mkdir -p -- "$beside"
+    tar -xzf "$folder/download" -C "$beside" --no-same-owner
+    for file in "$beside"/*; do
+        [ "${file##*/}" = "${1##*/}" ] || mv -f -T -- "$file" "$2/${file##*/}"
+    done
+    mv -f -T -- "$beside/${1##*/}" "$1"
+    rm -rf -- "$beside"
     echo "changed $1"
 }"""
 
