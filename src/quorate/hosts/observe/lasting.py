@@ -8,14 +8,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from quorate.core import documents
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
 from quorate.hosts.kubeadm_configuration import control_plane_endpoint, node_address
 from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.observe.api import ApiReading
+from quorate.hosts.observe.endpoint import address_of, server_of_kube_proxy
 from quorate.hosts.observe.flags import parsed
 from quorate.hosts.observe.values import differ, difference
 from quorate.hosts.probe.facts import HostFacts, Kubeconfig
@@ -56,7 +55,7 @@ def _servers(manifest: Manifest, host: Host, facts: HostFacts, *, control_plane:
         kubeconfig = facts.kubeconfigs[name]
         if not isinstance(kubeconfig, Kubeconfig) or not _is_another(kubeconfig.server, wanted):
             continue
-        if name == "kubelet" and control_plane and _address(kubeconfig.server) in own:
+        if name == "kubelet" and control_plane and address_of(kubeconfig.server) in own:
             continue  # of a control plane kubeadm 1.33 and later point it to the API server beside it
         yield (
             f"{name}.conf: its server {difference(kubeconfig.server, wanted)}, the manifest's apiEndpoint: "
@@ -112,12 +111,7 @@ def _kube_proxy(manifest: Manifest, api: ApiReading) -> Iterator[str]:
 
 
 def _server_of_kube_proxy(manifest: Manifest, api: ApiReading) -> Iterator[str]:
-    text = api.kube_proxy.get("kubeconfig.conf", "") if isinstance(api.kube_proxy, Mapping) else ""
-    try:
-        [cluster] = documents.load(text)["clusters"]
-        server = str(cluster["cluster"]["server"])
-    except (documents.NotADocument, KeyError, TypeError, ValueError):  # somebody else's, which says nothing of the manifest
-        return
+    server = server_of_kube_proxy(api)  # of somebody else's making nothing is told
     if _is_another(server, wanted := _endpoint(manifest)):
         yield (
             f"kube-proxy: its server {difference(server, wanted)}, the manifest's apiEndpoint: set it in the key kubeconfig.conf of ConfigMap "
@@ -165,10 +159,3 @@ def _endpoint(manifest: Manifest) -> str:
 
 def _is_another(server: str, wanted: str) -> bool:
     return bool(server) and server.lower().rstrip("/") != wanted
-
-
-def _address(server: str) -> str:
-    try:
-        return urlsplit(server).hostname or ""
-    except ValueError:
-        return ""

@@ -25,6 +25,7 @@ from quorate.hosts.observe.configuration import configuration_drift, fixed_probl
 from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, desired
+from quorate.hosts.observe.endpoint import lost_names
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.lasting import lasting_configuration_drift
@@ -200,6 +201,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
             *answers.naming_problems,
             *problems(answers.facts, answers.authority),
             *fixed_problems(manifest, answers.api),
+            *lost_names(manifest, answers.facts, answers.api),
         ),
         wishes=wishes,
     )
