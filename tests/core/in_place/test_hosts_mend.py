@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import Kind, Silence
+from quorate.core.in_place.cluster import JOINED_HALF, Kind, Silence
 from quorate.core.in_place.rules import repair
 from quorate.core.in_place.steps import Join, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
@@ -56,7 +56,7 @@ def test_nobody_is_told_to_reset_the_last_host_of_the_manifest(build: Build) -> 
 
 def test_nobody_is_told_to_reset_a_host_whose_repair_is_under_way(build: Build) -> None:
     others = (build.host(1), build.host(2))
-    joined_half = build.broken(3, findings=(Finding(Health.BAD, "Incomplete", "missing: kubelet.conf"),), node=Absent())
+    joined_half = build.broken(3, findings=(Finding(Health.BAD, JOINED_HALF, "missing: kubelet.conf"),), node=Absent())
     for under_way in (build.broken(3, etcd_data_lost=True), build.wiped(3), joined_half):
         cluster = build.cluster(*others, under_way, ring="ggb", member_silences=((3, build.silent(1)),))
         said = repair.repair_comes_first(cluster, build.noon).checks[0].remedy
@@ -81,7 +81,7 @@ def test_no_snapshot_is_taken_for_an_upgrade_that_waits_for_repair(build: Build)
 
 
 def test_a_join_that_was_cut_short_when_its_member_had_become_a_voter_is_done_anew(build: Build) -> None:
-    found = (Finding(Health.BAD, "Incomplete", "missing: kubelet.conf"),)
+    found = (Finding(Health.BAD, JOINED_HALF, "missing: kubelet.conf"),)
     half = build.broken(3, findings=found, node=Absent(), member_health=GOOD, api_server=GOOD)
     cluster = build.cluster(build.host(1), build.host(2), half)
     assert build.step(cluster) == RemoveMember(3, "cp-3")

@@ -12,12 +12,13 @@ import pytest
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.steps import RemoveMember
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
 from quorate.kubernetes.errors import ServerError
-from tests.hosts.observe.world import NAMES, World, bare, put_node, stand, three
+from tests.hosts.observe.world import NAMES, NODES, World, bare, put_node, stand, three
 from tests.hosts.probe.machine import NOW, joined
 
 
@@ -341,6 +342,18 @@ async def test_a_founder_that_lost_its_data_after_it_had_served_does_not_found_a
     assert (cluster.host("cp-1").kind, decision.step) == (Kind.BROKEN, None)
     assert "cp-1: its etcd data is lost" in decision.refusals[0].evidence
     assert "docs/restore.md" in decision.refusals[0].remedy
+
+
+async def test_a_voter_stays_whose_node_somebody_deleted_and_one_whose_kubelet_never_joined_leaves(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    files = world.machines["cp-3"].folder.root / "etc/kubernetes"
+    (files / "manifests/kube-scheduler.yaml").unlink()
+    del world.api_objects.objects[f"{NODES}/cp-3"]
+    cluster = replace(await world.cluster(), snapshot_taken=True)
+    assert (cluster.host("cp-3").kind, decide(cluster, NOW).step) == (Kind.BROKEN, None)
+    (files / "kubelet.conf").unlink()
+    cluster = replace(await world.cluster(), snapshot_taken=True)
+    assert decide(cluster, NOW).step == RemoveMember(3, "cp-3")
 
 
 async def test_kubeadm_that_runs_on_an_unfinished_host_is_said(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ BELONGING = frozenset({Kind.HALF_INITIALIZED, Kind.MEMBER, Kind.BROKEN})
 
 WIPED = "Wiped"
 """The reason of the finding that says so."""
-INCOMPLETE = "Incomplete"
-"""The reason of the finding that says that files are missing which a host of the cluster has."""
+JOINED_HALF = "JoinedHalf"
+"""The reason of the finding that says that its member votes and that its kubelet never got its certificate."""
 KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
 
@@ -113,9 +113,9 @@ class Host:
 
     @property
     def has_joined_half(self) -> bool:
-        """Its join was cut short after its member had become a voter: files are missing, and it never was a Node."""
-        incomplete = any(finding.reason == INCOMPLETE for finding in self.findings)
-        return self.control_plane and self.kind is Kind.BROKEN and incomplete and isinstance(self.node, Absent)
+        """Its join was cut short after its member had become a voter: its kubelet has no certificate of its own, and there is no Node."""
+        cut_short = any(finding.reason == JOINED_HALF for finding in self.findings)
+        return self.control_plane and self.kind is Kind.BROKEN and cut_short and isinstance(self.node, Absent)
 
     @property
     def kubeadm_runs(self) -> bool:

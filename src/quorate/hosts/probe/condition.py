@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import INCOMPLETE, WIPED, Kind
+from quorate.core.in_place.cluster import JOINED_HALF, WIPED, Kind
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
@@ -224,9 +224,10 @@ def _being_initialized(host: _Host) -> Condition | None:
 def _incomplete(host: _Host) -> Condition | None:
     if not host.missing:
         return None
-    finding = Finding(Health.BAD, INCOMPLETE, f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
+    finding = Finding(Health.BAD, "Incomplete", f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
     if host.control_plane and host.listing.etcd is EtcdRole.VOTER:
-        return Condition(Kind.BROKEN, (finding,))
+        never_a_node = isinstance(host.facts.kubeconfigs["kubelet"], Absent)
+        return Condition(Kind.BROKEN, (replace(finding, reason=JOINED_HALF) if never_a_node else finding,))
     marks = (host.facts.kubeconfigs["super-admin"], host.facts.initialization)
     if host.founded_the_ring or not all(isinstance(mark, Absent) for mark in marks):
         return Condition(Kind.HALF_INITIALIZED if host.may_be_continued else Kind.BROKEN, (finding,))
