@@ -38,6 +38,7 @@ _WATCH_SECONDS = (
 )  # spread, so that the watches of many kinds and replicas do not all come back at once; client-go's minimum is 300
 _INACTIVITY = 70.0  # API servers send a bookmark a minute; silence for longer is a dead connection that TCP has not noticed
 _PROVEN = 10.0  # seconds after which a watch has shown that the server serves it, even if nothing happened
+_TOLD_AT = 6  # failures in a row, in 6 to 13 s: from then on whoever relies on the store acts on what is old, or waits, and somebody has to be told why
 
 _log = structlog.get_logger(__name__)
 
@@ -193,7 +194,8 @@ class Reflector(Generic[T]):
         self._on_error(error)
         delay = self._backoff.delay(self._failures)
         self._failures += 1
-        _log.debug("list or watch failed", resource=self.resource.plural, error=str(error), retry_in_seconds=round(delay, 3))
+        tell = _log.warning if self._failures == _TOLD_AT else _log.debug
+        tell("list or watch failed", resource=self.resource.plural, error=str(error), retry_in_seconds=round(delay, 3))
         await asyncio.sleep(delay)
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from quorate.kubernetes.client import Listing, WatchEvent
 from quorate.kubernetes.controller import Request
@@ -277,6 +278,14 @@ async def test_backoff_grows_from_a_fifth_of_a_second_to_half_a_minute_with_jitt
     assert 0.1 <= gaps[0] <= 0.2
     assert all(15 <= gap <= 30 for gap in gaps[8:])
     assert len({round(gap, 6) for gap in gaps[8:]}) > 5
+
+
+async def test_what_keeps_failing_is_logged_once_for_whoever_looks() -> None:
+    with capture_logs() as logged:
+        async with running(FakeServer(list_errors=[Forbidden("no")] * 20)) as world:
+            await world.reflector.synced.wait()
+    told = [(entry["log_level"], entry["resource"], entry["error"]) for entry in logged if entry["log_level"] != "debug"]
+    assert told == [("warning", "nodes", "no")]
 
 
 async def test_a_broken_watch_goes_on_from_the_last_version_without_a_list() -> None:
