@@ -21,6 +21,7 @@ from quorate.simulation.faults import (
     FAULTS,
     HOST_FAULTS,
     MEMBERSHIP_FAULTS,
+    OBJECT_FAULTS,
     PROCESS_FAULTS,
     Fault,
     ghost,
@@ -33,13 +34,14 @@ from quorate.simulation.world import randomness
 from quorate.workload.connection import Workload
 from tests.conftest import LIVES
 
-CALM, TROUBLED, EVERYTHING = range(8), range(10), range(100, 130)
+CALM, TROUBLED, RESTORED, EVERYTHING = range(8), range(10), range(4), range(100, 130)
 
 _LIVE = "python -c 'from quorate.simulation import faults, life; life.live({{}}, faults=faults.{}, echo=print)'"
 REPLAY = {
     (): "quorate simulate --door machines --seed {} --calm --trace",
     PROCESS_FAULTS: _LIVE.format("PROCESS_FAULTS"),
     HOST_FAULTS: _LIVE.format("HOST_FAULTS"),
+    OBJECT_FAULTS: _LIVE.format("OBJECT_FAULTS"),
     FAULTS: "quorate simulate --door machines --seed {} --trace",
 }
 """The command with which a life of these faults is lived again, and told step by step."""
@@ -85,6 +87,12 @@ def test_whatever_happens_to_its_processes_no_invariant_is_violated(lived: Lived
 def test_whatever_happens_to_machines_no_invariant_is_violated(lived: Lived, seed: int) -> None:
     outcome = lived(seed, HOST_FAULTS)
     assert not outcome.violations, told(outcome, HOST_FAULTS)
+
+
+@pytest.mark.parametrize("seed", RESTORED)
+def test_whatever_becomes_of_the_management_objects_no_invariant_is_violated(lived: Lived, seed: int) -> None:
+    outcome = lived(seed, OBJECT_FAULTS)
+    assert not outcome.violations, told(outcome, OBJECT_FAULTS)
 
 
 @pytest.mark.parametrize("seed", EVERYTHING)

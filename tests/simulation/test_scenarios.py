@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import scenarios_external_etcd, scenarios_life, scenarios_membership, scenarios_remediation
+from tests.simulation import scenarios_external_etcd, scenarios_life, scenarios_membership, scenarios_remediation, scenarios_restores
 from tests.simulation.staging import Scenario
 
 SCENARIOS = (
@@ -12,6 +12,7 @@ SCENARIOS = (
     *scenarios_life.SCENARIOS,
     *scenarios_remediation.SCENARIOS,
     *scenarios_external_etcd.SCENARIOS,
+    *scenarios_restores.SCENARIOS,
 )
 KNOWN_BUGS = {f"B{number}" for number in (*range(1, 21), 23, 24)}
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from quorate.simulation.fields import Path, from_fields_v1, merged, owned_by_body, removed, to_fields_v1, values
+from quorate.simulation.moved import moved
 from quorate.simulation.objects import Json, Key, Kind, Stored
 from quorate.simulation.patches import PatchFailed, json_patch, merge_patch
 
@@ -192,6 +193,30 @@ class ApiServer:
         metadata = current.metadata | {"deletionTimestamp": timestamp(self._now()), "deletionGracePeriodSeconds": 0}
         metadata["generation"] = metadata["generation"] + 1
         return self._commit(kind, current, {**current.obj, "metadata": metadata}, current.owners, who)
+
+    def backup(self, kinds: Sequence[Kind]) -> tuple[Stored, ...]:
+        """Everything of these kinds as it is now."""
+        return tuple(stored for kind in kinds for stored in self.objects(kind))
+
+    def restore(self, backup: Sequence[Stored], kinds: Sequence[Kind], *, who: str) -> None:
+        """Have of these kinds what a backup has, uids, status and all; what came since is gone, without a finalizer being asked. Versions go on."""
+        for stored in self.backup(kinds):
+            if stored.uid not in {kept.uid for kept in backup}:
+                self._remove(stored, who)
+        for stored in backup:
+            if (now := self.find(stored.kind, *stored.key)) is None or now.version != stored.version:
+                self._commit(stored.kind, now, stored.obj, stored.owners, who)
+
+    def recreate(self, kinds: Sequence[Kind], *, who: str) -> None:
+        """Make everything of these kinds anew, as `clusterctl move` does: under other uids and without status (`quorate.simulation.moved`)."""
+        everything = self.backup(kinds)
+        uids = {stored.uid: self._new_uid() for stored in everything}
+        for stored in everything:
+            self._remove(stored, who)
+        for stored in everything:
+            obj = moved(stored.obj, uids)
+            metadata = obj["metadata"] | {"creationTimestamp": timestamp(self._now()), "generation": 1}
+            self._commit(stored.kind, None, {**obj, "metadata": metadata}, {who: frozenset(values(obj))}, who)
 
     def with_managed_fields(self, stored: Stored) -> Json:
         """The object as a GET of it alone answers: with managedFields."""

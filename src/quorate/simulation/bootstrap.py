@@ -44,13 +44,16 @@ class Bootstrap:
         machine = self._world.management.find(MACHINES, key[0], owners[0]) if owners else None
         if machine is None or cluster is None or machine.deleting:
             return None
+        if (machine.spec.get("bootstrap") or {}).get("dataSecretName"):  # it gave them out before the object was moved
+            self._report(config)
+            return None
         initialization = cluster.status.get("initialization") or {}
         if not initialization.get("infrastructureProvisioned"):
             return None
         if not initialization.get("controlPlaneInitialized"):
             if "joinConfiguration" in config.spec or not self._lock(key[0], machine):
                 return _AGAIN
-        elif not brings_discovery(config.spec) and not self._cluster.writable:  # it makes the token in the workload cluster
+        elif not brings_discovery(config.spec) and not self._cluster.answers:  # it makes the token in the workload cluster
             return _AGAIN
         self._give(config)
         return None
@@ -81,5 +84,8 @@ class Bootstrap:
         except Failure as failure:
             if failure.reason != "AlreadyExists":
                 raise
-        status = {"initialization": {"dataSecretCreated": True}, "dataSecretName": name}
-        server.merge_patch(CONFIGS, namespace, name, {"status": status}, who=WHO, subresource="status")
+        self._report(config)
+
+    def _report(self, config: Stored) -> None:
+        status = {"initialization": {"dataSecretCreated": True}, "dataSecretName": config.name}
+        self._world.management.merge_patch(CONFIGS, *config.key, {"status": status}, who=WHO, subresource="status")

@@ -120,7 +120,7 @@ class Core:
         self._take_companions(machine)
         self._fill_in(machine)
         self._report(self._server.get(MACHINES, *key), {})
-        return None if self._cluster.writable or not machine.spec.get("providerID") else _AGAIN
+        return None if self._cluster.answers or not machine.spec.get("providerID") else _AGAIN
 
     def _companions(self, machine: Stored) -> dict[str, Stored | None]:
         references = {
@@ -181,7 +181,7 @@ class Core:
 
     def _node(self, machine: Stored) -> Stored | None:
         provider_id = machine.spec.get("providerID")
-        if not provider_id or not self._cluster.writable:
+        if not provider_id or not self._cluster.answers:
             return None
         nodes = [node for node in self._cluster.server.objects(NODES) if node.spec.get("providerID") == provider_id]
         return nodes[0] if nodes else None
@@ -239,7 +239,7 @@ class Core:
         name = (machine.status.get("nodeRef") or {}).get("name")
         if name and not control_plane_goes:
             given_up_at = self._node_given_up_at.setdefault(machine.uid, self._world.time() + _NODE_DELETION_TIMEOUT)
-            if self._cluster.writable:
+            if self._cluster.answers:
                 forget_node(self._cluster, name, WHO)
             elif self._world.time() < given_up_at:
                 return _AGAIN

@@ -15,6 +15,7 @@ from quorate.simulation.kubelet import forget_node
 from quorate.simulation.link import Fate
 from quorate.simulation.objects import NODES
 from quorate.simulation.process import Process
+from quorate.simulation.restores import moved_status, restored_management_cluster
 from quorate.simulation.town import Town
 
 Mend = Callable[[], None]
@@ -357,7 +358,9 @@ HOST_FAULTS: tuple[Fault, ...] = (
 """What happens to machines that run."""
 MEMBERSHIP_FAULTS: tuple[Fault, ...] = (reborn_empty, broken_join, stray_member)
 """What happens to machines that join, and to the list of members."""
-FAULTS = PROCESS_FAULTS + CONTROLLER_FAULTS + HOST_FAULTS + MEMBERSHIP_FAULTS
+OBJECT_FAULTS: tuple[Fault, ...] = (restored_management_cluster, moved_status)
+"""What happens to the objects of the management cluster as a whole."""
+FAULTS = PROCESS_FAULTS + CONTROLLER_FAULTS + HOST_FAULTS + MEMBERSHIP_FAULTS + OBJECT_FAULTS
 
 
 def _process(town: Town, random: Random) -> Process | None:

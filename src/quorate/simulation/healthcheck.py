@@ -53,7 +53,7 @@ class HealthCheck:
             yield "no Node", STARTUP_TIMEOUT
             return
         node = self._cluster.server.find(NODES, "", name)
-        if self._cluster.writable and (node is None or node.condition("Ready").get("status") != "True"):
+        if self._cluster.answers and (node is None or node.condition("Ready").get("status") != "True"):
             yield "Node not ready", NODE_TIMEOUT
         for kind in _WATCHED:
             if machine.condition(kind).get("status") == "False":

@@ -41,7 +41,12 @@ class Infrastructure:
             self._patch(infrastructure, {"metadata": {"finalizers": finalizers}})
             return 0.0
         machine = self._machine(infrastructure)
-        if machine is None or not (machine.spec.get("bootstrap") or {}).get("dataSecretName") or infrastructure.spec.get("providerID"):
+        if machine is None or not (machine.spec.get("bootstrap") or {}).get("dataSecretName"):
+            return None
+        if (host := self._made_before(infrastructure)) is not None:
+            self._report(infrastructure, machine, host)
+            return None
+        if infrastructure.spec.get("providerID"):
             return None
         ready_at = self._ready_at.setdefault(infrastructure.uid, self._world.time() + self._random.uniform(2.0, 8.0) * self.slowness)
         if ready_at > self._world.time():
@@ -55,14 +60,22 @@ class Infrastructure:
         )
         self._cluster.hosts[host.name] = host
         self._world.trace.add(WHO, f"host {host.name} boots at {host.address}")
+        self._report(infrastructure, machine, host)
+        config = self._world.management.find(CONFIGS, machine.key[0], machine.spec["bootstrap"]["configRef"]["name"])
+        self.boot(host, init=config is not None and "joinConfiguration" not in config.spec)
+
+    def _made_before(self, infrastructure: Stored) -> Host | None:
+        """The host of this name where it runs already: the object is of an older day, or was moved, and knows nothing of it any more."""
+        host = self._cluster.hosts.get(infrastructure.name)
+        return host if host is not None and host.alive else None
+
+    def _report(self, infrastructure: Stored, machine: Stored, host: Host) -> None:
         self._patch(infrastructure, {"spec": {"providerID": host.provider_id}})
         addresses = [{"type": "InternalIP", "address": host.address}]
         status = {"initialization": {"provisioned": True}, "addresses": addresses}
         if machine.spec.get("failureDomain"):
             status["failureDomain"] = machine.spec["failureDomain"]
         self._patch(infrastructure, {"status": status}, subresource="status")
-        config = self._world.management.find(CONFIGS, machine.key[0], machine.spec["bootstrap"]["configRef"]["name"])
-        self.boot(host, init=config is not None and "joinConfiguration" not in config.spec)
 
     def boot(self, host: Host, *, init: bool) -> None:
         """Run kubeadm on a host."""
@@ -73,6 +86,11 @@ class Infrastructure:
             kubeadm.init()
         else:
             kubeadm.join()
+
+    def is_busy(self, name: str) -> bool:
+        """Whether kubeadm works on this host."""
+        run, host = self._runs.get(name), self._cluster.hosts.get(name)
+        return run is not None and host is not None and host.alive and not host.joined and not run.failed
 
     def spoil(self, name: str) -> None:
         """kubeadm on this host ends here, unless its components run already: what it does then is done within seconds."""

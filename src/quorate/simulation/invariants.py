@@ -1,4 +1,4 @@
-"""The safety invariants S1 to S12 of the design, judged by what is true in the world, not by what the provider believes.
+"""The safety invariants S1 to S12 and S17 of the design, judged by what is true in the world, not by what the provider believes.
 
 Each is a function from one event to a sentence that says what is wrong, or None. A process can only know what was true when it asked: where it acts on a
 reading, the condition must have held at some instant between the beginning of that reading and the act. S9 is the other door's: certificates are not
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from quorate.clusterapi.types.names import Hook
+from quorate.core.rules.strays import CONSENT
+from quorate.simulation.apiserver import timestamp
 from quorate.simulation.journal import Removal
 from quorate.simulation.knowledge import Knowledge, failed_health_check
-from quorate.simulation.objects import CONFIGS, INFRASTRUCTURE, Stored
+from quorate.simulation.objects import CONFIGS, INFRASTRUCTURE, NODES, Stored
 from quorate.simulation.town import Town
+from quorate.simulation.world import EPOCH
 
 READING_LASTS = 60.0
 """Seconds that a removal may come after the reading that it rests on: a reading of 20 s, and two calls of 15 s on slow ways."""
@@ -71,6 +75,25 @@ def s10_reading_before_removal(town: Town, removal: Removal) -> str | None:
         return f"member {removal.member:x} is removed without a list of the members since the decision, or since the last change"
     age = town.process(removal.process).ran_since(removal.read_since)
     return f"member {removal.member:x} is removed on a reading that is {age:.0f} s old" if age > READING_LASTS else None
+
+
+def s17_who_is_well_is_somebodys(town: Town, removal: Removal) -> str | None:
+    """A member that was well ever since it was asked, and whose Node is there, goes only with a Machine that leaves, or where its owner consented."""
+    cluster, since = town.cluster, removal.read_since if removal.read_since is not None else town.world.time()
+    host, consented = cluster.host_of(removal.member), town.control_plane.annotations.get(CONSENT, "") if town.control_plane else ""
+    node = cluster.server.find(NODES, "", host.name) if host is not None else None
+    if host is None or node is None or f"{removal.member:x}" in consented.split(","):
+        return None
+    was_well = all(removal.member in state.well for state in cluster.ring.states_since(since))
+    known = node.metadata["creationTimestamp"] < timestamp(EPOCH + timedelta(seconds=since))
+    decided = max(0.0, since - READING_LASTS)  # by a look at the Machines; its own reading of the ring is younger
+    leaves = any(machine.name == host.name and machine.deleting for machine in town.machines)
+    leaves = leaves or town.seen_leaving.get(host.name, -1.0) >= decided
+    return (
+        f"member {removal.member:x} of {host.name} is removed, which is well and has its Node"
+        if was_well and known and not leaves
+        else None
+    )
 
 
 def s1_deletion_keeps_the_hook(_town: Town, act: Act) -> str | None:
@@ -190,6 +213,7 @@ ON_REMOVAL: tuple[Callable[[Town, Removal], str | None], ...] = (
     s1_removal_keeps_quorum,
     s7_leadership_moves_first,
     s10_reading_before_removal,
+    s17_who_is_well_is_somebodys,
 )
 ON_ACT: tuple[Callable[[Town, Act], str | None], ...] = (
     s1_deletion_keeps_the_hook,

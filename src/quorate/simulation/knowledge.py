@@ -40,11 +40,9 @@ class Knowledge:
 
     @property
     def initialized(self) -> bool:
-        """Whether the control plane is initialized and is to live."""
+        """Whether the control plane was ever called initialized, whatever its status has come to say, and is to live."""
         control_plane = self._town.control_plane
-        if control_plane is None or control_plane.deleting:
-            return False
-        return bool((control_plane.status.get("initialization") or {}).get("controlPlaneInitialized"))
+        return self._town.initialized and control_plane is not None and not control_plane.deleting
 
     @property
     def reading(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from quorate.simulation import cluster_objects
@@ -16,6 +17,7 @@ from quorate.simulation.infrastructure import Infrastructure
 from quorate.simulation.journal import Removal
 from quorate.simulation.kubelet import Kubelets
 from quorate.simulation.objects import (
+    BACKED_UP,
     CLUSTERS,
     CONFIGS,
     CONTROL_PLANES,
@@ -23,6 +25,7 @@ from quorate.simulation.objects import (
     INFRASTRUCTURE,
     LEASES,
     MACHINES,
+    NODES,
     TEMPLATES,
     Json,
     Key,
@@ -34,6 +37,8 @@ from quorate.simulation.workload_cluster import ExternalEtcd, WorkloadCluster
 from quorate.simulation.world import NAMESPACE, World
 
 _UNTRACED = frozenset({EVENTS, LEASES})
+_BACKUP_EVERY = 60.0
+_BACKUPS = 10
 
 
 class Town:
@@ -52,12 +57,16 @@ class Town:
         self.on_removal: list[Callable[[Removal], None]] = []
         self.on_start: list[Callable[[Process], None]] = []
         self.closed = False
+        self.initialized = False  # the control plane was called that once, whatever its status says now
+        self.seen_leaving: dict[str, float] = {}  # Machines, and when each was last known to be deleted
+        self.backups: deque[tuple[Stored, ...]] = deque(maxlen=_BACKUPS)
         self._started = 0
         world.management.subscribe(self._trace)
         world.management.subscribe(self._wake)
         furnish(world.management, wanted)
         if wanted.by_hand:
             make_by_hand(world.management, wanted)
+        world.after(_BACKUP_EVERY, self._back_up)
 
     def start(self) -> Process:
         """Start one more process of the provider."""
@@ -101,6 +110,11 @@ class Town:
         """All Machines."""
         return self.world.management.objects(MACHINES, NAMESPACE)
 
+    @property
+    def nodes(self) -> list[str]:
+        """The names of all Nodes."""
+        return [node.name for node in self.cluster.server.objects(NODES)]
+
     def edit(self, patch: Json) -> None:
         """The user changes the KubeadmControlPlane's specification."""
         self.world.management.merge_patch(CONTROL_PLANES, NAMESPACE, NAME, {"spec": patch}, who=USER)
@@ -131,15 +145,26 @@ class Town:
             verb = "creates" if change.before is None else "removes" if change.after is None else "writes"
             self.world.trace.add(change.who, f"{verb} {change.kind.kind} {change.object.name} ({change.version})")
 
+    def _back_up(self) -> None:
+        """Of control planes that are initialized: a backup of one that is about to be is believed (docs/safety.md)."""
+        if self.initialized:
+            self.backups.append(self.world.management.backup(BACKED_UP))
+        if not self.closed:
+            self.world.after(_BACKUP_EVERY, self._back_up)
+
     def _wake(self, change: Change) -> None:
         """Have the controllers of the management cluster look at what a change concerns."""
         kind, stored = change.kind, change.object
+        if kind is CONTROL_PLANES and (stored.status.get("initialization") or {}).get("controlPlaneInitialized"):
+            self.initialized = True
         if kind in (CLUSTERS, CONTROL_PLANES):
             self.core.clusters.poke((NAMESPACE, NAME))
             if kind is CLUSTERS:
                 for config in self.world.management.objects(CONFIGS, NAMESPACE):
                     self.bootstrap.worker.poke(config.key)
         elif kind is MACHINES:
+            if stored.deleting:
+                self.seen_leaving[stored.name] = self.world.time()
             self.core.machines.poke(stored.key)
             if self.control_plane is None:  # the Cluster is told by its Machines that it is initialized
                 self.core.clusters.poke((NAMESPACE, NAME))

@@ -33,6 +33,7 @@ class WorkloadCluster:
         self.hosts: dict[str, Host] = {}
         self.ever_voted: set[str] = set()  # hosts; with an external etcd those whose API server has served
         self.founded_by: list[str] = []  # hosts on which kubeadm init ran
+        self.reachable = True  # its endpoint, from outside
         self.cut_off: set[str] = set()  # hosts that the API servers' way to kubelets (port-forward) does not reach
         self.silent: set[str] = set()  # hosts whose etcd takes every request and never answers
         self.shown_expiries: dict[str, set[datetime]] = {}  # by host: when its API server's certificates expire, as somebody was shown
@@ -85,7 +86,7 @@ class WorkloadCluster:
 
     def backend(self) -> str:
         """The host whose API server the load balancer gives a new connection. Raises ConnectionFailed where there is none."""
-        for name in sorted(self.hosts):
+        for name in sorted(self.hosts) if self.reachable else ():
             if self.serves(self.hosts[name]):
                 return name
         raise ConnectionFailed(f"{self.endpoint}: connection refused")
@@ -104,6 +105,11 @@ class WorkloadCluster:
     def writable(self) -> bool:
         """Whether somebody inside the cluster can write to the API now."""
         return any(self.serves(host) for host in self.hosts.values()) and self.stores
+
+    @property
+    def answers(self) -> bool:
+        """Whether somebody outside can write to the API now."""
+        return self.reachable and self.writable
 
     def put(self, kind: Any, body: Json, who: str) -> None:
         """Create an object, or make it equal to `body` where it is there."""
