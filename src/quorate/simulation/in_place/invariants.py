@@ -181,7 +181,8 @@ def repair_comes_first(site: Site, act: Act) -> str | None:
         at = {name: machine for name, machine in at.items() if machine is not act.machine}
     if mends:
         at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in mended[:1]}
-    members = {name: site.member_at(machine.address) if machine is not None else None for name, machine in at.items()}
+    addresses = {entry.name: entry.address for entry in act.actor.manifest.control_planes}
+    members = {name: site.member_at(addresses[name]) for name in at}  # of a host, too, that was lost since the run looked
     if any(all(member in state.well for member in members.values()) for state in site.ring.states_since(act.actor.observed)):
         return None
     return f"{act.step}, although not every one of {', '.join(members)} is well"
