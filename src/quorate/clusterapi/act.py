@@ -91,7 +91,7 @@ async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
     """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
 
     Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
-    may have changed: a remediation learns that from the record that it writes before.
+    may have changed, or be changed while leadership moves.
     """
     await etcd_membership.still_uninitialized(actor.clients, seen)
     view = await etcd_membership.pass_the_gate(actor.clients, seen, lambda fresh: etcd_membership.may_be_deleted(fresh, step.replica))

@@ -112,6 +112,7 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
     """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused."""
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member) and _ring(view).leader == member:
+        await still_permitted(clients, observation)
         await pass_leadership_on(clients, observation, view, replica)
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     await still_permitted(clients, observation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation, ObservedMachine
-from quorate.clusterapi.permission import still_leads
+from quorate.clusterapi.permission import still_asked_for, still_leads
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Hook
@@ -19,10 +19,12 @@ def machine_of(observation: Observation, replica: str) -> Machine:
 
 
 async def delete_as_judged(clients: Clients, observation: Observation, replica: str) -> None:
-    """Delete the Machine of a replica as it was judged, and beside nobody who was not leaving then: the ring may have taken 10 s to be asked once more.
+    """Delete the Machine of a replica as it was judged, if that is asked for still, and beside nobody who was not leaving then.
 
-    Raises Conflict where the Machine has changed since, and Refused where another began to leave.
+    The ring may have taken 10 s to be asked once more, and leadership 3 s to move. Raises Conflict where the Machine has changed since, and Refused where
+    something was paused, the specification changed, or another began to leave.
     """
+    await still_asked_for(clients, observation)
     began = [
         machine.name for machine in observation.machines if machine.name != replica and not machine.deleting and _leaves(clients, machine)
     ]

@@ -6,6 +6,7 @@ another management cluster, or this process may have been stopped for so long th
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 from quorate.clusterapi import specification
@@ -30,16 +31,21 @@ def still_leads(clients: Clients) -> None:
 async def still_permitted(clients: Clients, observation: Observation) -> KubeadmControlPlane:
     """The control plane as the API itself has it now, if neither it nor its Cluster is gone, another, or paused. Raises Refused, and what the API answered.
 
-    `clusterctl move` pauses the Cluster, which the cache may learn of too late.
+    `clusterctl move` pauses the Cluster, which the cache may learn of too late. Both are read at once: this stands before every write that destroys.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("there is no Cluster, so there is nothing to be permitted")
-    newest, newest_cluster = await _newest(clients, KUBEADM_CONTROL_PLANES, kcp), await _newest(clients, CLUSTERS, cluster)
-    if paused := specification.paused(newest, newest_cluster):
+    try:
+        async with asyncio.TaskGroup() as reads:
+            newest_kcp = reads.create_task(_newest(clients, KUBEADM_CONTROL_PLANES, kcp))
+            newest_cluster = reads.create_task(_newest(clients, CLUSTERS, cluster))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    if paused := specification.paused(newest_kcp.result(), newest_cluster.result()):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
     still_leads(clients)
-    return newest
+    return newest_kcp.result()
 
 
 async def still_asked_for(clients: Clients, observation: Observation) -> None:

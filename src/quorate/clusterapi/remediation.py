@@ -10,7 +10,7 @@ from quorate.clusterapi.control_plane_writes import patch_control_plane
 from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, still_uninitialized, view_of
 from quorate.clusterapi.machine_writes import delete_as_judged
 from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.permission import still_permitted
+from quorate.clusterapi.permission import still_asked_for
 from quorate.core.checks import Check
 from quorate.core.control_plane import ControlPlane, Remediation
 from quorate.core.rules.loss import safe_to_remediate
@@ -21,7 +21,8 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     """Record what is about to be done, ask the ring anew, pass leadership on, delete the Machine as it was judged, and make the record upstream's.
 
     A repeat after a crash before the delete records it again, with its own time; after the delete, `record` does what is left.
-    Raises Refused where the last look forbids it or another began to leave, and Conflict where the control plane or the Machine changed since it was judged.
+    Raises Refused where the last look forbids it, it is not asked for any more or another began to leave, and Conflict where the control plane or the Machine
+    changed since it was judged.
     """
     record = Remediation(replica, now, retries)
     version = await patch_control_plane(
@@ -29,7 +30,7 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     )
     await still_uninitialized(clients, observation)
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
-    await still_permitted(clients, observation)
+    await still_asked_for(clients, observation)
     await pass_leadership_on(clients, observation, view, replica)
     await delete_as_judged(clients, observation, replica)
     await patch_control_plane(clients, observation.kcp, remediation_record.done(version, record))

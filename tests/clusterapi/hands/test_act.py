@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 import structlog
 
 from quorate.clusterapi import act, etcd_membership
+from quorate.clusterapi.permission import still_permitted
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
 from quorate.core.control_plane import Kubeconfig
@@ -37,6 +39,7 @@ from quorate.pki import rotates_at
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observation import Observation
+    from quorate.kubernetes.resource import Resource
     from tests.clusterapi.hands.conftest import World
 
 DEMO = Request("default", "demo")
@@ -273,6 +276,38 @@ async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_fo
     with pytest.raises(Refused, match=why):
         await three.actor.perform(DeleteReplica("cp-1"), observation)
     assert three.log == []
+
+
+@pytest.mark.parametrize("change", [{"generation": 7}, {"annotations": {"cluster.x-k8s.io/paused": ""}}], ids=["changed", "paused"])
+@pytest.mark.parametrize("step", [DeleteReplica("cp-1"), Remediate("cp-1", 0)], ids=lambda step: type(step).__name__)
+async def test_what_happens_while_leadership_moves_keeps_the_machine(three: World, step: Step, change: dict[str, Any]) -> None:
+    def happen() -> None:
+        three.api.change("kubeadmcontrolplanes", "demo", {"metadata": change})
+
+    three.workload.after_move = happen
+    with pytest.raises(Refused, match="after this was decided"):
+        await three.actor.perform(step, await three.look())
+    assert not destroyed(three)
+
+
+async def test_no_leadership_moves_for_a_member_of_what_is_paused(three: World) -> None:
+    three.delete_machine("cp-1")
+    observation = await three.look()
+    three.api.change("clusters", "demo", {"spec": {"paused": True}})
+    with pytest.raises(Refused, match="was paused"):
+        await three.actor.perform(RemoveMember("cp-1", 1), observation)
+    assert three.log == []
+
+
+async def test_the_last_look_reads_the_control_plane_and_its_cluster_at_once(three: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    observation, both, read = await three.look(), asyncio.Barrier(2), three.api.get
+
+    async def met(resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        await asyncio.wait_for(both.wait(), 5)
+        return await read(resource, name, namespace)
+
+    monkeypatch.setattr(three.api, "get", met)
+    await still_permitted(three.clients, observation)
 
 
 def destroyed(world: World) -> bool:
