@@ -297,6 +297,11 @@ GUARDS: tuple[Guard, ...] = (
         "tests/clusterapi/hands/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
     ),
     Guard(
+        "who became a Node shows that somebody founded the cluster",
+        {"clusterapi.initialization:_became_nodes": returns([])},
+        "tests/clusterapi/hands/test_initialization.py::test_no_second_cluster_is_founded_for_workers_that_joined_the_first",
+    ),
+    Guard(
         "etcd is where the Machines have it",
         {"clusterapi.machines:has_etcd": returns(None)},
         "tests/clusterapi/hands/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",

@@ -102,7 +102,7 @@ class _Pass:
         nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name]) for m in ours}
         on_record = initialization.is_on_record(self.kcp, self.cluster)
         config = True if on_record else await self.workload.kubeadm_config_exists()
-        initialized = initialization.is_initialized(self.kcp, self.cluster, ours, config)
+        initialized = initialization.is_initialized(self.kcp, self.cluster, ours, everyone, config)
         standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
         nobodys = nodes_of_nobody(self._control_plane_nodes(), nodes.values())
         reading = (

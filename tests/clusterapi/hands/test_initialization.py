@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quorate.clusterapi.refusal import Refused
-from quorate.clusterapi.types.names import Hook
+from quorate.clusterapi.types.names import Hook, Label
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.upkeep import maintain
 from quorate.core.checks import INITIALIZED
 from quorate.core.decide import Decision, decide
@@ -149,6 +150,71 @@ async def test_the_machine_that_this_very_control_plane_had_made_to_found_the_cl
     del empty.api.objects["machines", "default", "cp-2"]
     empty.api.change("machines", name, {"metadata": {"annotations": {"quorate.dev/founded-by": "another uid"}}})
     assert isinstance(await initialized(empty), Unknown)
+
+
+async def test_the_founding_machine_is_kept_if_it_became_a_node_while_nobody_looked(empty: World) -> None:
+    """kubeadm ended, and the API server went, while this process did not run."""
+    name = await founding(empty)
+    empty.api.change("machines", name, {"status": {"nodeRef": {"name": name}}})
+    assert await initialized(empty) is False  # the API server itself says that kubeadm has yet to end
+    disconnect(empty)
+    empty.fail(name)
+    decision = await decided(empty)
+    assert decision.step is None
+    (check,) = [check for check in decision.refusals if check.name == INITIALIZED]
+    assert f"{name} may hold its data, and the workload cluster is not connected" in check.evidence
+    with pytest.raises(Refused):
+        await empty.actor.perform(Remediate(name, 0), await empty.look())
+    assert empty.holds_hook(name)
+
+
+async def test_no_second_cluster_is_founded_for_workers_that_joined_the_first(three: World) -> None:
+    """GitOps took the record away and made the control plane anew, whose Machines are gone; the API server that the workers know is not reached."""
+    for name in ("cp-1", "cp-2", "cp-3"):
+        del three.api.objects["machines", "default", name]
+    three.add_machine("worker-1")
+    three.api.change(
+        "machines",
+        "worker-1",
+        {"metadata": {"labels": {Label.CONTROL_PLANE: None}, "ownerReferences": None}, "status": {"nodeRef": {"name": "worker-1"}}},
+    )
+    three.api.change(KCPS, "demo", {"metadata": {"uid": "created-anew"}, "status": None})
+    three.api.change("clusters", "demo", {"status": {"initialization": {"controlPlaneInitialized": None}}})
+    disconnect(three)
+    view = (await three.look()).view
+    assert view is not None
+    assert isinstance(view.initialized, Unknown)
+    assert "worker-1 joined it" in view.initialized.reason
+    assert not isinstance(decide(view, NOON).step, CreateReplica)
+    three.workload.kubeadm_config = True
+    assert await initialized(three) is True
+
+
+DELETED = {
+    "apiVersion": KUBEADM_CONTROL_PLANES.api_version,
+    "kind": "KubeadmControlPlane",
+    "name": "demo",
+    "uid": "deleted",
+    "controller": True,
+}
+
+
+@pytest.mark.parametrize("owner", [[], [DELETED]], ids=["nobody's", "of the one that is gone"])
+async def test_orphans_of_a_control_plane_that_was_deleted_keep_its_successor_from_founding(three: World, owner: list[object]) -> None:
+    """Deleted with `--cascade=orphan` and made anew: its Machines are nobody's, or name the one that is gone."""
+    move(three)
+    for name in ("cp-1", "cp-2", "cp-3"):
+        three.api.change("machines", name, {"metadata": {"ownerReferences": owner}})
+    assert not isinstance((await decided(three)).step, CreateReplica)
+    three.api.change("machines", "cp-1", {"spec": {"version": "v1.20.0"}})
+    assert not isinstance((await decided(three)).step, CreateReplica)
+
+
+async def test_authorities_older_than_the_control_plane_prove_nothing(empty: World) -> None:
+    """Users bring their own before they make a control plane; a Secret tells nothing of who used it."""
+    secret = {"name": "demo-ca", "creationTimestamp": "2020-01-01T00:00:00Z", "labels": {Label.CLUSTER_NAME: "demo"}}
+    empty.api.put("secrets", {"metadata": secret, "type": "cluster.x-k8s.io/secret", "data": {}})
+    assert await initialized(empty) is False
 
 
 async def test_kubeadms_configuration_says_so_even_of_a_machine_that_failed_or_waits_at_our_hook(empty: World) -> None:
