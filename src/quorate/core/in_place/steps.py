@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from quorate.core.in_place.encryption import IDENTITY, NEW, Configuration
 from quorate.core.versions import Version
@@ -205,26 +206,23 @@ class EnsureMachineDeployments:
         return "ensure the MachineDeployments of dynamicWorkers"
 
 
-Step = (
-    Prepare
-    | Initialize
+OnOneHost = (
+    Initialize
     | Join
-    | JoinWorkers
     | Reset
     | StartServices
-    | TakeSnapshot
-    | RemoveMember
-    | DeleteNode
-    | UpdateConfiguration
     | UpgradeControlPlane
     | UpgradeKubelet
     | Reconfigure
     | ChangeEncryption
-    | RewriteSecrets
     | RenewCertificates
     | Uncordon
-    | UpdateNodes
-    | EnsureMachineDeployments
+)
+"""Steps on one host."""
+OnSeveralHosts = Prepare | JoinWorkers | UpdateNodes
+"""Steps on several hosts at once."""
+Step = (
+    OnOneHost | OnSeveralHosts | TakeSnapshot | RemoveMember | DeleteNode | UpdateConfiguration | RewriteSecrets | EnsureMachineDeployments
 )
 """Any step on hosts."""
 
@@ -241,11 +239,16 @@ EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
 
 def involved(step: Step) -> tuple[str, ...]:
     """The hosts that a step is about; of a Node's deletion the Node; none where it is about the cluster."""
+    if isinstance(step, OnOneHost):
+        return (step.host,)
+    if isinstance(step, OnSeveralHosts):
+        return step.hosts
     match step:
         case RemoveMember():
             return (step.owner,) if step.owner else ()
         case DeleteNode():
             return (step.node,)
-    hosts: tuple[str, ...] = getattr(step, "hosts", ())
-    host: str = getattr(step, "host", "")
-    return (host,) if host else hosts
+        case TakeSnapshot() | UpdateConfiguration() | RewriteSecrets() | EnsureMachineDeployments():
+            return ()
+        case _:
+            assert_never(step)

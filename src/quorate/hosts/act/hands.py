@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from quorate.core.in_place.steps import (
     ChangeEncryption,
@@ -11,6 +12,7 @@ from quorate.core.in_place.steps import (
     Initialize,
     Join,
     JoinWorkers,
+    OnOneHost,
     Prepare,
     Reconfigure,
     RemoveMember,
@@ -45,19 +47,6 @@ from quorate.hosts.act.snapshot import take_snapshot
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.act.upgrade import upgrade_control_plane
 
-_Change = (
-    UpdateConfiguration
-    | UpgradeControlPlane
-    | UpgradeKubelet
-    | Reconfigure
-    | ChangeEncryption
-    | RewriteSecrets
-    | RenewCertificates
-    | Uncordon
-    | UpdateNodes
-    | EnsureMachineDeployments
-)
-
 
 class Hands:
     """Does what was decided. Every step is idempotent: cut short anywhere, it goes on, or is decided on anew, from what is observed next."""
@@ -72,7 +61,7 @@ class Hands:
             await self._approvals.look(observation.machines)
         self._approvals.expect(_joining(step))
         try:
-            await self._do(step, observation)
+            await HANDLERS[type(step)](self._tools, step, observation)
         except EXPECTED as error:
             raise failure_of(_where(step), error) from error
 
@@ -80,56 +69,37 @@ class Hands:
         """Finish, when there is nothing more to do, what goes on by itself after a step: serving certificates of kubelets are approved. Never fails."""
         await self._approvals.settle(observation.machines)
 
-    async def _do(self, step: Step, observation: Observation) -> None:
-        tools = self._tools
-        match step:
-            case Prepare():
-                await prepare(tools, step, observation)
-            case Initialize():
-                await initialize(tools, step, observation)
-            case Join():
-                await join(tools, step, observation)
-            case JoinWorkers():
-                await join_workers(tools, step, observation)
-            case Reset():
-                await reset(tools, step, observation)
-            case StartServices():
-                await start_services(tools, step)
-            case TakeSnapshot():
-                await take_snapshot(tools)
-            case RemoveMember():
-                await remove_member(tools, step, observation)
-            case DeleteNode():
-                await delete_node(tools, step, observation)
-            case _:
-                await self._change(step, observation)
 
-    async def _change(self, step: _Change, observation: Observation) -> None:
-        """Steps on what is in a cluster and stays in it."""
-        tools = self._tools
-        match step:
-            case UpdateConfiguration():
-                await update_configuration(await as_they_have_it(tools, observation))
-            case UpgradeControlPlane():
-                await upgrade_control_plane(tools, step, observation)
-            case UpgradeKubelet():
-                await upgrade_kubelet(tools, step, observation)
-            case Reconfigure():
-                await reconfigure(tools, step, observation)
-            case ChangeEncryption():
-                await change_encryption(tools, step, observation)
-            case RewriteSecrets():
-                await rewrite_secrets(tools, step)
-            case RenewCertificates():
-                await renew_certificates(tools, step, observation)
-            case Uncordon():
-                await uncordon(tools, step)
-            case UpdateNodes():
-                await update_nodes(tools, step, observation)
-            case EnsureMachineDeployments():
-                await ensure_machine_deployments(tools)
-            case _:
-                assert_never(step)
+async def _update_configuration(tools: Tools, _: UpdateConfiguration, observation: Observation) -> None:
+    await update_configuration(await as_they_have_it(tools, observation))
+
+
+async def _take_snapshot(tools: Tools, _: TakeSnapshot, __: Observation) -> None:
+    await take_snapshot(tools)
+
+
+HANDLERS: Mapping[type[Step], Callable[[Tools, Any, Observation], Awaitable[None]]] = {
+    Prepare: prepare,
+    Initialize: initialize,
+    Join: join,
+    JoinWorkers: join_workers,
+    Reset: reset,
+    StartServices: lambda tools, step, _: start_services(tools, step),
+    TakeSnapshot: _take_snapshot,
+    RemoveMember: remove_member,
+    DeleteNode: delete_node,
+    UpdateConfiguration: _update_configuration,
+    UpgradeControlPlane: upgrade_control_plane,
+    UpgradeKubelet: upgrade_kubelet,
+    Reconfigure: reconfigure,
+    ChangeEncryption: change_encryption,
+    RewriteSecrets: lambda tools, step, _: rewrite_secrets(tools, step),
+    RenewCertificates: renew_certificates,
+    Uncordon: lambda tools, step, _: uncordon(tools, step),
+    UpdateNodes: update_nodes,
+    EnsureMachineDeployments: lambda tools, _, __: ensure_machine_deployments(tools),
+}
+"""How each step is carried out; every one there is has its entry (`tests/hosts/act/test_handlers.py`)."""
 
 
 def _joining(step: Step) -> tuple[str, ...]:
@@ -143,4 +113,4 @@ def _joining(step: Step) -> tuple[str, ...]:
 
 def _where(step: Step) -> str:
     """The host that the step is about, or the step itself where it is about none or several."""
-    return getattr(step, "host", "") or str(step)
+    return step.host if isinstance(step, OnOneHost) else str(step)
