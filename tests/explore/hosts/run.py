@@ -73,9 +73,7 @@ class _Run:
             return Step(decision)
         if meanwhile is not None:
             self.image = meanwhile
-            site = thaw(self.image, self.world)
-            observer.site = site
-            self.site = site
+            self.site = observer.site = _just_now(self.site, thaw(self.image, self.world), self.world.time())
         actor = Actor("run", manifest, snapshot_taken=True)
         self.site.lock = Lock("run", self.world.time())
         hands = Hands(self.site, self.scripts, observer, actor, self._witness, random, Fence(self.site, self.scripts, "run"))
@@ -99,6 +97,16 @@ class _Run:
         for invariant in INVARIANTS:
             if problem := invariant(self.site, act):
                 self.broken.append(f"{invariant.__name__}: {problem}")
+
+
+def _just_now(before: Site, site: Site, now: float) -> Site:
+    """The site as it has become: after the run had looked, which is what the invariants forgive it that it did not see."""
+    site.ring.history = [*before.ring.history, *site.ring.history]
+    for address, machine in site.machines.items():
+        known = before.machines.get(address)
+        if machine.emptied_at is not None and known is not None and known.emptied_at is None:
+            machine.emptied_at = now
+    return site
 
 
 class _Loop(VirtualTimeLoop):
