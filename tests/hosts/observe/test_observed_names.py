@@ -25,7 +25,7 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.target import Target
 from quorate.kubernetes.client import Client
 from tests.hosts.manifests import SMALLEST, load
-from tests.hosts.observe.world import NAMES, FakeClient, World, put_node, stand
+from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, put_node, stand
 from tests.hosts.probe.machine import NOW
 
 
@@ -126,6 +126,17 @@ async def test_the_node_of_a_host_that_nobody_can_ask_for_its_name_is_not_called
     cluster = await seen(world, "", "", "")
     assert [host.name for host in cluster.hosts] == ["cp-1", "192.0.2.2", "cp-3"]
     assert "Node cp-2 may be that of 192.0.2.2" in refusals(cluster)[NODE_GOES]
+
+
+async def test_the_node_at_the_address_of_a_host_that_nobody_can_ask_stays_whatever_its_name(world: World) -> None:
+    host = world.manifest.hosts[2]
+    del world.api_objects.objects[f"{NODES}/cp-3"]
+    put_node(world, "node-3", host.private_address)
+    world.unreachable = {"cp-3"}
+    assert "Node node-3 may be that of cp-3" in refusals(await world.cluster())[NODE_GOES]
+    put_node(world, "node-3", "10.0.0.33")
+    step = decide(await world.cluster(), NOW).step
+    assert step == DeleteNode("node-3"), "its address is that of no host"
 
 
 async def test_a_certificate_that_cannot_be_read_leaves_a_host_without_a_name(world: World) -> None:

@@ -34,8 +34,16 @@ def seen(node: objects.Node) -> Node:
 
 def is_of_another_machine(node: objects.Node, host: Host) -> bool:
     """Whether all of the Node's addresses are others than the host's. That alone says little: a cloud provider may know better than the manifest."""
-    addresses = {address.address for address in node.status.addresses if address.type == _INTERNAL}
-    return bool(addresses) and addresses.isdisjoint({host.private_address, host.public_address, *host.ipv6_addresses})
+    return bool(_addresses(node)) and not is_at(node, host)
+
+
+def is_at(node: objects.Node, host: Host) -> bool:
+    """Whether one of the Node's addresses is the host's."""
+    return not _addresses(node).isdisjoint({host.private_address, host.public_address, *host.ipv6_addresses})
+
+
+def _addresses(node: objects.Node) -> set[str]:
+    return {address.address for address in node.status.addresses if address.type == _INTERNAL}
 
 
 def metadata_drift(node: objects.Node, host: Host, *, control_plane: bool) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from quorate.hosts.observe.lasting import lasting_configuration_drift
 from quorate.hosts.observe.machine_deployments import machine_deployments
 from quorate.hosts.observe.membership import Membership, claims_of, membership, stray_members
 from quorate.hosts.observe.memory import Memory
-from quorate.hosts.observe.nodes import lost_nodes, seen
+from quorate.hosts.observe.nodes import is_at, lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
 from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import read_members, silent_members
@@ -236,12 +236,18 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
 
 
 def _node(name: str, answers: _Answers) -> objects.Node | Absent | Unknown:
-    """The Node of this name. Of a host that nobody could ask for its name, any Node may be its own."""
+    """The Node of this name. Of a host that nobody could ask for its name, any Node may be its own; and a Node at its address, where none has its name."""
     if not isinstance(answers.api, ApiReading):
         return answers.api
     if name in answers.unnamed:
         return Unknown("what it is called is not known", "Bring it back, or give it its hostname in the manifest")
-    return answers.api.node(name)
+    node = answers.api.node(name)
+    if isinstance(node, Absent) and isinstance(answers.facts[name], Unreachable) and not isinstance(answers.api.nodes, Unknown):
+        host = answers.machines[name].host
+        others = [each.metadata.name for each in answers.api.nodes if each.metadata.name not in answers.machines and is_at(each, host)]
+        if others:
+            return Unknown(f"it cannot be asked, and Node {', '.join(others)} has its address", "Bring it back, or correct its hostname")
+    return node
 
 
 def _api_finding(api: ApiReading | Unknown | Absent) -> Finding:
