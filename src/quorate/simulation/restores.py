@@ -45,10 +45,13 @@ def moved_status(town: Town, random: Random) -> Callable[[], None] | None:
         return None
     town.edit_cluster({"paused": True})
     reached, recorded = random.random() < 0.3, random.random() < 0.5
-    town.world.after(random.uniform(2.0, 30.0), move, town, reached, recorded)
+    moving = town.world.after(random.uniform(2.0, 30.0), move, town, reached, recorded)
 
     def mend() -> None:
+        moving.cancel()  # nobody would mend what it does after this
         town.cluster.reachable = True
+        if (cluster := town.cluster_object) is not None and not cluster.deleting:
+            town.edit_cluster({"paused": None})
 
     return mend
 
