@@ -252,6 +252,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged",
     ),
     Guard(
+        "a member goes only with a Machine that still leaves",
+        {"clusterapi.machine_writes:still_leaves": lets_pass},
+        f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
+    ),
+    Guard(
         "what is asked for is asked for still",
         {"clusterapi.permission:still_asked_for": lets_pass},
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",

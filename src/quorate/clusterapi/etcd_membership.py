@@ -15,7 +15,7 @@ from datetime import datetime
 import structlog
 
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.machine_writes import release_hook
+from quorate.clusterapi.machine_writes import release_hook, still_leaves
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.permission import still_leads, still_permitted
 from quorate.clusterapi.refusal import Refused
@@ -109,7 +109,15 @@ def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
 
 
 async def remove_member(clients: Clients, observation: Observation, replica: str, member: int) -> None:
-    """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused."""
+    """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused.
+
+    That the Machine still leaves is read before each request to remove its member: those before it may have waited for seconds.
+    """
+
+    async def remove(client: EtcdClient) -> None:
+        await still_leaves(clients, observation, replica)
+        await _remove(clients, client, member)
+
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member) and _ring(view).leader == member:
         await still_permitted(clients, observation)
@@ -117,7 +125,9 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     await still_permitted(clients, observation)
     if _its_own(view, replica, member):
-        await _through_others(clients, observation, replica, lambda client: _remove(clients, client, member))
+        await _through_others(clients, observation, replica, remove)
+    else:
+        await still_leaves(clients, observation, replica)
     await release_hook(clients, observation, replica)
 
 
@@ -129,6 +139,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     if has_ring(view) and not isinstance(member, Absent):
         raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
     await still_permitted(clients, observation)
+    await still_leaves(clients, observation, replica)
     await release_hook(clients, observation, replica)
 
 

@@ -57,6 +57,22 @@ async def delete_machine(clients: Clients, observation: Observation, machine: Ma
     clients.expectations.expect_deleted(request, clients.caches.machines, machine, resource_version=version)
 
 
+async def still_leaves(clients: Clients, observation: Observation, replica: str) -> None:
+    """Make sure that a replica's Machine, read from the API, is the one that was observed and is being deleted. Raises Refused, and what the API answered.
+
+    A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on.
+    """
+    seen = machine_of(observation, replica).metadata
+    try:
+        newest = await clients.management.get(MACHINES, seen.name, seen.namespace)
+    except NotFound:
+        raise Refused(f"Machine {seen.namespace}/{seen.name} is gone, though nobody let it go") from None
+    if newest.metadata.uid != seen.uid:
+        raise Refused(f"Machine {seen.namespace}/{seen.name} is another one than this was decided for")
+    if newest.metadata.deletion_timestamp is None:
+        raise Refused(f"Machine {seen.namespace}/{seen.name} is not being deleted any more")
+
+
 async def release_hook(clients: Clients, observation: Observation, replica: str) -> None:
     """Take our hook off a Machine, so that its deletion goes on. Idempotent. Raises Refused where this process may lead no more."""
     still_leads(clients)

@@ -23,6 +23,8 @@ from quorate.simulation.world import EPOCH
 
 READING_LASTS = 60.0
 """Seconds that a removal may come after the reading that it rests on: a reading of 20 s, and two calls of 15 s on slow ways."""
+UNDER_WAY = 0.1
+"""Seconds between the last look at a Machine and the removal of its member: an answer and a request, each of which takes up to 8 ms here."""
 PAUSE_NOTICED = 60.0
 """Seconds after which a pause that a process knows of must have stopped every step that was under way."""
 
@@ -86,9 +88,9 @@ def s17_who_is_well_is_somebodys(town: Town, removal: Removal) -> str | None:
         return None
     was_well = all(removal.member in state.well for state in cluster.ring.states_since(since))
     known = node.metadata["creationTimestamp"] < timestamp(EPOCH + timedelta(seconds=since))
-    decided = max(0.0, since - READING_LASTS)  # by a look at the Machines; its own reading of the ring is younger
     leaves = any(machine.name == host.name and machine.deleting for machine in town.machines)
-    leaves = leaves or town.seen_leaving.get(host.name, -1.0) >= decided
+    left = town.seen_leaving.get(host.name)
+    leaves = leaves or (left is not None and town.process(removal.process).ran_since(left) <= UNDER_WAY)
     return (
         f"member {removal.member:x} of {host.name} is removed, which is well and has its Node"
         if was_well and known and not leaves

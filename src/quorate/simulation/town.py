@@ -163,7 +163,7 @@ class Town:
                 for config in self.world.management.objects(CONFIGS, NAMESPACE):
                     self.bootstrap.worker.poke(config.key)
         elif kind is MACHINES:
-            if stored.deleting:
+            if stored.deleting or (change.before is not None and change.before.deleting):
                 self.seen_leaving[stored.name] = self.world.time()
             self.core.machines.poke(stored.key)
             if self.control_plane is None:  # the Cluster is told by its Machines that it is initialized

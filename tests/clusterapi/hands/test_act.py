@@ -49,20 +49,26 @@ def test_every_step_has_its_hand() -> None:
     assert act.HANDLERS.keys() == EVERYTHING
 
 
+async def leaving(world: World, name: str) -> Observation:
+    """What is seen once a Machine has been deleted, and waits at our hook."""
+    world.delete_machine(name)
+    return await world.look()
+
+
 async def test_a_member_leaves_the_ring_before_its_machine_is_released(three: World) -> None:
-    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == ["remove_member 2 through cp-1", "patch machines cp-2"]
     assert not three.holds_hook("cp-2")
     assert three.clients.expectations.pending(DEMO)
 
 
 async def test_a_leader_passes_leadership_on_before_it_leaves(three: World) -> None:
-    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    await three.actor.perform(RemoveMember("cp-1", 1), await leaving(three, "cp-1"))
     assert three.log == ["move_leader to 2 through cp-1", "remove_member 1 through cp-2", "patch machines cp-1"]
 
 
 async def test_leadership_that_moved_after_the_observation_is_passed_on_too(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-2")
     three.workload.leader = 2
     await three.actor.perform(RemoveMember("cp-2", 2), observation)
     assert three.log[0] == "move_leader to 1 through cp-2"
@@ -74,14 +80,14 @@ async def test_leadership_goes_to_a_healthy_member_of_a_machine_that_stays(three
     three.log.clear()
     three.lose(2)
     three.delete_machine("cp-3")
-    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    await three.actor.perform(RemoveMember("cp-1", 1), await leaving(three, "cp-1"))
     assert three.log[0] == "move_leader to 4 through cp-1"
 
 
 async def test_where_everybody_leaves_leadership_goes_to_one_that_has_yet_to_go(three: World) -> None:
     for name in ("cp-1", "cp-2", "cp-3"):
         three.delete_machine(name)
-    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    await three.actor.perform(RemoveMember("cp-1", 1), await leaving(three, "cp-1"))
     assert three.log[0] == "move_leader to 2 through cp-1"
 
 
@@ -100,19 +106,19 @@ async def test_leadership_goes_to_one_up_to_date_before_a_newer_one_that_is_not_
 @pytest.mark.parametrize("error", [NotLeader("cp-1", "x"), Unreachable("cp-1", "x"), EtcdRefused("cp-1", "UNAVAILABLE", "x")])
 async def test_a_failed_move_of_leadership_holds_nothing_up(three: World, error: EtcdError) -> None:
     three.workload.trouble["move_leader", "cp-1"] = error
-    await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+    await three.actor.perform(RemoveMember("cp-1", 1), await leaving(three, "cp-1"))
     assert three.log == ["remove_member 1 through cp-2", "patch machines cp-1"]
 
 
 async def test_a_leader_that_is_not_reached_is_asked_once_and_not_for_each_successor(three: World) -> None:
     three.workload.trouble["move_leader", "cp-1"] = Unreachable("cp-1", "x")
     with structlog.testing.capture_logs() as told:
-        await three.actor.perform(RemoveMember("cp-1", 1), await three.look())
+        await three.actor.perform(RemoveMember("cp-1", 1), await leaving(three, "cp-1"))
     assert [entry["to"] for entry in told if entry["event"] == "leadership was not passed on"] == ["2"]
 
 
 async def test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_is_written(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-1")
     three.lose(3)
     with pytest.raises(Refused, match="quorum survives the removal: without cp-1"):
         await three.actor.perform(RemoveMember("cp-1", 1), observation)
@@ -120,7 +126,7 @@ async def test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_i
 
 
 async def test_a_member_lost_while_leadership_moved_refuses_the_removal(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-1")
     reads: list[int] = []
 
     def before_read() -> None:
@@ -157,7 +163,7 @@ async def test_a_ring_that_cannot_be_read_at_the_instant_of_acting_refuses(three
 
 
 async def test_an_empty_ring_proves_nothing(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-2")
     three.workload.members.clear()
     with pytest.raises(Refused, match="no members at all"):
         await three.actor.perform(RemoveMember("cp-2", 2), observation)
@@ -165,7 +171,7 @@ async def test_an_empty_ring_proves_nothing(three: World) -> None:
 
 
 async def test_a_member_that_is_gone_already_is_not_removed_again(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-2")
     del three.workload.members[2]
     await three.actor.perform(RemoveMember("cp-2", 2), observation)
     assert three.log == ["patch machines cp-2"]
@@ -173,14 +179,14 @@ async def test_a_member_that_is_gone_already_is_not_removed_again(three: World) 
 
 async def test_a_member_that_goes_between_the_look_and_the_removal_is_no_trouble(three: World) -> None:
     three.workload.trouble["remove_member", "cp-1"] = MemberNotFound("cp-1", "member not found")
-    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == ["patch machines cp-2"]
 
 
 @pytest.mark.parametrize("error", [Unreachable("cp-1", "x"), NoLeader("cp-1", "x"), DeadlineExceeded("cp-1", "x")])
 async def test_a_member_that_does_not_take_the_removal_is_not_the_only_one_asked(three: World, error: EtcdError) -> None:
     three.workload.trouble["remove_member", "cp-1"] = error
-    await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+    await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == ["remove_member 2 through cp-3", "patch machines cp-2"]
 
 
@@ -188,28 +194,28 @@ async def test_a_removal_that_nobody_takes_keeps_the_hook(three: World) -> None:
     for node in ("cp-1", "cp-3"):
         three.workload.trouble["remove_member", node] = Unreachable(node, "refused")
     with pytest.raises(Refused, match="no other member could be asked: etcd on node cp-1: refused; etcd on node cp-3: refused"):
-        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+        await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.holds_hook("cp-2")
 
 
 async def test_a_removal_that_etcd_refuses_keeps_the_hook(three: World) -> None:
     three.workload.trouble["remove_member", "cp-1"] = EtcdRefused("cp-1", "UNAVAILABLE", "unhealthy cluster")
     with pytest.raises(EtcdRefused):
-        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+        await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == []
 
 
 async def test_a_machine_without_a_member_is_released(three: World) -> None:
     three.add_machine("cp-4", node=False)
     three.log.clear()
-    await three.actor.perform(ReleaseHook("cp-4"), await three.look())
+    await three.actor.perform(ReleaseHook("cp-4"), await leaving(three, "cp-4"))
     assert three.log == ["patch machines cp-4"]
 
 
 async def test_a_machine_that_has_joined_since_is_not_released(three: World) -> None:
     three.add_machine("cp-4")
     three.log.clear()
-    observation = await three.look()
+    observation = await leaving(three, "cp-4")
     three.workload.members[4] = Member(4, "cp-4", three.workload.members[1].health, learner=True)
     with pytest.raises(Refused, match="cp-4 is not proven to have no etcd member any more: its member is 4"):
         await three.actor.perform(ReleaseHook("cp-4"), observation)
@@ -220,15 +226,43 @@ async def test_before_initialization_a_machine_is_released_without_a_ring(empty:
     empty.add_machine("cp-1", node=False, metadata={"annotations": {"quorate.dev/founded-by": "kcp-uid"}})
     empty.workload.kubeadm_config = False
     empty.workload.ring_problem = "nobody there"
-    await empty.actor.perform(ReleaseHook("cp-1"), await empty.look())
+    await empty.actor.perform(ReleaseHook("cp-1"), await leaving(empty, "cp-1"))
     assert not empty.holds_hook("cp-1")
 
 
-async def test_a_machine_that_is_gone_needs_no_release(three: World) -> None:
-    observation = await three.look()
-    del three.api.objects["machines", "default", "cp-2"]
-    await three.actor.perform(RemoveMember("cp-2", 2), observation)
-    assert three.log == ["remove_member 2 through cp-1"]
+@pytest.mark.parametrize("step", [RemoveMember("cp-2", 2), ReleaseHook("cp-2")])
+@pytest.mark.parametrize(
+    ("restored", "why"),
+    [
+        (None, "is gone, though nobody let it go"),
+        ({"uid": "another"}, "is another one"),
+        ({"deletionTimestamp": None}, "is not being deleted any more"),
+    ],
+    ids=["of before it was made", "of before it was made anew", "of before it was deleted"],
+)
+async def test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise(
+    three: World, step: RemoveMember | ReleaseHook, restored: dict[str, Any] | None, why: str
+) -> None:
+    observation = await about_to(step, three)
+    if restored is None:
+        del three.api.objects["machines", "default", "cp-2"]
+    else:
+        three.api.change("machines", "cp-2", {"metadata": restored})
+    with pytest.raises(Refused, match=f"Machine default/cp-2 {why}"):
+        await three.actor.perform(step, observation)
+    assert not destroyed(three)
+
+
+async def test_no_member_is_removed_of_a_machine_that_was_restored_while_another_member_was_asked(three: World) -> None:
+    three.workload.trouble["remove_member", "cp-1"] = Unreachable("cp-1", "x")
+
+    def restore() -> None:
+        three.api.change("machines", "cp-2", {"metadata": {"deletionTimestamp": None}})
+
+    three.workload.after_trouble = restore
+    with pytest.raises(Refused, match="is not being deleted any more"):
+        await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
+    assert three.log == []
 
 
 async def test_a_replica_is_deleted_as_it_was_seen_after_its_leadership_has_moved(three: World) -> None:
@@ -334,6 +368,8 @@ async def about_to(step: Step, world: World) -> Observation:
         return await aged_stray(world)
     if isinstance(step, ReleaseHook):
         del world.workload.members[2]
+    if isinstance(step, (ReleaseHook, RemoveMember)):
+        world.delete_machine(step.replica)
     return await world.look()
 
 
@@ -405,7 +441,7 @@ async def test_no_member_is_removed_by_a_process_that_was_stopped_while_another_
     three.workload.trouble["remove_member", "cp-1"] = Unreachable("cp-1", "x")
     three.workload.after_trouble = lambda: lead_no_more(three)
     with pytest.raises(Refused, match="may lead no more"):
-        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+        await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == []
 
 
@@ -586,7 +622,7 @@ async def test_with_external_etcd_or_before_initialization_no_ring_is_asked(thre
     external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
     three.api.change("kubeadmcontrolplanes", "demo", {"spec": {"kubeadmConfigSpec": external}})
     await three.actor.perform(DeleteReplica("cp-2"), await three.look())
-    await three.actor.perform(ReleaseHook("cp-2"), await three.look())
+    await three.actor.perform(ReleaseHook("cp-2"), await leaving(three, "cp-2"))
     assert three.log == ["delete machines cp-2", "patch machines cp-2"]
 
 
@@ -612,7 +648,7 @@ async def test_nothing_leaves_a_ring_whose_members_disagree(three: World, step: 
 
 
 async def test_a_member_that_became_anothers_is_not_removed(three: World) -> None:
-    observation = await three.look()
+    observation = await leaving(three, "cp-2")
     three.workload.members[7] = replace(three.workload.members.pop(2), id=7)  # it has joined anew, under the same name
     with pytest.raises(Refused, match="member 2 is not cp-2's any more: its member is 7"):
         await three.actor.perform(RemoveMember("cp-2", 2), observation)
@@ -624,7 +660,7 @@ async def test_nobody_leaves_whom_no_healthy_replica_could_stand_in_for(three: W
     for name in ("cp-1", "cp-3"):
         del three.workload.pods[f"kube-apiserver-{name}"]
     with pytest.raises(Refused, match="another control plane serves"):
-        await three.actor.perform(RemoveMember("cp-2", 2), await three.look())
+        await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == []
 
 
