@@ -102,7 +102,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
         running=draw(VERSIONS),
         strays=tuple(strays),
         lost_nodes=draw(st.sampled_from([(), (), ("old-0",), ("gone",)])),
-        other_nodes=draw(st.sampled_from([(), (), (Node("gone", GOOD, V134),), (Node("else", BAD, Version.parse("v1.31.0")),)])),
+        other_nodes=draw(
+            st.sampled_from([(), (), (Node("gone", GOOD, V134, static_worker=True),), (Node("else", BAD, Version.parse("v1.31.0")),)])
+        ),
         member_silences=tuple(
             (member.id, Silence(draw(st.integers(1, 4)), NOON)) for member in members if member.health is not Health.GOOD
         ),

@@ -200,7 +200,7 @@ def test_certificates_one_host_at_a_time(build: Build) -> None:
 
 
 def test_a_worker_comes_and_another_goes(build: Build) -> None:
-    others = (Node("worker-1", GOOD, kubelet=V134),)
+    others = (Node("worker-1", GOOD, kubelet=V134, static_worker=True),)
     plan = played(build, build.cluster(build.host(1), build.bare(2, control_plane=False), lost_nodes=("worker-1",), other_nodes=others))
     assert told(plan) == ["prepare worker-2", "drain and delete Node worker-1", "join worker-2 as workers"]
     assert plan.end.other_nodes == ()

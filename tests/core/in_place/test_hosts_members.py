@@ -69,7 +69,9 @@ def test_a_node_may_be_that_of_a_host_whose_own_is_not_known(build: Build) -> No
 
 def test_the_node_of_a_worker_that_left_the_manifest_is_drained_while_its_kubelet_answers(build: Build) -> None:
     cluster = build.three(lost_nodes=("gone",))
-    assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, kubelet=V134),))) == DeleteNode("gone", drain=True)
+    assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, kubelet=V134, static_worker=True),))) == DeleteNode(
+        "gone", drain=True
+    )
     assert build.step(replace(cluster, other_nodes=(Node("gone", BAD, kubelet=V134),))) == DeleteNode("gone")
     assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, control_plane=True, kubelet=V134),))) == DeleteNode("gone")
 

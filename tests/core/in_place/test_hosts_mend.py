@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import JOINED_HALF, Kind, Silence
 from quorate.core.in_place.rules import repair
@@ -89,3 +91,15 @@ def test_a_join_that_was_cut_short_when_its_member_had_become_a_voter_is_done_an
     assert build.step(build.cluster(build.host(1), build.host(2), build.broken(3, findings=found))) is None, (
         "it has a Node: somebody has to look"
     )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.MEMBER])
+@pytest.mark.parametrize("member", [3, Absent()])
+def test_whatever_a_host_is_that_is_not_well_somebody_is_told_what_to_do(build: Build, kind: Kind, member: int | Absent) -> None:
+    others = (build.host(1), build.host(2))
+    for worker in (False, True):
+        ill = build.worker(1, kind=kind, findings=(BAD,)) if worker else build.host(3, kind=kind, findings=(BAD,), member=member)
+        cluster = build.cluster(*others, ill, ring="ggb" if isinstance(member, int) and not worker else "gg")
+        opinions = (repair.repair_comes_first(cluster, build.noon), repair.workers_come_first(cluster, build.noon))
+        checks = [check for opinion in opinions for check in opinion.checks if not check.passed and ill.name in check.evidence]
+        assert [check.evidence for check in checks if not check.remedy] == []

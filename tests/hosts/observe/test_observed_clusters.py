@@ -12,11 +12,13 @@ import pytest
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
 from quorate.core.in_place.steps import RemoveMember
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
+from quorate.hosts.probe.facts import INITIALIZING
 from quorate.kubernetes.errors import ServerError
 from tests.hosts.observe.world import NAMES, NODES, World, bare, put_node, stand, three
 from tests.hosts.probe.machine import NOW, joined
@@ -364,3 +366,13 @@ async def test_kubeadm_that_runs_on_an_unfinished_host_is_said(tmp_path: Path) -
     world.etcd_ring.members[2:] = []
     host = (await world.cluster()).host("cp-3")
     assert (host.kind, host.kubeadm_runs) == (Kind.HALF_JOINED, True)
+
+
+async def test_a_founder_with_the_mark_of_its_initialization_beside_others_that_joined_is_told_how_to_go_on(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.machines["cp-1"].folder.file(INITIALIZING.lstrip("/"), "")
+    cluster = await world.cluster()
+    assert cluster.host("cp-1").kind is Kind.HALF_INITIALIZED
+    [refused] = [check for check in decide(cluster, NOW).refusals if check.name == CONTROL_PLANE_WELL]
+    assert INITIALIZING in refused.evidence
+    assert "remove the file that says otherwise" in refused.remedy

@@ -25,7 +25,7 @@ from quorate.hosts.ssh.hosts import Unreachable
 from quorate.hosts.ssh.target import Target
 from quorate.kubernetes.client import Client
 from tests.hosts.manifests import SMALLEST, load
-from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, put_node, stand
+from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, bare, put_node, stand
 from tests.hosts.probe.machine import NOW
 
 
@@ -160,3 +160,22 @@ async def test_nodes_of_hosts_that_a_manifest_has_lost_stay_until_their_number_i
     assert cluster.lost_nodes == ("worker-8", "worker-9")
     assert "--remove-hosts 2" in refusals(cluster)[AS_MANY_AS_SAID]
     assert decide(replace(cluster, wishes=Wishes(remove_hosts=2)), NOW).step == DeleteNode("worker-8", drain=True)
+
+
+async def test_a_ready_node_that_quorate_did_not_join_stays_when_a_bare_host_has_its_name(tmp_path: Path) -> None:
+    hosts = [{**host, "hostname": name} for name, host in zip(NAMES, SMALLEST["controlPlane"]["hosts"], strict=True)]
+    workers = [{"publicAddress": "203.0.113.9", "privateAddress": "10.0.0.9", "hostname": "pool-1"}]
+    world = stand(tmp_path, controlPlane={"hosts": hosts}, staticWorkers={"hosts": workers})
+    bare(world, "pool-1")
+    put_node(world, "pool-1", "10.0.0.77", labels={})
+    cluster = replace(await world.cluster(), snapshot_taken=True)
+    assert cluster.lost_nodes == ("pool-1",)
+    cluster = replace(cluster, hosts=tuple(replace(host, lacks=()) for host in cluster.hosts))  # prepared
+    assert decide(cluster, NOW).step is None, "nor does the host join beside it"
+    refused = next(check for check in decide(cluster, NOW).refusals if check.name == NODE_GOES)
+    assert "host pool-1" in refused.evidence
+    assert "Node pool-1 at another address is ready" in refused.evidence
+    assert "delete Node pool-1 yourself" in refused.remedy
+    put_node(world, "pool-1", "10.0.0.77", labels={}, annotations={STATIC_WORKER: "true"})
+    cluster = replace(cluster, other_nodes=(await world.cluster()).other_nodes)
+    assert decide(cluster, NOW).step == DeleteNode("pool-1", drain=True), "it is that of the host's predecessor"

@@ -41,6 +41,8 @@ WIPED = "Wiped"
 """The reason of the finding that says so."""
 JOINED_HALF = "JoinedHalf"
 """The reason of the finding that says that its member votes and that its kubelet never got its certificate."""
+INITIALIZING = "Initializing"
+"""The reason of the finding that says that the mark of an initialization is on it, which quorate takes away when that has ended."""
 KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
 
@@ -64,6 +66,7 @@ class Node:
     cordoned_by_us: bool = False  # an upgrade of ours was interrupted
     pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
     control_plane: bool = False  # by its label
+    static_worker: bool = False  # by the annotation that quorate puts on every worker that it joined
     ready_since: datetime | None = None  # or not ready since; None: the Node does not tell
 
 

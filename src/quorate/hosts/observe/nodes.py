@@ -28,6 +28,7 @@ def seen(node: objects.Node) -> Node:
         cordoned_by_us=CORDONED in node.metadata.annotations,
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
         control_plane=is_control_plane(node),
+        static_worker=STATIC_WORKER in node.metadata.annotations,
         ready_since=ready.last_transition_time if ready else node.metadata.creation_timestamp,
     )
 

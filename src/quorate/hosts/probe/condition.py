@@ -36,7 +36,8 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import JOINED_HALF, WIPED, Kind
+from quorate.core.in_place.cluster import INITIALIZING, JOINED_HALF, WIPED, Kind
+from quorate.hosts.probe.facts import INITIALIZING as MARK
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
@@ -217,7 +218,7 @@ def _being_initialized(host: _Host) -> Condition | None:
     """Whatever the host looks like: `kubeadm init` gives rights, uploads its configuration and installs add-ons when all components run and are well."""
     if isinstance(host.facts.initialization, Absent) or not host.founded_the_ring or not host.may_be_continued:
         return None
-    finding = Finding(Health.BAD, "Initializing", "an initialization that quorate began on it has not ended")
+    finding = Finding(Health.BAD, INITIALIZING, f"an initialization that quorate began on it has not ended: it has {MARK}")
     return Condition(Kind.HALF_INITIALIZED, (finding,))
 
 

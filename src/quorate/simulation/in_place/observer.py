@@ -289,7 +289,15 @@ class Observer:
     def _seen(self, node: Node) -> SeenNode:
         ready = self.site.is_ready(node)
         finding = Finding(Health.GOOD, "NodeReady") if ready else Finding(Health.UNKNOWN, "NodeReady", "Ready is Unknown")
-        return SeenNode(node.name, finding, node.kubelet, node.unschedulable, node.cordoned_by_us, control_plane=node.control_plane)
+        return SeenNode(
+            node.name,
+            finding,
+            node.kubelet,
+            node.unschedulable,
+            node.cordoned_by_us,
+            control_plane=node.control_plane,
+            static_worker=node.static_worker,
+        )
 
     def _locked_by(self) -> str:
         lock = self.site.lock

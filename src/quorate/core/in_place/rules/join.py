@@ -67,11 +67,14 @@ def join_workers(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     ready = [host for host in cluster.workers if is_ready(host)]
     if not cluster.stands or not ready:
         return NOTHING
-    apart = tuple(check for host in ready if not (check := clock_fits(cluster, host)).passed)
-    joining = tuple(host.name for host in ready if clock_fits(cluster, host).passed)[: max(cluster.wishes.parallel_workers, 1)]
+    asked = {host.name: (_name_free(cluster, host), clock_fits(cluster, host)) for host in ready}
+    apart = tuple(check for checks in asked.values() for check in checks if not check.passed)
+    joining = tuple(name for name, checks in asked.items() if all(check.passed for check in checks))
     if not joining:
         return Opinion(checks=apart)
-    opinion = wanting(JoinWorkers(joining), somebody_serves(cluster), _kubelet_not_above(cluster))
+    opinion = wanting(
+        JoinWorkers(joining[: max(cluster.wishes.parallel_workers, 1)]), somebody_serves(cluster), _kubelet_not_above(cluster)
+    )
     return replace(opinion, checks=(*opinion.checks, *apart))
 
 

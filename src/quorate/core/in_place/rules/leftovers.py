@@ -33,7 +33,7 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
     refused: tuple[Check, ...] = ()
     for name in cluster.lost_nodes:
         if name not in members:
-            asked = (_of_no_host(cluster, name), as_many_as_said(cluster))
+            asked = (_of_no_host(cluster, name), *_joined_by_us(cluster, name), as_many_as_said(cluster))
             if all(check.passed for check in asked):
                 return _deleting(cluster, name, *asked)
             refused += asked
@@ -107,6 +107,15 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
         evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
         return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
     return passed(NODE_GOES, f"no host of the manifest is Node {name}")
+
+
+def _joined_by_us(cluster: Cluster, name: str) -> tuple[Check, ...]:
+    """A worker's Node of the name of a host that has joined nothing, and at another address, need not be that host's predecessor: the name may be mistyped."""
+    node = next((node for node in cluster.other_nodes if node.name == name), None)
+    if node is None or node.control_plane or node.static_worker or node.ready.health is not Health.GOOD:
+        return ()
+    evidence = f"host {name} has joined nothing, and Node {name} at another address is ready and was not joined by quorate: it is another machine's"
+    return (failed(NODE_GOES, evidence, f"Give host {name} another hostname in the manifest, or delete Node {name} yourself."),)
 
 
 def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import assert_never
 
 from quorate.core.checks import Check, failed, passed
-from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind
+from quorate.core.in_place.cluster import INITIALIZING, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.in_place.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
 from quorate.core.in_place.rules.leftovers import is_to_be_reset
 from quorate.core.in_place.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
@@ -63,20 +64,27 @@ def _told(host: Host) -> str:
 
 def _remedy(cluster: Cluster, host: Host) -> str:
     look = f"`quorate explain -m MANIFEST {host.name}`"
+    leave = f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
     free = f"`quorate reset -m MANIFEST {host.name}`"
     match host.kind:
         case Kind.UNREACHABLE:
             return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
         case Kind.FOREIGN:
             return f"Take {host.name} out of the manifest, or free it: {free}."
+        case Kind.BARE | Kind.PACKAGES_ONLY:
+            return f"{host.name} joins once nothing else is in its way."
+        case Kind.HALF_JOINED:
+            return leave
+        case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
+            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
             return f"See what is wrong with {look}."
-        case Kind.BROKEN if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
+        case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             return f"See what fails on {host.name} with {look}. Do not reset it: no other host of the manifest holds the data."
-        case Kind.BROKEN if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
-            return f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
-        case Kind.BROKEN:
+        case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
+            return leave
+        case Kind.BROKEN | Kind.HALF_INITIALIZED:
             return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
-    return ""
+    assert_never(host.kind)
