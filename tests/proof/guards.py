@@ -89,6 +89,15 @@ def forgets_whom_it_fits(may_own: Function) -> Function:
     return lambda replica, stray, now: may_own(replica, replace(stray, may_be_of=""), now)
 
 
+def finds_none(_look: Function) -> Function:
+    """A look that finds nothing."""
+
+    async def look(*_: object) -> dict[str, object]:
+        return {}
+
+    return look
+
+
 def lets_pass(_gate: Function) -> Function:
     """A gate that is always open."""
 
@@ -295,6 +304,11 @@ GUARDS: tuple[Guard, ...] = (
         "members are looked for on every control-plane Node",
         {"clusterapi.strays:nodes_of_nobody": returns({})},
         "tests/clusterapi/hands/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
+    ),
+    Guard(
+        "a Node of a member's name is asked for before the member is called nobody's",
+        {"clusterapi.strays:look_for_nodes": finds_none},
+        "tests/clusterapi/hands/test_somebodys_members.py::test_the_last_look_asks_for_a_node_that_no_list_has",
     ),
     Guard(
         "only who was made to found the cluster proves that nobody had",

@@ -116,6 +116,8 @@ async def test_only_control_plane_nodes_and_pods_are_known_even_if_the_server_ig
         assert [node.metadata.name for node in nodes] == ["cp-a"]
         assert not isinstance(stage.workload.pod(Component.API_SERVER, "cp-a"), Absent | Unknown)
         assert stage.workload.pod(Component.SCHEDULER, "cp-a") == Absent()
+        assert stage.workload.running(Component.API_SERVER) == frozenset({"cp-a"})
+        assert stage.workload.running(Component.SCHEDULER) == frozenset()
 
 
 async def test_before_connecting_everything_is_unknown_with_the_reason(stage: Stage) -> None:
@@ -124,7 +126,8 @@ async def test_before_connecting_everything_is_unknown_with_the_reason(stage: St
         workload = stage.workload
         answers = [workload.client, workload.nodes(), await workload.node("cp-a"), workload.pod(Component.ETCD, "cp-a")]
         answers += [await workload.kubeadm_config_exists(), await workload.read_ring(["cp-a"])]
-        assert answers == [Unknown("the workload cluster is not connected: connection refused")] * 6
+        answers.append(workload.running(Component.ETCD))
+        assert answers == [Unknown("the workload cluster is not connected: connection refused")] * 7
         with pytest.raises(AccessUnavailable, match="connection refused"):
             async with workload.etcd("cp-a"):
                 pass

@@ -21,7 +21,7 @@ from quorate.clusterapi.permission import still_leads, still_permitted
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
-from quorate.clusterapi.strays import consents, described, nodes_of_nobody
+from quorate.clusterapi.strays import consents, described, look_for_nodes, node_names, nodes_of_nobody
 from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
 from quorate.core.control_plane import ControlPlane
 from quorate.core.health import Absent, Unknown
@@ -67,13 +67,15 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     if reading.disagreement:
         raise Refused(f"the members disagree about who they are: {reading.disagreement}")
     members = match(reading, {machine.name: machine.node for machine in observation.machines})
+    known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
+    around = nobodys | await look_for_nodes(_workload(clients, observation), members.strays, known)
     still = {member.id: member for member in members.strays}
     return replace(
         view,
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
         strays=tuple(
-            described(replace(stray, member=still[stray.member.id]), members, reading, nobodys, consents(observation.kcp))
+            described(replace(stray, member=still[stray.member.id]), members, reading, around, consents(observation.kcp))
             for stray in view.strays
             if stray.member.id in still
         ),

@@ -19,7 +19,7 @@ from quorate.clusterapi.replicas import replica
 from quorate.clusterapi.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.specification import Specifications
-from quorate.clusterapi.strays import Sightings, consents, described, nodes_of_nobody
+from quorate.clusterapi.strays import Sightings, consents, control_plane_nodes, described, look_for_nodes, node_names, nodes_of_nobody
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -99,18 +99,27 @@ class _Pass:
         ours = machines.oldest_first(owned.ours)
         infrastructure = {machine.metadata.name: await self._infrastructure(machine) for machine in ours}
         self._hurry(ours, infrastructure)
-        nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name]) for m in ours}
+        listed = await control_plane_nodes(self.workload)
+        there = () if isinstance(listed, Unknown) else listed
+        nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name], listed) for m in ours}
         on_record = initialization.is_on_record(self.kcp, self.cluster)
         config = True if on_record else await self.workload.kubeadm_config_exists()
         initialized = initialization.is_initialized(self.kcp, self.cluster, ours, everyone, config)
         standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
-        nobodys = nodes_of_nobody(self._control_plane_nodes(), nodes.values())
+        nobodys = nodes_of_nobody(there, nodes.values())
+        asked = [nodes[machine.metadata.name] for machine in standing]
         reading = (
-            await self._ring((*(nodes[machine.metadata.name] for machine in standing), *nobodys.values()))
+            await self._ring((*asked, *nobodys.values()))
             if initialized is True
             else initialized or Unknown("the control plane is not initialized yet")
         )
-        members = match(reading, {name: node if isinstance(node, Node) else None for name, node in nodes.items()})
+        known = {name: node if isinstance(node, Node) else None for name, node in nodes.items()}
+        members = match(reading, known)
+        unlisted = await look_for_nodes(self.workload, members.strays, node_names((*there, *nodes.values())))
+        if found := {name: node for name, node in unlisted.items() if isinstance(node, Node)}:  # whose members are asked, too
+            there, nobodys = (*there, *found.values()), nobodys | found
+            reading = await self._ring((*asked, *nobodys.values()))
+            members = match(reading, known)
         observed = tuple(
             self._machine(machine, infrastructure[machine.metadata.name], nodes[machine.metadata.name], members, reading)
             for machine in ours
@@ -129,8 +138,8 @@ class _Pass:
             machines=observed,
             connection=connection,
             ring=ring_of(reading),
-            nodes=self._control_plane_nodes(),
-            strays=self._strays(members, observed),
+            nodes=there,
+            strays=_sentences(members, observed, there),
             alarms=alarms_of_nobody(reading),
             unmatched=self._unmatched(members, observed),
             initialized=initialized is True,
@@ -158,7 +167,7 @@ class _Pass:
                 remediation_intended=intended,
                 remediating=remediating,
                 remediation_problem=remediation_problem,
-                strays=self._stray_members(members, reading, nobodys),
+                strays=self._stray_members(members, reading, nobodys | unlisted),
                 membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
                 external_etcd=await self._external_etcd(initialized=initialized is True),
                 preparation=addons.preparation(self.clients, self.kcp),
@@ -249,19 +258,6 @@ class _Pass:
         given_up = state.phase is Phase.LOST or state.consecutive_failures >= LOST_AFTER_FAILURES
         return Connection(Health.BAD if given_up else Health.UNKNOWN, state.reason, state.last_success)
 
-    def _control_plane_nodes(self) -> tuple[Node, ...]:
-        nodes = self.workload.nodes()
-        return () if isinstance(nodes, Unknown) else tuple(sorted(nodes, key=lambda node: node.metadata.name))
-
-    def _strays(self, members: Membership, observed: tuple[ObservedMachine, ...]) -> tuple[str, ...]:
-        """Members and Nodes of nobody; none as long as a Machine without a Node may yet turn out to be theirs."""
-        if any(machine.node is None for machine in observed):
-            return ()
-        ours = {machine.node.metadata.name for machine in observed if machine.node}
-        nodes = [node.metadata.name for node in self._control_plane_nodes() if node.metadata.name not in ours]
-        found = [f"etcd member {member.label} has no Machine" for member in members.strays if member.id not in members.contested]
-        return tuple(sorted(found) + [f"control plane Node {name} has no Machine" for name in nodes])
-
     def _unmatched(self, members: Membership, observed: tuple[ObservedMachine, ...]) -> tuple[str, ...]:
         def old_enough(node: Node | None) -> bool:
             return (
@@ -272,7 +268,9 @@ class _Pass:
 
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
-    def _stray_members(self, members: Membership, reading: RingReading | Unknown, nobodys: Mapping[str, Node]) -> tuple[Stray, ...]:
+    def _stray_members(
+        self, members: Membership, reading: RingReading | Unknown, nobodys: Mapping[str, Node | Unknown]
+    ) -> tuple[Stray, ...]:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
@@ -314,3 +312,12 @@ class _Pass:
 def _unsupported(replicas: Sequence[Replica]) -> tuple[str, ...]:
     updating = [replica.name for replica in replicas if replica.updating]
     return tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
+
+
+def _sentences(members: Membership, observed: tuple[ObservedMachine, ...], there: Iterable[Node]) -> tuple[str, ...]:
+    """Members and Nodes of nobody; none as long as a Machine without a Node may yet turn out to be theirs."""
+    if any(machine.node is None for machine in observed):
+        return ()
+    nodes = nodes_of_nobody(there, (machine.node for machine in observed))
+    found = [f"etcd member {member.label} has no Machine" for member in members.strays if member.id not in members.contested]
+    return tuple(sorted(found) + [f"control plane Node {name} has no Machine" for name in sorted(nodes)])

@@ -5,6 +5,7 @@ The first is kept in memory alone: a restart starts the wait again, which is on 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,27 +20,64 @@ from quorate.core.control_plane import Stray
 from quorate.core.health import Absent, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.core.rules.strays import CONSENT
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.objects import Node
+from quorate.workload.connection import Workload
 from quorate.workload.membership import RingReading
 from quorate.workload.nodes import readiness
+from quorate.workload.static_pods import Component
 
 
-def described(stray: Stray, membership: Membership, reading: RingReading, nodes: Mapping[str, Node], consents: Collection[int]) -> Stray:
-    """The stray with what is known of it by now. `nodes` are the control-plane Nodes of no Machine, by name; `consents` the members asked for."""
-    node = home(stray.member, reading, nodes)
+def described(
+    stray: Stray, membership: Membership, reading: RingReading, nodes: Mapping[str, Node | Unknown], consents: Collection[int]
+) -> Stray:
+    """The stray with what is known of it by now. `nodes` are the Nodes of no Machine that may run members, by name; `consents` the members asked for."""
+    node = home(stray.member, reading, {name: node for name, node in nodes.items() if isinstance(node, Node)})
+    unread = nodes.get(stray.member.name)
     return replace(
         stray,
         may_be_of=membership.contested.get(stray.member.id, ""),
-        node=node.metadata.name if node else "",
+        node=node.metadata.name if node else unread if isinstance(unread, Unknown) else "",
         node_ready=node is not None and readiness(node) == "True",
         consented=stray.member.id in consents,
     )
 
 
+async def control_plane_nodes(workload: Workload[Client]) -> tuple[Node, ...] | Unknown:
+    """The Nodes labelled as control plane and those on which etcd runs as a static Pod, by name.
+
+    The latter have no label where kubeadm died before it marked the Node, or where somebody took it off.
+    """
+    labelled, running = workload.nodes(), workload.running(Component.ETCD)
+    if isinstance(labelled, Unknown):
+        return labelled
+    if isinstance(running, Unknown):
+        return running
+    others = await _read(workload, running - {node.metadata.name for node in labelled})
+    return tuple(sorted((*labelled, *(node for node in others.values() if isinstance(node, Node))), key=lambda node: node.metadata.name))
+
+
+async def look_for_nodes(workload: Workload[Client], members: Iterable[Member], known: Collection[str]) -> dict[str, Node | Unknown]:
+    """The Nodes that have the names of these members, read from the API whatever their labels; those `known` and those that do not exist are left out."""
+    found = await _read(workload, {member.name for member in members if member.name} - set(known))
+    return {name: node for name, node in found.items() if not isinstance(node, Absent)}
+
+
+async def _read(workload: Workload[Client], names: Iterable[str]) -> dict[str, Node | Absent | Unknown]:
+    async with asyncio.TaskGroup() as tasks:
+        asked = {name: tasks.create_task(workload.node(name)) for name in names}
+    return {name: task.result() for name, task in asked.items()}
+
+
+def node_names(nodes: Iterable[Node | Absent | Unknown | None]) -> frozenset[str]:
+    """The names of those that exist."""
+    return frozenset(node.metadata.name for node in nodes if isinstance(node, Node))
+
+
 def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Unknown | None]) -> dict[str, Node]:
     """Those of the control-plane Nodes, by name, that are none of the Machines'."""
-    theirs = {node.metadata.name for node in machines if isinstance(node, Node)}
+    theirs = node_names(machines)
     return {node.metadata.name: node for node in nodes if node.metadata.name not in theirs}
 
 

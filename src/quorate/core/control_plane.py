@@ -39,7 +39,7 @@ class Stray:
     member: Member
     since: datetime  # when it was first seen as nobody's
     may_be_of: str = ""  # the replica whose address or name it shares with other members; empty: it fits no replica
-    node: str = ""  # the control-plane Node that it runs on, which belongs to no replica; empty: none is known
+    node: str | Unknown = ""  # the Node that it runs on, which belongs to no replica; empty: none has its name or its address
     node_ready: bool = False  # that Node's kubelet says that it is ready
     consented: bool = False  # the owner of the control plane asked for its removal, by its id
 

@@ -170,6 +170,15 @@ class Workload(Generic[Client]):
         session = self._connected()
         return session if isinstance(session, Unknown) else tuple(session.watches.nodes.store.items())
 
+    def running(self, component: Component) -> frozenset[str] | Unknown:
+        """The names of the Nodes, with the label or without, that have a static Pod of a component, as the watch knows them."""
+        session = self._connected()
+        if isinstance(session, Unknown):
+            return session
+        prefix = component.pod_name("")
+        names = (pod.metadata.name for pod in session.watches.pods.store.items())
+        return frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
     async def node(self, name: str) -> Node | Absent | Unknown:
         """A Node, asked for by name where the watch has none: one that lacks the label must not pass for missing."""
         session = self._connected()

@@ -36,6 +36,7 @@ from quorate.kubernetes.resource import CRDS
 from quorate.simulation.patches import merge_patch
 from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
+from quorate.workload.nodes import is_control_plane
 from quorate.workload.static_pods import Component
 
 from .management import NAMESPACE, FakeApi, Json, fill
@@ -105,6 +106,7 @@ class FakeWorkload:
     after_trouble: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     eager: bool = False
+    unread: set[str] = field(default_factory=set)  # Nodes that cannot be asked for by name
     asked: tuple[str, ...] = ()  # the Nodes whose members were asked last
 
     @property
@@ -115,9 +117,15 @@ class FakeWorkload:
         self.eager = expected
 
     def nodes(self) -> tuple[Node, ...] | Unknown:
-        return tuple(self.node_list)
+        return tuple(node for node in self.node_list if is_control_plane(node))
 
-    async def node(self, name: str) -> Node | Absent:
+    def running(self, component: Component) -> frozenset[str] | Unknown:
+        prefix = component.pod_name("")
+        return frozenset(name.removeprefix(prefix) for name in self.pods if name.startswith(prefix))
+
+    async def node(self, name: str) -> Node | Absent | Unknown:
+        if name in self.unread:
+            return Unknown("no answer in time")
         return next((node for node in self.node_list if node.metadata.name == name), Absent())
 
     def pod(self, component: Component, node: str) -> Pod | Absent:

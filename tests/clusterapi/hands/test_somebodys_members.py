@@ -24,6 +24,7 @@ from quorate.etcd import client as etcd
 from quorate.etcd.errors import NoWay, Unreachable
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading, read_ring
+from quorate.workload.static_pods import Component
 
 from .conftest import FakeWorkload
 
@@ -184,3 +185,78 @@ async def test_the_last_look_asks_every_member_and_keeps_one_that_came_back(five
         await five.actor.perform(decision.step, observation)
     assert set(workload.asked) == {"cp-1", "cp-2", "cp-3", "cp-4", "cp-5"}
     assert 4 in workload.members
+
+
+def unlabel(world: World, name: str, *, etcd_pod: bool = True) -> None:
+    """A Node whose kubeadm died before it marked it, or whose label a user took off."""
+    nodes = world.workload.node_list
+    raw = next(msgspec.to_builtins(node) for node in nodes if node.metadata.name == name)
+    raw["metadata"]["labels"], raw["spec"]["taints"] = {}, []
+    nodes[:] = [node for node in nodes if node.metadata.name != name] + [msgspec.convert(raw, Node)]
+    if not etcd_pod:
+        del world.workload.pods[Component.ETCD.pod_name(name)]
+
+
+@pytest.mark.parametrize("etcd_pod", [True, False], ids=["with its static Pod", "whose static Pod is not shown"])
+async def test_one_whose_node_lacks_the_label_is_asked_counted_and_stays(five: World, etcd_pod: bool) -> None:
+    unlabel(five, "cp-4", etcd_pod=etcd_pod)
+    view, decision = await later(five)
+    assert not isinstance(decision.step, RemoveStray)
+    assert {stray.member.id: (stray.node, stray.member.health) for stray in view.strays}[4] == ("cp-4", Health.GOOD)
+    assert isinstance(view.ring, Ring)
+    assert str(view.ring.now) == "5 of 5 voters healthy, quorum 3: tolerates 2 more"
+    conditions = str(report(await five.observe(), decision, now=five.now).status["conditions"])
+    assert f"annotate the KubeadmControlPlane with {CONSENT}=4" in conditions
+    assert "Node cp-4 has no Machine" in conditions
+
+
+async def test_the_last_look_asks_for_a_node_that_no_list_has(five: World) -> None:
+    workload = cast("Answering", five.workload)
+    workload.silent.add("cp-4")
+    gone = next(node for node in workload.node_list if node.metadata.name == "cp-4")
+    workload.node_list.remove(gone)
+    _, decision = await later(five)
+    assert decision.step == RemoveStray(4)
+    observation = await five.look()
+    workload.node_list.append(gone)
+    unlabel(five, "cp-4")
+    with pytest.raises(Refused, match="runs on Node cp-4"):
+        await five.actor.perform(decision.step, observation)
+    assert 4 in workload.members
+
+
+@pytest.mark.parametrize("last_look", [False, True], ids=["when it is decided", "when it is done"])
+async def test_one_of_which_nobody_can_tell_whether_it_has_a_node_stays(five: World, last_look: bool) -> None:
+    five.workload.node_list[:] = [node for node in five.workload.node_list if node.metadata.name != "cp-4"]
+    del five.workload.pods[Component.ETCD.pod_name("cp-4")]
+    if not last_look:
+        five.workload.unread.add("cp-4")
+    _, decision = await later(five)
+    if last_look:
+        assert decision.step == RemoveStray(4)
+        observation = await five.look()
+        five.workload.unread.add("cp-4")
+        with pytest.raises(Refused, match="cannot tell whether cp-4 runs on a Node: no answer in time"):
+            await five.actor.perform(decision.step, observation)
+    assert not last_look or 4 in five.workload.members
+    assert last_look or not isinstance(decision.step, RemoveStray)
+
+
+async def test_a_machine_whose_node_lacks_the_label_has_its_node_and_is_named(three: World) -> None:
+    answer(three)
+    unlabel(three, "cp-3")
+    view, decision = await later(three)
+    assert not view.strays
+    assert decision.step is None
+    told = {c["type"]: c for c in report(await three.observe(), decision, now=three.now).machine_conditions["cp-3"].conditions}
+    assert told["NodeKubeadmLabelsAndTaintsSet"]["status"] == "False"
+    assert (
+        "Node cp-3 lacks the label node-role.kubernetes.io/control-plane and the taint" in told["NodeKubeadmLabelsAndTaintsSet"]["message"]
+    )
+
+
+async def test_the_node_of_a_machine_that_nobody_has_told_its_node_is_found_without_the_label(three: World) -> None:
+    """By its providerID: until Cluster API's Machine controller has written `nodeRef`."""
+    assert "nodeRef" not in three.api.raw("machines", "cp-3").get("status", {})
+    unlabel(three, "cp-3")
+    assert {machine.name: machine.node is not None for machine in (await three.look()).machines}["cp-3"]

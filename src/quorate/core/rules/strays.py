@@ -104,6 +104,8 @@ def _is_nobodys(stray: Stray) -> Check:
     Only what is down on a Node that is not ready either is given up without being asked for. What could not be asked may be well.
     """
     member, node = stray.member, stray.node
+    if isinstance(node, Unknown):
+        return unknown(IS_NOBODYS, f"cannot tell whether {member.label} runs on a Node: {node.reason}")
     if not node:
         return passed(IS_NOBODYS, f"no Node is known that {member.label} runs on")
     if stray.consented:
