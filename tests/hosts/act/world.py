@@ -94,7 +94,7 @@ class FakeHost:
         assert deadline > 0
         if "tail -n 1 --" in script:
             return _said(b"[phase] it goes on")
-        if script == probing():
+        if script.endswith(probing()):
             return _said(self.probed())
         self.scripts.append(script)
         cut = self.world.cut_now()

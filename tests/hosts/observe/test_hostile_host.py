@@ -89,7 +89,7 @@ def configured_with(document: str | bytes) -> Answer:
     content = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
 
     def answer(text: str, truth: Outcome) -> Outcome:
-        if text == script():
+        if text.endswith(script()):
             return truth
         told = f"content {KUBELET_CONFIGURATION} =".encode()
         return Outcome(0, re.sub(re.escape(told) + rb".*", told + base64.b64encode(content), truth.stdout), b"")

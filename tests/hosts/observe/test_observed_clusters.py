@@ -18,9 +18,9 @@ from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
-from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.probe.facts import INITIALIZING, EtcdData, HostFacts
 from quorate.kubernetes.errors import ServerError
-from tests.hosts.observe.world import NAMES, NODES, World, bare, put_node, stand, three
+from tests.hosts.observe.world import NAMES, NODES, World, bare, put_configurations, put_node, stand, three
 from tests.hosts.probe.machine import NOW, joined
 
 
@@ -376,3 +376,51 @@ async def test_a_founder_with_the_mark_of_its_initialization_beside_others_that_
     [refused] = [check for check in decide(cluster, NOW).refusals if check.name == CONTROL_PLANE_WELL]
     assert INITIALIZING in refused.evidence
     assert "remove the file that says otherwise" in refused.remedy
+
+
+@pytest.mark.parametrize("told_by", ["kubeadm-config", "the others' manifests"])
+async def test_data_elsewhere_are_not_lost_when_etcds_manifest_was_moved_away(tmp_path: Path, told_by: str) -> None:
+    world = elsewhere(stand(tmp_path))
+    if told_by == "kubeadm-config":
+        put_configurations(world, lambda document: document["etcd"]["local"].update(dataDir="/data/etcd"))
+    (world.machines["cp-3"].folder.root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+    world.machines["cp-3"].member, world.etcd_ring.members[2].answers = None, False
+    for seconds in (0, 6, 12, 18):
+        observation = await world.observe(NOW + timedelta(seconds=seconds))
+        facts = observation.facts["cp-3"]
+        assert isinstance(facts, HostFacts)
+        assert (facts.etcd_folder, facts.etcd_data) == ("/data/etcd", EtcdData.MEMBER)
+        assert not observation.cluster.host("cp-3").etcd_data_lost
+        assert decide(replace(observation.cluster, snapshot_taken=True), NOW + timedelta(seconds=seconds)).step is None
+
+
+async def test_data_that_are_gone_from_where_the_cluster_has_them_are_lost_without_etcds_manifest(tmp_path: Path) -> None:
+    world = elsewhere(stand(tmp_path))
+    root = world.machines["cp-3"].folder.root
+    (root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+    shutil.rmtree(root / "data/etcd/member")
+    world.machines["cp-3"].member, world.etcd_ring.members[2].answers = None, False
+    for seconds in (0, 6, 12):
+        cluster = await world.cluster(NOW + timedelta(seconds=seconds))
+    assert cluster.host("cp-3").etcd_data_lost
+    assert decide(replace(cluster, snapshot_taken=True), NOW + timedelta(seconds=18)).step == RemoveMember(3, "cp-3")
+
+
+async def test_a_folder_that_no_script_may_name_leaves_it_open_what_is_there(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    put_configurations(world, lambda document: document["etcd"]["local"].update(dataDir="/data/$(reboot)"))
+    (world.machines["cp-3"].folder.root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+    facts = (await world.observe()).facts["cp-3"]
+    assert isinstance(facts, HostFacts)
+    assert isinstance(facts.etcd_data, Unknown)
+
+
+def elsewhere(world: World) -> World:
+    """The same with etcd's data in /data/etcd on every host."""
+    for machine in world.machines.values():
+        root = machine.folder.root
+        pod = root / "etc/kubernetes/manifests/etcd.yaml"
+        pod.write_text(pod.read_text().replace("/var/lib/etcd", "/data/etcd"))
+        (root / "data").mkdir()
+        (root / "var/lib/etcd").rename(root / "data/etcd")
+    return world

@@ -133,11 +133,11 @@ class Folder:
         assert (outcome.returncode, outcome.stderr) == (0, b"")
         return outcome.stdout
 
-    def run(self, shell: str = "sh") -> subprocess.CompletedProcess[bytes]:
+    def run(self, shell: str = "sh", text: str = "") -> subprocess.CompletedProcess[bytes]:
         """Run the script on stdin, as over SSH."""
         command = [shutil.which(shell) or shell, *(["sh"] if shell == "busybox" else []), "-s", str(self.root)]
         environment = {"PATH": str(self.programs), "LC_ALL": "C", "HOME": os.devnull}
-        return subprocess.run(command, input=script().encode(), env=environment, capture_output=True, timeout=50, check=False)
+        return subprocess.run(command, input=(text or script()).encode(), env=environment, capture_output=True, timeout=50, check=False)
 
 
 def installed(folder: Folder, version: str = "v1.34.4") -> None:

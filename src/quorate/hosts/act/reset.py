@@ -18,7 +18,7 @@ from quorate.hosts.act.rings import fresh_ring, known_member, matched, require
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.kubeadm_configuration import CRI_SOCKET
 from quorate.hosts.probe import probe
-from quorate.hosts.probe.facts import EtcdData, HostFacts
+from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.shell import quoted
 
@@ -31,7 +31,8 @@ _NO_KUBECONFIG = "/etc/kubernetes/quorate/none"  # kubeadm would ask a cluster t
 async def reset(tools: Tools, step: Reset, observation: Observation) -> None:
     """Free the host, which holds no member. Idempotent. Raises StepFailed where the ring, asked now, has a member of it, or cannot tell."""
     await kubeadm.wait_for_others(tools, step.host)  # it may be about to join
-    facts = await _look(tools, step.host)
+    seen = observation.facts[step.host]
+    facts = await _look(tools, step.host, seen.etcd_folder if isinstance(seen, HostFacts) else probe.DATA_FOLDER)
     if isinstance(observation.cluster.ring, Absent):
         _holds_no_data(step.host, facts)
     else:
@@ -45,17 +46,28 @@ async def clean(tools: Tools, host: str) -> None:
     Packages, containerd, settings of the kernel and the network plugin's own configuration stay: the last may be the user's, and whoever writes it otherwise
     writes it again.
     """
-    await _clean(tools, host, await _look(tools, host))
+    await _clean(tools, host, await _look(tools, host, probe.DATA_FOLDER))
 
 
-async def _look(tools: Tools, host: str) -> HostFacts:
-    """What the host is at this instant: where its etcd data are, and whose. Raises StepFailed where it does not tell, and SshErrors."""
-    facts = parse((await tools.look(host, probe.script(), doing="the probe", deadline=probe.SCRIPT_DEADLINE)).stdout)
+async def _look(tools: Tools, host: str, otherwise: Fact[str]) -> HostFacts:
+    """What the host is at this instant: where its etcd data are (`otherwise`: if no manifest of etcd says so), and whose.
+
+    Raises StepFailed where it does not tell, and SshErrors.
+    """
+    known = isinstance(otherwise, str) and _is_safe(otherwise)
+    text = probe.script((str(otherwise),) if known else (probe.DATA_FOLDER,))
+    facts = parse((await tools.look(host, text, doing="the probe", deadline=probe.SCRIPT_DEADLINE)).stdout)
     folder = facts.etcd_folder
-    if not isinstance(folder, str) or not _FOLDER.fullmatch(folder) or ".." in folder:
+    if not known and isinstance(facts.manifest("etcd"), Absent):
+        folder = otherwise
+    if not isinstance(folder, str) or not _is_safe(folder):
         why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is no folder to be emptied"
         raise StepFailed(host, f"not reset, since it is not known where its etcd data are: {why}", "Look at etcd.yaml in its manifests")
     return facts
+
+
+def _is_safe(folder: str) -> bool:
+    return _FOLDER.fullmatch(folder) is not None and ".." not in folder
 
 
 async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:

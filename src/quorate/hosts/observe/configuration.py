@@ -43,6 +43,14 @@ def running_version(api: ApiReading | Unknown | Absent) -> Version | None:
     return parse_or_none(str(document.get("kubernetesVersion", ""))) if document is not None else None
 
 
+def etcd_data_folder(api: ApiReading | Unknown | Absent) -> str | None:
+    """Where kubeadm's configuration in the cluster has etcd's data; None where it does not say."""
+    here: object = _cluster_document(api)
+    for key in ("etcd", "local", "dataDir"):
+        here = here.get(key) if isinstance(here, Mapping) else None
+    return here if isinstance(here, str) and here else None
+
+
 def configuration_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tuple[str, ...]:
     """In what the configurations differ, each as a sentence. Nothing where they could not be read: that says nothing about them."""
     if not isinstance(api, ApiReading):

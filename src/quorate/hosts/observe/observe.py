@@ -26,6 +26,7 @@ from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, desired
 from quorate.hosts.observe.endpoint import lost_names
+from quorate.hosts.observe.etcd_folder import with_etcd_data
 from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.lasting import lasting_configuration_drift
@@ -70,6 +71,7 @@ async def observe(
         asking_ring = group.create_task(_ring(access, facts, authority, now))
         asking_api = group.create_task(_api(access, facts, authority))
         inspecting = group.create_task(_inspect(access, manifest, contents, facts, systems))
+    facts = await with_etcd_data(access, facts, asking_api.result())
     ring = asking_ring.result()
     if isinstance(ring, RingReading):
         memory.members.note((member.id for member in ring.ring.members), silent_members(ring), at)

@@ -188,7 +188,7 @@ class HostFacts:
     digests: Mapping[str, Fact[str]]  # SHA-256 in hexadecimal
     kubelet_flags: Fact[str]  # KUBELET_KUBEADM_ARGS as kubeadm-flags.env has it
     manifests: Fact[Mapping[str, Fact[StaticPod]]]
-    etcd_folder: Fact[str]  # of its data, on the host: where etcd's manifest has it from, or else where kubeadm puts it
+    etcd_folder: Fact[str]  # of its data, on the host: where its manifest has it from, or else where this cluster has it
     etcd_data: Fact[EtcdData]
     etcd_identity: Fact[LogIdentity]  # whose the log in its data is; Absent: there is none
     initialization: Fact[None]  # None: one that quorate began on it has not ended, see INITIALIZING

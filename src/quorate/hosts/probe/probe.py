@@ -10,6 +10,7 @@ from importlib import resources
 from quorate.core.health import Unknown
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.probe.parse import parse
+from quorate.hosts.shell import quoted
 from quorate.hosts.ssh.errors import ConnectFailed, SshError
 from quorate.hosts.ssh.host import Host
 from quorate.hosts.ssh.hosts import Unreachable
@@ -20,29 +21,36 @@ DEADLINE = 60.0
 """Seconds for one host: to connect (15), for the script, and for the host to end it (8)."""
 
 
+DATA_FOLDER = "/var/lib/etcd"
+"""Where kubeadm puts etcd's data."""
+
+
 @cache
-def script() -> str:
-    """The probe's script, for `Host.run`."""
-    return resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
+def script(folders: tuple[str, ...] = (DATA_FOLDER,)) -> str:
+    """The probe's script, for `Host.run`. `folders`: where etcd's data may be if its manifest is missing; plain paths without spaces, the likeliest first."""
+    text = resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
+    return text if folders == (DATA_FOLDER,) else f"folders={quoted(' '.join(folders))}\n{text}"
 
 
-async def probe(hosts: Mapping[str, Host | Unreachable], *, deadline: float = DEADLINE) -> Mapping[str, HostFacts | Unreachable]:
-    """What each host tells of itself, by the same names, within `deadline` seconds. Changes nothing; raises nothing of a host.
+async def probe(
+    hosts: Mapping[str, Host | Unreachable], *, deadline: float = DEADLINE, folders: tuple[str, ...] = (DATA_FOLDER,)
+) -> Mapping[str, HostFacts | Unreachable]:
+    """What each host tells of itself, by the same names, within `deadline` seconds; `folders` as `script` has them. Changes nothing; raises nothing of a host.
 
     Who is unreachable stays so, and who cannot be connected to becomes so. Of a host that is connected but whose probe fails, every fact that did not arrive
     is unknown with the reason, and with the remedy where a human has to do something.
     """
     async with asyncio.TaskGroup() as group:
-        asked = {name: group.create_task(_state(host, deadline)) for name, host in hosts.items()}
+        asked = {name: group.create_task(_state(host, deadline, folders)) for name, host in hosts.items()}
     return {name: task.result() for name, task in asked.items()}
 
 
-async def _state(host: Host | Unreachable, deadline: float) -> HostFacts | Unreachable:
+async def _state(host: Host | Unreachable, deadline: float, folders: tuple[str, ...]) -> HostFacts | Unreachable:
     if isinstance(host, Unreachable):
         return host
     try:
         async with asyncio.timeout(deadline):
-            return await _ask(host, deadline)
+            return await _ask(host, deadline, folders)
     except TimeoutError:
         return parse(b"", Unknown(f"the probe was not over within {deadline:g} s"))
     except ConnectFailed as failure:
@@ -51,8 +59,8 @@ async def _state(host: Host | Unreachable, deadline: float) -> HostFacts | Unrea
         return parse(b"", Unknown(f"the probe failed: {failure.cause}", failure.remedy))
 
 
-async def _ask(host: Host, deadline: float) -> HostFacts:
-    outcome = await host.run(script(), deadline=min(SCRIPT_DEADLINE, deadline))
+async def _ask(host: Host, deadline: float, folders: tuple[str, ...]) -> HostFacts:
+    outcome = await host.run(script(folders), deadline=min(SCRIPT_DEADLINE, deadline))
     if outcome.exit_status:
         return parse(outcome.stdout, Unknown(f"the probe ended with status {outcome.exit_status}: {outcome.last_words}"))
     return parse(outcome.stdout)

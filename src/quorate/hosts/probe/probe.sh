@@ -335,6 +335,14 @@ etcd_says_lost() { # emptied under a member, the folder is begun anew by the nex
     [ -n "$last" ] && [ "$last" != "$serves" ]
 }
 etcd_folders() { # sets `data` and `wal`, etcd's folders on the host: its manifest may name others, and mount them from elsewhere
+    if [ ! -e "$kubernetes/manifests/etcd.yaml" ]; then # the first of those where the cluster may have them that has anything, or does not tell
+        data= wal=
+        for each in ${folders:-/var/lib/etcd}; do
+            [ -n "$data" ] || data=$each
+            if [ -e "$root$each" ] && { ! found=$(ls -A "$root$each") || [ -n "$found" ]; }; then data=$each && break; fi
+        done
+        return
+    fi
     data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
     data=$(on_host "${data:-/var/lib/etcd}")
     wal=$(flag "$kubernetes/manifests/etcd.yaml" wal-dir) || wal=
