@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from quorate.core.health import Absent
+from quorate.core.in_place.cluster import Silence
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from tests.hosts.act.running import api_of, cluster, tools
 from tests.hosts.act.world import FakeEtcd, World
+from tests.hosts.probe.machine import NOW
 
 
 def id_of(world: World, name: str) -> int:
@@ -61,6 +66,30 @@ async def test_a_silent_member_is_removed_although_its_host_is_gone() -> None:
     world.unreachable.add("h3")
     await done(world, RemoveMember(id_of(world, "h3"), "h3"))
     assert names(world) == {"h1", "h2"}
+
+
+async def test_a_member_that_answers_again_is_not_removed_as_a_dead_one() -> None:
+    world = cluster()
+    dead = id_of(world, "h3")
+    seen = world.observed()
+    silent = replace(seen, cluster=replace(seen.cluster, member_silences=((dead, Silence(3, NOW)),)))
+    with pytest.raises(StepFailed, match="h3 answers again"):
+        await Hands(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
+    assert names(world) == {"h1", "h2", "h3"}
+    world.unreachable.add("h3")
+    await Hands(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
+    assert names(world) == {"h1", "h2"}
+
+
+async def test_no_member_leaves_when_no_host_of_the_manifest_holds_the_data_any_more() -> None:
+    world = cluster()
+    seen = world.observed()
+    hosts = tuple(replace(host, member=Absent()) if host.name != "h3" else host for host in seen.cluster.hosts)
+    with pytest.raises(StepFailed, match="a host of the manifest holds the data"):
+        await Hands(tools(world)).carry_out(
+            RemoveMember(id_of(world, "h3"), "h3"), replace(seen, cluster=replace(seen.cluster, hosts=hosts))
+        )
+    assert names(world) == {"h1", "h2", "h3"}
 
 
 async def test_no_member_that_is_well_leaves_while_another_is_silent() -> None:

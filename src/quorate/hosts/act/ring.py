@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
+from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.gates import removal
+from quorate.core.in_place.rules.facts import holds_the_data
+from quorate.core.in_place.rules.members import SILENT
 from quorate.core.in_place.steps import DeleteNode, RemoveMember
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import MemberNotFound, Refused
@@ -14,6 +18,7 @@ from quorate.hosts.act.nodes import cordon
 from quorate.hosts.act.restarts import hand_over
 from quorate.hosts.act.rings import fresh_ring, member_of, require
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import NODES
@@ -27,7 +32,8 @@ _ETCD = "etcd"
 async def remove_member(tools: Tools, step: RemoveMember, observation: Observation) -> None:
     """Remove the member behind the gate, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
 
-    The ring is read anew for every attempt, and the gate asked of that reading.
+    The ring is read anew for every attempt, and of that reading it is asked whether the member is still silent if it was, whether a host of the manifest
+    holds the data without it, and the gate.
     """
     where = step.owner or _ETCD
 
@@ -38,7 +44,8 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
             return ""
         if reading.ring.leader == member.id and await hand_over(tools, where, reading, member):
             reading = await fresh_ring(tools, observation)
-        require(where, [removal(reading.ring, step.member)])
+        held = holds_the_data(replace(observation.cluster, ring=reading.ring), apart_from=step.member)
+        require(where, [*_still_silent(observation, reading, step.member), held, removal(reading.ring, step.member)])
         client = await _staying(tools, step, reading)
         tools.report(where, f"removing member {step.member:x}")
         try:
@@ -49,6 +56,18 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
         return ""
 
     await tools.waits.until(where, f"etcd to let member {step.member:x} go", attempt, deadline=ACCEPTED_DEADLINE)
+
+
+def _still_silent(observation: Observation, reading: RingReading, member_id: int) -> tuple[Check, ...]:
+    """A member that was silent when its removal was decided leaves as dead; one that answers now, leaves for that reason no more."""
+    cluster = observation.cluster
+    strays = [stray.member.id for stray in cluster.strays if stray.silence is not None]
+    member = reading.ring.member(member_id)
+    if member is None or member_id not in (*strays, *(silent for silent, _ in cluster.member_silences)):
+        return ()
+    if member_id in silent_members(reading):
+        return (passed(SILENT, f"{member.label} still gives no answer"),)
+    return (failed(SILENT, f"{member.label} answers again", "Run the command again: it judges anew."),)
 
 
 async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:
