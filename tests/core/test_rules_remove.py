@@ -10,10 +10,10 @@ from quorate.core import checks
 from quorate.core.checks import Outcome
 from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import decide
-from quorate.core.health import Absent, Health, Unknown
+from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK, BEFORE_INITIALIZATION, release_the_leaving
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK, BEFORE_INITIALIZATION, another_holds_the_data, release_the_leaving
 from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
 
 if TYPE_CHECKING:
@@ -79,6 +79,21 @@ def test_row_23_with_no_room_for_a_replacement_somebody_has_to_decide(build: Bui
     opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=build.desired(1, max_surge=0)), build.noon)
     last_one(opinion)
     assert opinion.checks[-1].remedy
+
+
+@pytest.mark.parametrize("build_one", ["leaving", "replica"])
+def test_who_has_the_only_data_and_lost_its_node_is_held_with_what_makes_that_anew(build: Build, build_one: str) -> None:
+    alone = getattr(build, build_one)(1, node=None, had_node=True, member=Unknown("no node to ask"))
+    held = another_holds_the_data(build.control_plane(alone, desired=1, ring=Unknown("no node to ask")), alone)
+    assert "`systemctl restart kubelet`" in held.remedy
+    silent = build.control_plane(alone, desired=1, ring=Unknown("not connected"), workload=Finding(Health.BAD, "NotConnected"))
+    assert "kubelet" not in another_holds_the_data(silent, alone).remedy  # the Node may well be there
+
+
+def test_who_has_the_only_data_and_is_not_deleted_has_to_be_mended_unless_others_are_still_to_join(build: Build) -> None:
+    alone = build.replica(1, unhealthy=True)
+    assert another_holds_the_data(build.control_plane(alone, desired=1), alone).remedy.startswith("Mend what")
+    assert not another_holds_the_data(build.control_plane(alone, desired=3), alone).remedy
 
 
 def test_row_23_one_that_is_gone_in_all_but_name_is_no_second_machine(build: Build) -> None:

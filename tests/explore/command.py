@@ -63,8 +63,7 @@ def told(model: Model, found: Found) -> Iterator[str]:
         yield f"  BROKEN {promise}, in {example.states:,} states: {example.what}"
         yield from _history(example)
     for example in found.waits.values():
-        ends = f", of which {example.ends:,} end there" if example.ends else ""
-        yield f"  somebody has to act, in {example.states:,} states{ends}: {example.what or 'and nothing says so'}"
+        yield f"  somebody has to act, in {example.states:,} states: {example.what or 'and nothing says so'}"
         yield from _history(example)
 
 

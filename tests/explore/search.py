@@ -68,7 +68,6 @@ class Example:
     what: str
     history: list[str]
     states: int = 0
-    ends: int = 0  # states of these in which nobody is asked for anything that could be done
 
 
 @dataclass(slots=True)
@@ -171,11 +170,11 @@ class _Search(Generic[S]):
             said = self.idle[number]
             example = self.found.waits.setdefault(said, Example("; ".join(said), self._history(number)))
             example.states += 1
-            example.ends += number not in helped
             if number in self.untrue:
                 self._violated("truth", f"what is said is not so: {'; '.join(self.untrue[number])}", number)
-            if number in self.asking and number not in helped:
-                self._violated("remedy", f"what is asked for does not help: {'; '.join(said)}", number)
+            if number not in helped:
+                how = "what is asked for does not help" if number in self.asking else "nothing is asked for that could be done"
+                self._violated("remedy", f"{how}: {'; '.join(said)}", number)
 
     def _violated(self, promise: str, how: str, number: int) -> None:
         if promise not in self.found.violations:

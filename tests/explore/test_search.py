@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+import pytest
 
 from tests.explore.search import Judged, Next, explore
 
@@ -19,11 +21,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Numbers:
-    """From 1 on, doubled or one more, up to ten. `last` are those from which nothing recovers, and what they say."""
+    """From 1 on, doubled or one more, up to ten. `last` are those from which nothing recovers, and what they say, `asked` where
+    somebody leads who follows that."""
 
     forbidden: int = 0
     desired: int = 10
-    last: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    last: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    asked: Mapping[int, int] = field(default_factory=dict)
 
     def starts(self) -> Iterator[tuple[str, Number]]:
         yield "one", Number(1)
@@ -33,7 +37,8 @@ class Numbers:
         broken = [f"never {value}: it is {value}"] if value == self.forbidden else []
         ways = () if value in self.last else (("doubled", 2 * value), ("one more", value + 1))
         nexts = [Next(label, Number(after)) for label, after in ways if after <= 10]
-        return Judged(nexts, broken, converged=value == self.desired, idle=not nexts, said=self.last.get(value, ()))
+        nexts += [Next("as asked", Number(self.asked[value]), asked=True)] if value in self.asked else []
+        return Judged(nexts, broken, converged=value == self.desired, idle=not ways or value == 10, said=self.last.get(value, ()))
 
 
 def test_everything_is_reached_once() -> None:
@@ -50,11 +55,19 @@ def test_a_broken_promise_is_told_by_the_shortest_history_and_nothing_comes_afte
 
 
 def test_a_wait_that_says_why_is_told_and_one_without_a_word_is_broken() -> None:
-    spoken = explore(Numbers(desired=5, last={10: ("ten is the end",), 7: ("seven too",)}))
+    last = {10: ("ten is the end",), 7: ("seven too",)}
+    spoken = explore(Numbers(desired=5, last=last, asked={10: 5, 7: 5}))
     assert {said: example.states for said, example in spoken.waits.items()} == {("ten is the end",): 1, ("seven too",): 1}
     assert spoken.violations == {}
-    silent = explore(Numbers(desired=5, last={10: (), 7: ("seven too",)}))
+    silent = explore(Numbers(desired=5, last={10: (), 7: ("seven too",)}, asked={7: 5}))
     assert silent.violations["liveness"].states == 3  # 8, 9 and 10; 6 can still come to 7, which says it
+
+
+@pytest.mark.parametrize("asked", [{}, {10: 9}])
+def test_a_wait_that_asks_for_nothing_or_for_what_does_not_help_is_broken(asked: dict[int, int]) -> None:
+    found = explore(Numbers(desired=5, last={10: ("ten is the end",), 7: ("seven too",)}, asked={7: 5, **asked}))
+    assert {promise: example.states for promise, example in found.violations.items()} == {"remedy": 1}
+    assert found.violations["remedy"].what.startswith("what is asked for" if asked else "nothing is asked for")
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:

@@ -15,6 +15,7 @@ from quorate.simulation.world import World
 from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.moves import FAULTS, MEANWHILE, RECOVERIES, VERSIONS
 from tests.explore.hosts.run import LOOP, Step, one_step
+from tests.explore.hosts.waits import WAITS
 from tests.explore.search import Judged, Next
 
 
@@ -43,6 +44,10 @@ class Hosts:
         judged.idle = done.decision.step is None
         judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
         judged.nexts += _of(done, "")
+        for check in done.decision.refusals if judged.idle else ():
+            for words, moves in WAITS.get(check.name, {}).items():
+                if words in check.remedy:
+                    judged.nexts += [Next(label, new, asked=True) for label, new in moves(state)]
         for moves in RECOVERIES:
             judged.nexts += [Next(label, new) for label, new in moves(state)]
         if state.faults:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from quorate.core.checks import Check
 from tests.explore.machines.moves import FAULTS, ORDINARY, another_provider_founds_the_cluster, as_core_reports
 from tests.explore.machines.process import Pass, late_pass, one_pass
 from tests.explore.machines.promises import broken, converged
@@ -40,8 +41,8 @@ class Machines:
             judged.idle = done.decision.step is None and not done.after
             judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
             judged.nexts += _of_pass(done, "quorate")
-        if judged.idle:
-            self._waits(state, judged)
+        if done is not None and judged.idle:
+            self._waits(state, done.decision.refusals, judged)
         for moves in ORDINARY:
             judged.nexts += [Next(label, as_core_reports(new)) for label, new in moves(state)]
         if state.stopped is not None:
@@ -52,12 +53,13 @@ class Machines:
         return judged
 
     @staticmethod
-    def _waits(state: State, judged: Judged[State]) -> None:
+    def _waits(state: State, refusals: Iterable[Check], judged: Judged[State]) -> None:
         """Whether what is said is so, and that somebody does what is asked for."""
         judged.untrue = tuple(name for name in judged.said if name not in WAITS or not WAITS[name].is_so(state))
-        for name in judged.said:
-            for label, new in WAITS[name].remedies(state) if name in WAITS else ():
-                judged.nexts.append(Next(label, as_core_reports(new), asked=True))
+        for check in refusals:
+            for words, moves in WAITS[check.name].remedies.items() if check.name in WAITS else ():
+                if words in check.remedy:
+                    judged.nexts += [Next(label, as_core_reports(new), asked=True) for label, new in moves(state)]
 
     @staticmethod
     def _goes_on(state: State, seen: State, judged: Judged[State]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
@@ -14,10 +14,10 @@ from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, State
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """When it is so, and the states after each thing that somebody may do about it, one at a time."""
+    """When it is so, and what somebody does about it, one thing at a time, each by the words with which the check has to ask for it."""
 
     is_so: Callable[[State], bool]
-    remedies: Moves
+    remedies: Mapping[str, Moves]
 
 
 def _does_not_answer(state: State) -> bool:
@@ -60,14 +60,17 @@ def _one_machine_has_the_data(state: State) -> bool:
     return len(holding) <= 1
 
 
-def _nothing(_state: State) -> Iterator[tuple[str, State]]:
-    """What is to be done is among what comes back by itself."""
-    yield from ()
+def kubelets_are_restarted(state: State) -> Iterator[tuple[str, State]]:
+    """One that runs and has joined makes its Node where that is missing."""
+    plant = state.plant
+    for host in plant.hosts:
+        if host.runs and not host.todo and host.name not in plant.nodes and plant.member(host.member) and plant.serves:
+            yield f"somebody restarts the kubelet of {host.name}", state.at(plant.with_node(host.name))
 
 
 WAITS: dict[str, Wait] = {
-    "the workload cluster answers": Wait(_does_not_answer, etcd_is_restored),
-    IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), somebody_consents),
-    ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, _nothing),
+    "the workload cluster answers": Wait(_does_not_answer, {"Restore access": etcd_is_restored}),
+    IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), {CONSENT: somebody_consents}),
+    ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, {"systemctl restart kubelet": kubelets_are_restarted}),
 }
 """By the name of the check."""

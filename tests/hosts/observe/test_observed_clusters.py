@@ -358,6 +358,18 @@ async def test_a_voter_stays_whose_node_somebody_deleted_and_one_whose_kubelet_n
     assert decide(cluster, NOW).step == RemoveMember(3, "cp-3")
 
 
+async def test_a_host_that_lacks_nothing_but_its_node_is_waited_for_with_what_makes_that_anew(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    del world.api_objects.objects[f"{NODES}/cp-3"]
+    decision = decide(await world.cluster(), NOW)
+    said = next(check for check in decision.refusals if check.name == CONTROL_PLANE_WELL)
+    assert (decision.step, "the API has no Node of it" in said.evidence) == (None, True)
+    assert "`systemctl restart kubelet`" in said.remedy
+    (world.machines["cp-3"].folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
+    said = next(check for check in decide(await world.cluster(), NOW).refusals if check.name == CONTROL_PLANE_WELL)
+    assert "restart" not in said.remedy
+
+
 async def test_kubeadm_that_runs_on_an_unfinished_host_is_said(tmp_path: Path) -> None:
     world = stand(tmp_path)
     machine = world.machines["cp-3"]

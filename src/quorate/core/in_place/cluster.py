@@ -43,6 +43,8 @@ JOINED_HALF = "JoinedHalf"
 """The reason of the finding that says that its member votes and that its kubelet never got its certificate."""
 INITIALIZING = "Initializing"
 """The reason of the finding that says that the mark of an initialization is on it, which quorate takes away when that has ended."""
+NODE_NOT_LISTED = "NodeNotListed"
+"""The reason of the finding that says that the API has no Node of it, though it has joined."""
 KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
 

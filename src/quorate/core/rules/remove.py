@@ -6,7 +6,7 @@ from datetime import datetime
 
 from quorate.core.checks import Check, Outcome, another_serves, failed, passed, quorum_survives_removal, unknown
 from quorate.core.control_plane import ControlPlane, Replica
-from quorate.core.health import Absent, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Ring
 from quorate.core.rules.preflight import only_one_is_leaving
@@ -81,7 +81,7 @@ def another_holds_the_data(control_plane: ControlPlane, replica: Replica) -> Che
     name = ANOTHER_HOLDS_THE_DATA
     others = [other for other in control_plane.holding if other.name != replica.name]
     if not others:
-        return failed(name, f"{replica.name} is the only control plane left: {_loss(control_plane)}", _way_out(control_plane))
+        return failed(name, f"{replica.name} is the only control plane left: {_loss(control_plane)}", _way_out(control_plane, replica))
     ring = control_plane.ring
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown) or not ring.members or isinstance(replica.member, Absent):
         return passed(name, others[0].name)  # it has no data to lose, or the check of quorum says that nothing is known
@@ -122,7 +122,15 @@ def _loss(control_plane: ControlPlane) -> str:
     return "its etcd data would be lost" if control_plane.desired.etcd_managed else "nobody would serve, and no other could join"
 
 
-def _way_out(control_plane: ControlPlane) -> str:
+def _way_out(control_plane: ControlPlane, replica: Replica) -> str:
+    """What helps the only one that has the data. A kubelet makes its Node when it starts, and kubeadm's marks on it are kubeadm's to make."""
+    if replica.node is None and replica.had_node and control_plane.workload.health is Health.GOOD:
+        return (
+            f"Restart the kubelet on the host of {replica.name} (`systemctl restart kubelet`), which makes its Node anew; "
+            "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
+        )
+    if replica.deleting_since is None and len(control_plane.replicas) >= control_plane.desired.replicas:  # else others may still join
+        return f"Mend what the health check of {replica.name} found: nobody joins in its place as long as its Machine is not deleted."
     if control_plane.desired.replicas + control_plane.desired.max_surge > 1:
         return ""  # its replacement may join beside it (S6), and it leaves then
     return "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."

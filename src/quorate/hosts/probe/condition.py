@@ -36,7 +36,7 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import INITIALIZING, JOINED_HALF, WIPED, Kind
+from quorate.core.in_place.cluster import INITIALIZING, JOINED_HALF, NODE_NOT_LISTED, WIPED, Kind
 from quorate.hosts.probe.facts import INITIALIZING as MARK
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
@@ -264,7 +264,7 @@ def _listings(host: _Host) -> Iterator[Finding]:
         case str(name):
             yield Finding(Health.GOOD, "NodeListed", f"the API has Node {name}")
         case Absent():
-            yield Finding(not_listed, "NodeNotListed", "the API has no Node of it")
+            yield Finding(not_listed, NODE_NOT_LISTED, "the API has no Node of it")
         case Unknown(reason):
             yield Finding(Health.UNKNOWN, "NodeNotKnown", f"whether it has a Node is not known: {reason}")
     if not (host.control_plane and host.has_local_etcd):

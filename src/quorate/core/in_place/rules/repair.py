@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import assert_never
 
 from quorate.core.checks import Check, failed, passed
-from quorate.core.in_place.cluster import INITIALIZING, UNTOUCHED, Cluster, Host, Kind
+from quorate.core.health import Absent, Health
+from quorate.core.in_place.cluster import INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.in_place.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
 from quorate.core.in_place.rules.leftovers import is_to_be_reset
 from quorate.core.in_place.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
@@ -79,6 +80,8 @@ def _remedy(cluster: Cluster, host: Host) -> str:
             return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
             return f"See what is wrong with {look}."
+        case Kind.BROKEN if _only_lacks_its_node(host):
+            return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             return f"See what fails on {host.name} with {look}. Do not reset it: no other host of the manifest holds the data."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
@@ -88,3 +91,13 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)
+
+
+def _only_lacks_its_node(host: Host) -> bool:
+    """Whether everything else about it is good. Its kubelet made the Node when it started, and makes it again when it starts again."""
+    ill = [
+        finding
+        for finding in (*host.findings, host.member_health, host.api_server)
+        if finding is not None and finding.health is not Health.GOOD
+    ]
+    return isinstance(host.node, Absent) and not data_lost(host) and [finding.reason for finding in ill] == [NODE_NOT_LISTED]
