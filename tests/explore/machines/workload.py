@@ -141,6 +141,10 @@ class Workload:
         well = host is not None and host.runs and (component is not Component.ETCD or self._has_member(node))
         return _pod(component.pod_name(node), well)
 
+    def running(self, _component: Component) -> frozenset[str] | Unknown:
+        """The Nodes that have such a static Pod: the kubelet's copy of it in the API goes with the Node."""
+        return frozenset(self._site.plant.nodes) if self._connected else self._unknown()
+
     async def kubeadm_config_exists(self) -> bool | Unknown:
         """Whether there is kubeadm's ConfigMap."""
         return self._site.plant.founded > 0 if self._connected else self._unknown()
