@@ -24,7 +24,7 @@ def kubelets_are_restarted(image: Image) -> Iterator[tuple[str, Image]]:
 
 def _register(address: str, site: Site) -> None:
     machine = site.machines[address]
-    if site.reaches_api(machine):
+    if site.reaches_api(machine) and machine.disk.authority == site.authority:
         site.register(machine, control_plane=machine.disk.components is not None)
 
 
