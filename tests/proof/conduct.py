@@ -80,6 +80,8 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
         if isinstance(owner.member, int) or not could_be:
             continue
         if not (owner.deleting_since and owner.waits_at_hook and not owner.other_hooks):
+            if stray.consented:
+                continue
             yield f"it may be of {owner.name}, which is on the way"
         elif not [r for r in held(plane) if r is not owner and r.member in voters(plane)]:
             yield f"it may be of {owner.name}, without which no other replica has the data"

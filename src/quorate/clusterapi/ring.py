@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from quorate.clusterapi.types.names import EtcdMemberReason
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
+from quorate.core.rules.strays import CONSENT
 from quorate.etcd.client import host_of
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
@@ -82,8 +83,18 @@ def _missing(node: Node | None, strays: Sequence[Member]) -> Absent | Unknown:
     unstarted = [member for member in strays if not member.name]
     candidates = unstarted if node is not None else list(strays)
     if candidates:
-        return Unknown(f"member {candidates[0].label} is nobody's yet and may be its own")
+        return Unknown(f"member {candidates[0].label} is nobody's yet and may be its own", _way_out(candidates[0]))
     return Absent()
+
+
+def _way_out(member: Member) -> str:
+    """Of one that has started, and that may be on another host than the Machine had: where that has no Machine, nobody but a person can tell."""
+    if not member.name:
+        return ""
+    return (
+        f"If it is that of another host, bring back the Machine of that host or, if it is to leave the cluster, annotate the KubeadmControlPlane "
+        f"with {CONSENT}={member.id:x}: the member is removed when the others can do without it."
+    )
 
 
 def finding(member: int | Absent | Unknown, reading: RingReading | Unknown) -> Finding:

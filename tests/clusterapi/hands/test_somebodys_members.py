@@ -19,7 +19,7 @@ from quorate.core.decide import Decision, decide
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Ring
 from quorate.core.rules.strays import CONSENT, IS_NOBODYS
-from quorate.core.steps import RemoveStray
+from quorate.core.steps import ReleaseHook, RemoveStray
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import NoWay, Unreachable
 from quorate.kubernetes.objects import Node
@@ -260,3 +260,29 @@ async def test_the_node_of_a_machine_that_nobody_has_told_its_node_is_found_with
     assert "nodeRef" not in three.api.raw("machines", "cp-3").get("status", {})
     unlabel(three, "cp-3")
     assert {machine.name: machine.node is not None for machine in (await three.look()).machines}["cp-3"]
+
+
+async def test_who_consents_helps_a_machine_without_a_host_that_others_members_may_be_of(five: World) -> None:
+    """A backup has a Machine whose host is gone, and not those of two that are there: nobody but a person can tell whose members they are."""
+    five.add_machine("cp-9", node=False)
+    _, decision = await later(five)
+    assert not isinstance(decision.step, RemoveStray)
+    five.delete_machine("cp-9")
+    five.workload.leader = 1
+    cast("Answering", five.workload).silent.add("cp-5")
+    _, decision = await later(five)
+    assert decision.step is None
+    conditions = str(report(await five.observe(), decision, now=five.now).status["conditions"])
+    assert "cannot tell which member is cp-9's: member cp-4 is nobody's yet and may be its own" in conditions
+    assert f"annotate the KubeadmControlPlane with {CONSENT}=4" in conditions
+    for member in (4, 5):
+        five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: str(member)}}})
+        assert (await later(five))[1].step == RemoveStray(member)
+        del five.workload.members[member]
+    assert (await later(five))[1].step == ReleaseHook("cp-9")
+
+
+async def test_who_consents_helps_beside_a_machine_that_is_on_its_way(five: World) -> None:
+    five.add_machine("cp-9", node=False)
+    five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
+    assert (await later(five))[1].step == RemoveStray(4)

@@ -8,7 +8,7 @@ from quorate.core.checks import Check, another_serves, dependable_ring, failed, 
 from quorate.core.control_plane import ControlPlane, Replica, Stray
 from quorate.core.health import Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.ring import Member, Ring
+from quorate.core.ring import Ring
 from quorate.core.rules.remove import a_replica_holds_the_data, another_holds_the_data, has_arrived, never_joined
 from quorate.core.steps import GROWS, SHRINKS, RemoveStray, Step
 
@@ -64,7 +64,7 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
     coming = [replica.name for replica in owners if replica not in at_hook]
     return (
         _aged(stray, now),
-        _nobody_elses(stray.member, coming),
+        _nobody_elses(stray, coming),
         _is_nobodys(stray),
         a_replica_holds_the_data(control_plane),
         *(check for replica in at_hook for check in _can_do_without(control_plane, replica)),
@@ -119,7 +119,11 @@ def _is_nobodys(stray: Stray) -> Check:
     return failed(IS_NOBODYS, f"{member.label} ({member.id:x}) runs on Node {node}, which is there and belongs to no Machine", remedy)
 
 
-def _nobody_elses(member: Member, coming: list[str]) -> Check:
+def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
+    """Whose owner asked for its removal may go whether a replica on its way is it or not: the quorum is asked for all the same."""
+    member = stray.member
+    if stray.consented:
+        return passed(NOBODY_ELSES, f"the removal of {member.id:x} was asked for")
     if not coming:
         return passed(NOBODY_ELSES, f"{member.label} is that of no Machine that stays, or has yet to reach our hook")
     which = f"{member.name} ({member.id:x})" if member.name else member.label
