@@ -18,6 +18,7 @@ Edit = Callable[[Operations, Random], str | None]
 _SET_VERSION = re.compile(r"Set versions\.kubernetes to (?:a version of )?(v\d+\.\d+)(\.\d+)?")
 _REMOVE = re.compile(r"--remove-hosts (\d+)")
 _RESET = re.compile(r"`quorate reset -m MANIFEST ([^`]+)`")
+_DELETE_NODE = re.compile(r"delete Node (\S+) yourself")
 _BRING_BACK = ("bring a host back", "take it back into the manifest", "with its data, or restore")
 _NEWEST_MINOR = 36
 
@@ -105,4 +106,6 @@ def obey(operations: Operations, ended: Ended) -> str | None:
         return f"{found[1]} hosts may leave"
     if (found := _RESET.search(text)) is not None:
         return operations.reset_host(found[1].split()[0])
+    if (found := _DELETE_NODE.search(text)) is not None and operations.site.objects.nodes.pop(found[1], None) is not None:
+        return f"Node {found[1]} is deleted"
     return operations.take_back() if any(words in text for words in _BRING_BACK) else None

@@ -26,7 +26,8 @@ def _unfinished(operations: Operations) -> Iterator[str]:
     wanted = {entry.name for entry in manifest.control_planes}
     if names != wanted or len(site.ring.well) != len(wanted):
         yield f"the ring has {sorted(names)}, of whom {len(site.ring.well)} vote and are well"
-    if lost := set(site.objects.nodes) - {entry.name for entry in manifest.entries}:
+    ours = {node.name for node in site.objects.nodes.values() if node.control_plane or node.static_worker}
+    if lost := ours - {entry.name for entry in manifest.entries}:
         yield f"Nodes are left over: {', '.join(sorted(lost))}"
     if site.objects.running != manifest.version or site.objects.settings != manifest.settings:
         yield f"the configuration in the cluster is {site.objects.running}, {site.objects.settings}"

@@ -205,7 +205,7 @@ class Observer:
             running=known.running,
             strays=stray_members(members.strays, silences),
             lost_nodes=tuple(node.name for node in known.nodes.values() if self._is_lost(node, facts)),
-            other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_lost(node, facts)),
+            other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_of_no_host(node, facts)),
             member_silences=tuple(
                 (member.id, silence)
                 for member in (ring.members if isinstance(ring, Ring) else ())
@@ -279,8 +279,13 @@ class Observer:
             return False
         return node.address != entry.address and isinstance(facts.kubeconfigs["kubelet"], Absent)
 
-    def _is_lost(self, node: Node, facts: Facts) -> bool:
+    def _is_of_no_host(self, node: Node, facts: Facts) -> bool:
         return self.manifest.entry(node.name) is None or self._is_replaced(node, facts[node.name])
+
+    def _is_lost(self, node: Node, facts: Facts) -> bool:
+        """As `hosts/observe/nodes.py` judges it: a worker whose name the manifest has not may be somebody else's, unless it has quorate's annotation."""
+        ours = node.control_plane or node.static_worker or self.manifest.entry(node.name) is not None
+        return ours and self._is_of_no_host(node, facts)
 
     def _node_drift(self, entry: Entry, node: Node) -> tuple[str, ...]:
         labels = ("labels",) if node.labels != self.manifest.labels else ()
