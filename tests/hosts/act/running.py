@@ -112,6 +112,7 @@ class RunningHost(FakeHost):
     containers: dict[str, int] = field(default_factory=lambda: {str(component): 1 for component in Component})
     drifting: set[str] = field(default_factory=set)  # components whose manifest differs from what kubeadm would write
     broken: set[str] = field(default_factory=set)  # components that do not start with a new manifest
+    lingering: set[str] = field(default_factory=set)  # components whose container outlives the kubelet that ran it
     due: tuple[str, ...] = ()  # what its settings have yet to restart
     silent: list[str] = field(default_factory=list)  # containers that were ended by force when they were silent
 
@@ -130,7 +131,6 @@ class RunningHost(FakeHost):
             ("kubeadm certs renew", self._renewed),
             ("systemctl restart kubelet", self._restart_kubelet),
             ("apt-mark hold", self._installed),
-            ("/metrics", lambda _: b"50\n"),
             ("--signal SIGKILL", self._end_the_silent),
             ("tasks kill", self._kill),
             (_CONTAINERS, self._containers),
@@ -197,7 +197,10 @@ class RunningHost(FakeHost):
             return self._note("kubelet configuration")
         self.kubelet = self.files.get("/usr/bin/kubelet", self.kubelet.encode()).decode()
         self.report()
-        return self._note("restart kubelet and static Pods" if "systemctl stop kubelet" in script else "restart kubelet")
+        if "systemctl stop kubelet" not in script:
+            return self._note("restart kubelet")
+        self.containers = {name: number + (name not in self.lingering) for name, number in self.containers.items()}
+        return self._note("restart kubelet and static Pods")
 
     def _renewed(self, script: str) -> bytes:
         return self._note(f"renew {re.findall(r'certs renew ([a-z.-]+) >>', script)[0]}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quorate.core.in_place.steps import Reconfigure
-from quorate.hosts.act import containers, kubelet, serving_certificate, settled, upgrade
+from quorate.hosts.act import containers, kubelet, serving_certificate, upgrade
 from quorate.hosts.act.component_manifests import _NEW_FOLDER, CONFIGURATION, FOLDER, _take_place
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _restart_kubelet
@@ -285,21 +285,6 @@ def test_a_kubelet_that_does_not_start_leaves_the_other_static_pods_running(host
 def test_the_kubelet_runs_again_where_that_is_cut_short(host: FakeHost) -> None:
     assert restarts(host, "kill $PPID") == 1
     assert acts(host)[-1] == "systemctl restart kubelet"
-
-
-def test_the_kubelets_count_is_read_from_its_metrics(host: FakeHost) -> None:
-    host.file("/var/lib/kubelet/config.yaml", "port: 10250\n")
-    name = "kubelet_pod_worker_duration_seconds_count"
-    host.program("curl", f"""printf '{name}{{operation_type="create"}} 7\\n{name}{{operation_type="sync"}} 90\\n'""")
-    assert run(host, settled._COUNT).stdout == "7\n"
-    host.program("curl", "echo 'other 1'")
-    assert run(host, settled._COUNT).stdout == "0\n"
-
-
-def test_a_kubelet_that_tells_no_metrics_is_no_zero(host: FakeHost) -> None:
-    host.file("/var/lib/kubelet/config.yaml", "")
-    host.program("curl", "exit 22")
-    assert host.run(settled._COUNT.replace("/var/", f"{host.root}/var/")).returncode != 0
 
 
 # What kubeadm leaves.

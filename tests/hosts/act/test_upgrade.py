@@ -134,6 +134,15 @@ async def test_a_kubelet_of_the_same_minor_version_leaves_static_pods_alone_and_
     assert running(world, "h1").ran == ["install kubectl kubelet", "restart kubelet"]
 
 
+async def test_an_upgrade_waits_until_the_new_kubelet_runs_every_static_pod_anew() -> None:
+    """Until then the host looks as it did, and the next would be touched while this one's etcd is about to restart."""
+    world = cluster()
+    running(world, "h1").lingering.add(Component.ETCD)
+    with pytest.raises(StepFailed, match="another container of etcd did not come about .* the one before has not ended"):
+        await carried_out(world, KUBELET)
+    assert CORDONED in node(world, "h1")["metadata"].get("annotations", {})  # type: ignore[attr-defined]
+
+
 async def test_a_node_that_somebody_else_cordoned_stays_cordoned() -> None:
     world = cluster()
     node(world, "h1")["spec"] = {"unschedulable": True}

@@ -75,11 +75,13 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
     if control_plane:
         await make_ready(tools, step.host, observation)
     tools.report(step.host, "restarting the kubelet")
-    restart = _RESTART
-    if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version):
-        restart = restarting_with_static_pods(step.host, await containers.running(tools, step.host, Component.API_SERVER))
+    anew = tuple(Component) if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version) else ()
+    before = {component: await containers.running(tools, step.host, component) for component in anew}
+    restart = restarting_with_static_pods(step.host, before[Component.API_SERVER]) if before else _RESTART
     await tools.run(step.host, restart, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
-    await kubelet_is_back(tools, step.host, step.version, control_plane=control_plane)
+    await kubelet_is_back(tools, step.host, step.version)
+    for component, ids in before.items():
+        await containers.replaced(tools, step.host, component, ids)
     if control_plane:
         await control_plane_is_back(tools, step.host)
     await uncordon(tools, Uncordon(step.host))

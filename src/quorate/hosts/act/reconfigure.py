@@ -34,7 +34,7 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
             files = feature_files(tools.manifest, tools.contents) if component is Component.API_SERVER else ()
             await replace_component(tools, step.host, component, documents, files)
     await _configure_kubelet(tools, machine)
-    await kubelet_is_back(tools, step.host, None, control_plane=control_plane)
+    await kubelet_is_back(tools, step.host)
     if control_plane:
         await control_plane_is_back(tools, step.host)
     if restarted:

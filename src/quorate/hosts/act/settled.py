@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 import msgspec
@@ -10,7 +9,6 @@ import msgspec
 from quorate.core.health import Health
 from quorate.core.text import printable
 from quorate.core.versions import Version
-from quorate.hosts.act.drain import PODS
 from quorate.hosts.act.gates import api_server_is_ready, member_votes
 from quorate.hosts.act.tools import Tools
 from quorate.kubernetes import resource
@@ -24,8 +22,6 @@ DEADLINE = 300.0
 _ASK_DEADLINE = 10.0
 _REMEDY = "Look at the containers of the control plane on the host (crictl ps -a, crictl logs) and at journalctl -u kubelet"
 KUBELET_REMEDY = "Look at journalctl -u kubelet on the host"
-_RUNNING = ("Running", "Pending")
-_COUNTED = re.compile(rb"[0-9]{1,10}")
 
 
 class _ServerVersion(msgspec.Struct, rename="camel"):
@@ -40,14 +36,10 @@ async def control_plane_is_back(tools: Tools, host: str, version: Version | None
     await tools.waits.until(host, "its components", partial(components, tools, host), deadline=DEADLINE, remedy=_REMEDY)
 
 
-async def kubelet_is_back(tools: Tools, host: str, version: Version | None, *, control_plane: bool) -> None:
-    """Wait until the host's kubelet, just restarted, answers, has seen to its Pods, and its Node is ready, with this version where one is given."""
+async def kubelet_is_back(tools: Tools, host: str, version: Version | None = None) -> None:
+    """Wait until the host's kubelet, just restarted, answers, and its Node is ready, with this version where one is given."""
     await tools.waits.until(host, "its kubelet", partial(_kubelet_answers, tools, host), deadline=DEADLINE, remedy=KUBELET_REMEDY)
     await tools.waits.until(host, "its Node", partial(node_is_ready, tools, host, version), deadline=DEADLINE, remedy=KUBELET_REMEDY)
-    if control_plane:
-        await tools.waits.until(
-            host, "its kubelet to see to its Pods", partial(pods_seen_to, tools, host), deadline=DEADLINE, remedy=KUBELET_REMEDY
-        )
 
 
 async def components(tools: Tools, host: str) -> str:
@@ -75,21 +67,6 @@ async def node_is_ready(tools: Tools, host: str, version: Version | None) -> str
     return "" if status == "True" and not is_unreachable(node) else f"Ready is {status or 'not set'}"
 
 
-async def pods_seen_to(tools: Tools, host: str) -> str:
-    """Whether a kubelet that was restarted has gone through each Pod once: only then has it restarted the static Pods that it runs in another way than before.
-
-    It counts how many Pods it has dealt with for the first time since its start (kubelet_pod_worker_duration_seconds, operation `create`). Until it is through,
-    the API and the containers look as they did, and the next host would be touched while this one's etcd is about to restart.
-    """
-    pods = await (await tools.access.api()).list(PODS, field_selector=f"spec.nodeName={host}")
-    expected = sum(pod.get("status", {}).get("phase") in _RUNNING for pod in pods.items)
-    outcome = await tools.access.ssh(host).look(_COUNT, deadline=_ASK_DEADLINE)
-    counted = outcome.stdout.strip()
-    if outcome.exit_status or not _COUNTED.fullmatch(counted):
-        return f"it does not tell its metrics: {outcome.last_words}"
-    return "" if int(counted) >= expected else f"it has seen to {int(counted)} of {expected}"
-
-
 async def _api_server(tools: Tools, host: str, version: Version | None) -> str:
     if reason := await api_server_is_ready(tools, host):
         return reason
@@ -115,14 +92,4 @@ port=$(sed -n 's/^healthzPort: *//p' "$config")
 address=$(sed -n 's/^healthzBindAddress: *//p' "$config" | tr -d "\\"'")
 case $address in '' | 0.0.0.0 | ::) address=127.0.0.1 ;; *:*) address="[$address]" ;; esac
 curl -fsS --noproxy '*' --max-time 5 -o /dev/null -- "http://$address:${port:-10248}/healthz"
-"""
-# The kubelet's certificate is not checked: this is the host itself, and the answer a number. The API server's own client certificate may read metrics.
-_COUNT = """\
-pki=/etc/kubernetes/pki
-port=$(sed -n 's/^port: *//p' /var/lib/kubelet/config.yaml)
-metrics=$(curl -fsSk --noproxy '*' --max-time 5 --cert $pki/apiserver-kubelet-client.crt --key $pki/apiserver-kubelet-client.key \\
-    "https://127.0.0.1:${port:-10250}/metrics")
-printf '%s\\n' "$metrics" | awk '
-    $1 == "kubelet_pod_worker_duration_seconds_count{operation_type=\\"create\\"}" { count = $2 }
-    END { print count + 0 }'
 """
