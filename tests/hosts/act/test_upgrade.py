@@ -138,7 +138,7 @@ async def test_an_upgrade_waits_until_the_new_kubelet_runs_every_static_pod_anew
     """Until then the host looks as it did, and the next would be touched while this one's etcd is about to restart."""
     world = cluster()
     running(world, "h1").lingering.add(Component.ETCD)
-    with pytest.raises(StepFailed, match="another container of etcd did not come about .* the one before has not ended"):
+    with pytest.raises(StepFailed, match=r"another container of etcd did not come about .* the one before has not ended"):
         await carried_out(world, KUBELET)
     assert CORDONED in node(world, "h1")["metadata"].get("annotations", {})  # type: ignore[attr-defined]
 
