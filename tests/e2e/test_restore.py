@@ -79,17 +79,17 @@ def test_from_the_data_of_the_only_host_that_is_left(site: Site, hosts: dict[str
     for block in (*STOPPED, *RESTORED, *STARTED):
         shell.run(block, variables, timeout=QUICKLY)
     site.describe([first])
-    _let_the_others_join(shell, variables)
+    _let_the_others_join(shell, variables, leaving=2)
 
     assert _written(site, first) == {"before", "since"}
     site.assert_nothing_to_do()
     shell.run(CLEANED[0], variables, timeout=QUICKLY)
 
 
-def _let_the_others_join(shell: Shell, variables: dict[str, str]) -> None:
+def _let_the_others_join(shell: Shell, variables: dict[str, str], leaving: int = 1) -> None:
     """`apply`, which asks nobody here."""
     assert JOINED[1].strip() == BY_HAND
-    shell.run(JOINED[1].replace(BY_HAND, UNASKED), variables, timeout=SLOWLY)
+    shell.run(JOINED[1].replace(BY_HAND, f"{UNASKED} --remove-hosts {leaving}"), variables, timeout=SLOWLY)
 
 
 def _assert_refused_with_the_way_back(site: Site) -> None:
