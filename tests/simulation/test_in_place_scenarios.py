@@ -189,3 +189,13 @@ async def test_our_rules_get_through(monkeypatch: pytest.MonkeyPatch, scenario: 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.scene.__name__}; wrong: {scenario.rule}")
 async def test_a_wrong_rule_does_not(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
     assert scenario.breaks in await played(scenario, monkeypatch, scenario.places)
+
+
+async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:
+    """As `hosts/act/initialize.py` removes them: else a control plane that misses a file later would pass for one that is not initialized yet."""
+    async with stage() as scene:
+        await init_interrupted(scene)
+        disk = scene.machine("cp1").disk
+        assert (disk.initializing, disk.super_admin_conf) == (True, True)
+        await scene.applied(*THREE)
+        assert [(disk.initializing, disk.super_admin_conf) for disk in (scene.machine(name).disk for name in THREE)] == [(False, False)] * 3

@@ -67,7 +67,7 @@ class Kubeadm:
         await self._written(lambda: setattr(site.objects, "discovery", True))
         disk.kubelet_conf = KubeletConf.FILE
         await self._written(lambda: setattr(site.objects, "addons", True))
-        disk.initializing = False
+        disk.initializing = disk.super_admin_conf = False
 
     def _upload(self, version: Version, settings: int) -> None:
         self.site.objects.running, self.site.objects.settings = version, settings
