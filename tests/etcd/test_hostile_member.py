@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 from google.protobuf.message import Message
 from grpclib.const import Cardinality, Handler
@@ -15,57 +19,112 @@ from grpclib.server import Server
 from quorate.etcd import rpc_pb2 as rpc
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.errors import EtcdError
-from quorate.etcd.grpc_client import LARGEST, GrpcClient
+from quorate.etcd.grpc_client import GrpcClient
 from quorate.etcd.tls import client_context
 
 QUESTIONS: tuple[tuple[str, type[Message]], ...] = (
     ("Cluster/MemberList", rpc.MemberListRequest),
     ("Maintenance/Alarm", rpc.AlarmRequest),
     ("Maintenance/Status", rpc.StatusRequest),
+    ("KV/Range", rpc.RangeRequest),
 )
+
+PREFIX = b"/registry/secrets/"
+HEADERS = ((":status", "200"), ("content-type", "application/grpc+proto"))
+GOOD = (("grpc-status", "0"),)
 
 
 class Hostile:
-    """Answers every question with the same message."""
+    """Answers every question with the same message, and a request for a snapshot with it again and again."""
 
     def __init__(self) -> None:
         self.answer: Message = rpc.StatusResponse()
+        self.times = 1
 
     def __mapping__(self) -> dict[str, Handler]:
-        return {f"/etcdserverpb.{method}": Handler(self._say, Cardinality.UNARY_UNARY, request, Message) for method, request in QUESTIONS}
+        methods = {
+            f"/etcdserverpb.{method}": Handler(self._say, Cardinality.UNARY_UNARY, request, Message) for method, request in QUESTIONS
+        }
+        snapshot = Handler(self._say, Cardinality.UNARY_STREAM, rpc.SnapshotRequest, Message)
+        return methods | {"/etcdserverpb.Maintenance/Snapshot": snapshot}
 
     async def _say(self, stream: Any) -> None:
         await stream.recv_message()
         stream._recv_type, stream._send_type = object, type(self.answer)
-        await stream.send_message(self.answer)
+        for _ in range(self.times):
+            await stream.send_message(self.answer)
+
+
+class Garbled(asyncio.Protocol):
+    """Speaks HTTP/2, and answers every request with these headers, these bytes and these trailers."""
+
+    def __init__(self, headers: Any, data: bytes, trailers: Any) -> None:
+        self.connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="ascii"))
+        self.headers, self.data, self.trailers = headers, data, trailers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.connection.initiate_connection()
+        transport.write(self.connection.data_to_send())
+
+    def data_received(self, data: bytes) -> None:
+        for event in self.connection.receive_data(data):
+            if isinstance(event, h2.events.RequestReceived):
+                self.connection.send_headers(event.stream_id, self.headers)
+                self.connection.send_data(event.stream_id, self.data, end_stream=not self.trailers)
+                if self.trailers:
+                    self.connection.send_headers(event.stream_id, self.trailers, end_stream=True)
+        self.transport.write(self.connection.data_to_send())
 
 
 Ask = Callable[[str, Message], Awaitable[Any]]
 
 
 @pytest.fixture
-async def ask(make_authority: Callable[[], Any], tmp_path: Path, unused_port: int) -> AsyncIterator[Ask]:
-    """Asks one thing of a member that answers with this."""
-    authority, hostile = make_authority(), Hostile()
+def authority(make_authority: Callable[[], Any]) -> Any:
+    return make_authority()
+
+
+@pytest.fixture
+def context(authority: Any, tmp_path: Path) -> ssl.SSLContext:
+    """The member's side of TLS."""
     certificate, key = authority.issue("etcd-cp-a")
     (tmp_path / "crt").write_bytes(certificate)
     (tmp_path / "key").write_bytes(key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
     context.set_alpn_protocols(["h2"])
+    return context
+
+
+@pytest.fixture
+async def client(authority: Any, unused_port: int) -> AsyncIterator[GrpcClient]:
+    dialer = DirectDialer({"cp-a": ("127.0.0.1", unused_port)})
+    client = GrpcClient("cp-a", dialer, client_context(authority.credentials()))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def hostile(context: ssl.SSLContext, unused_port: int) -> AsyncIterator[Hostile]:
+    hostile = Hostile()
     server = Server([hostile])
     await server.start("127.0.0.1", unused_port, ssl=context)
-    dialer = DirectDialer({"cp-a": ("127.0.0.1", unused_port)})
-    client = GrpcClient("cp-a", dialer, client_context(authority.credentials()), largest=LARGEST)
+    yield hostile
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+def ask(hostile: Hostile, client: GrpcClient) -> Ask:
+    """Asks one thing of a member that answers with this."""
 
     async def asked(what: str, answer: Message) -> Any:
         hostile.answer = answer
         return await getattr(client, what)()
 
-    yield asked
-    await client.close()
-    server.close()
-    await server.wait_closed()
+    return asked
 
 
 async def test_it_answers_at_all(ask: Ask) -> None:
@@ -92,3 +151,61 @@ async def test_an_answer_that_is_larger_than_any_is_not_read_to_its_end(ask: Ask
 async def test_an_answer_that_cannot_be_read_is_an_error_of_etcd(ask: Ask) -> None:
     with pytest.raises(EtcdError, match="the answer to Maintenance/Status cannot be read"):
         await ask("status", rpc.MemberListResponse(header=rpc.ResponseHeader(), members=[rpc.Member(name="x" * 300)]))
+
+
+@pytest.mark.parametrize(
+    ("headers", "data", "trailers"),
+    [
+        pytest.param(HEADERS, b"\1\0\0\0\2\10\7", GOOD, id="compressed, which nobody asked for"),
+        pytest.param(HEADERS, b"\0\0", GOOD, id="cut off in the length of the message"),
+        pytest.param(HEADERS, b"\0\0\0\0\x40only the beginning", GOOD, id="cut off in the message"),
+        pytest.param(HEADERS, b"", GOOD, id="well, with no message"),
+        pytest.param(HEADERS, b"\0\0\0\0\0", (("grpc-status", "well"),), id="a status that is no number"),
+        pytest.param((*HEADERS, ("x-bin", "a")), b"", GOOD, id="a header that should be base64"),
+        pytest.param(((":status", "200"),), b"", GOOD, id="of no type"),
+        pytest.param((("content-type", "application/grpc"),), b"", GOOD, id="without HTTP's status"),
+        pytest.param(((":status", "none"),), b"", GOOD, id="with a status that HTTP does not have"),
+    ],
+)
+async def test_an_answer_that_is_no_grpc_is_an_error_of_etcd(
+    context: ssl.SSLContext, client: GrpcClient, unused_port: int, headers: Any, data: bytes, trailers: Any
+) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Garbled(headers, data, trailers), "127.0.0.1", unused_port, ssl=context)
+    async with server:
+        with pytest.raises(EtcdError):
+            await client.status()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ((b"a",), "told of a key that was not asked for, or of one twice"),  # the same page again and again
+        ((b"b", b"a"), "told of a key that was not asked for, or of one twice"),
+        ((), "told that there are more keys, and of none"),
+    ],
+)
+async def test_pages_without_end_are_refused(hostile: Hostile, client: GrpcClient, keys: tuple[bytes, ...], said: str) -> None:
+    """Whether a Secret is still stored with an old key is read like this: it must not go on for ever, nor pass for read to its end."""
+    hostile.answer = rpc.RangeResponse(kvs=[rpc.KeyValue(key=PREFIX + key) for key in keys], more=True)
+    with pytest.raises(EtcdError, match=said):
+        [each async for each in client.values(PREFIX)]
+
+
+async def test_keys_of_others_are_refused(hostile: Hostile, client: GrpcClient) -> None:
+    hostile.answer = rpc.RangeResponse(kvs=[rpc.KeyValue(key=b"/registry/pods/a")])
+    with pytest.raises(EtcdError, match="told of a key that was not asked for"):
+        [each async for each in client.values(PREFIX)]
+
+
+async def test_values_that_are_larger_than_a_question_about_the_ring_may_answer_are_read(hostile: Hostile, client: GrpcClient) -> None:
+    hostile.answer = rpc.RangeResponse(kvs=[rpc.KeyValue(key=PREFIX + str(n).encode(), value=b"v" * (1 << 20)) for n in range(5)])
+    assert len([each async for each in client.values(PREFIX)]) == 5
+
+
+async def test_a_snapshot_is_read_to_its_end_and_no_piece_of_it_without_end(hostile: Hostile, client: GrpcClient) -> None:
+    hostile.answer, hostile.times = rpc.SnapshotResponse(blob=b"p" * (1 << 20)), 24
+    assert len([piece async for piece in client.snapshot()]) == 24
+    hostile.answer, hostile.times = rpc.SnapshotResponse(blob=b"p" * (24 << 20)), 1
+    with pytest.raises(EtcdError, match="it sent more than any answer has"):
+        [piece async for piece in client.snapshot()]

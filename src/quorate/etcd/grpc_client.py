@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import struct
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -23,11 +24,19 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 _CLOSE_TIMEOUT = 1.0  # seconds that the TLS farewell may take before the connection is dropped
-_PAGE = 50  # values in one answer; one may have 1.5 MiB
+_PAGE = 50  # values in one answer
+_MOST_KEYS = 10_000_000  # below a prefix: in the 8 GiB that etcd should have at most, objects of Kubernetes are fewer
 _MOST_MEMBERS = 100  # of a ring; etcd's own advice is seven. Each is compared with everybody's alarms, of which it has two kinds
 
-LARGEST = 1 << 20
-"""Bytes that may come in during a call of whoever asks about a ring alone: a list of seven members has 1 KiB."""
+_LARGEST = 1 << 20  # bytes that may come in during a question about the ring: a list of seven members has 1 KiB
+_LARGEST_PAGE = _PAGE * (2 << 20)  # during a page of values; etcd takes requests of 1.5 MiB, unless it is told otherwise
+_LARGEST_PIECE = (
+    16 << 20
+)  # for a piece of a snapshot: etcd sends 32 KiB at a time, and up to 4 MiB ahead (the window that grpclib gives it)
+
+# What grpclib raises for an answer that is none: no protobuf, or compressed, which nobody asked for; cut off in a message or before it; a header that is
+# missing or of no sense.
+_UNREADABLE = (DecodeError, NotImplementedError, AssertionError, struct.error, LookupError, ValueError)
 
 
 class _Protocol(H2Protocol):
@@ -38,15 +47,14 @@ class _Protocol(H2Protocol):
         self.ended = asyncio.Event()
         self.cause: BaseException | None = None
         self.transport: asyncio.BaseTransport | None = None
-        self.allowance: int | None = None  # bytes that may come in until somebody says otherwise; None: any number
+        self.allowance = _LARGEST  # bytes that may come in until somebody says otherwise
 
     def data_received(self, data: bytes) -> None:
-        if self.allowance is not None:
-            self.allowance -= len(data)
-            if self.allowance < 0 and isinstance(self.transport, asyncio.WriteTransport):
-                self.cause = ConnectionError("it sent more than any answer has")
-                self.transport.abort()
-                return
+        self.allowance -= len(data)
+        if self.allowance < 0 and isinstance(self.transport, asyncio.WriteTransport):
+            self.cause = ConnectionError("it sent more than any answer has")
+            self.transport.abort()
+            return
         super().data_received(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,6 +78,7 @@ class _Channel(grpclib.client.Channel):
         self._dial_timeout = dial_timeout
         self._connection: Connection | None = None
         self._latest: _Protocol | None = None
+        self._expected: list[int] = []  # bytes, of each call under way
 
     def _get_authority(self, host: str, port: int) -> str:  # noqa: ARG002 (grpclib's signature)
         # Without the port: Cluster API's in-memory provider finds the member by the authority minus "etcd-".
@@ -84,6 +93,7 @@ class _Channel(grpclib.client.Channel):
             except BaseException:
                 await connection.aclose()
                 raise
+        self.go_on()
         return self._latest
 
     async def _handshake(self, connection: Connection) -> _Protocol:
@@ -93,10 +103,20 @@ class _Channel(grpclib.client.Channel):
         )
         return protocol
 
-    def allow(self, most: int | None) -> None:
-        """So many bytes may come in from now on."""
+    @contextmanager
+    def expecting(self, most: int) -> Iterator[None]:
+        """So many bytes may come in during the block, or as many as another call that is under way expects."""
+        self._expected.append(most)
+        self.go_on()
+        try:
+            yield
+        finally:
+            self._expected.remove(most)
+
+    def go_on(self) -> None:
+        """What is expected may come in once more: part of it was taken."""
         if self._latest is not None:
-            self._latest.allowance = most
+            self._latest.allowance = max(self._expected, default=_LARGEST)
 
     def cause_of_loss(self) -> str:
         """What is known of why there is no connection (any more); empty where nothing is."""
@@ -131,8 +151,8 @@ async def _close(protocol: _Protocol) -> None:
 class GrpcClient:
     """The etcd member on one node: a SnapshotClient. Connects at the first call, and again at the next call after a connection is lost.
 
-    `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum. `largest` is how many bytes may come in during a call: a member
-    that sends more loses its connection.
+    `dial_timeout` and `call_timeout` are seconds; a call that has to dial may take their sum. A member that sends more than an answer can have loses its
+    connection.
     """
 
     def __init__(
@@ -143,10 +163,8 @@ class GrpcClient:
         *,
         dial_timeout: float = DIAL_TIMEOUT,
         call_timeout: float = CALL_TIMEOUT,
-        largest: int | None = None,
     ) -> None:
         self._node = node
-        self._largest = largest
         self._call_timeout = call_timeout
         self._dial_timeout = dial_timeout
         self._channel = _Channel(node, dialer, context, dial_timeout)
@@ -187,13 +205,20 @@ class GrpcClient:
         await self._call("Cluster/MemberRemove", rpc.MemberRemoveRequest(ID=member_id), rpc.MemberRemoveResponse)
 
     async def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """Every key below the prefix with its value, a page after the other."""
-        start, end, more = prefix, _after(prefix), True
+        """Every key below the prefix with its value, a page after the other. Raises Refused where the pages make no sense together."""
+        start, end, told, more = prefix, _after(prefix), 0, True
         while more:
-            reply = await self._call("KV/Range", rpc.RangeRequest(key=start, range_end=end, limit=_PAGE), rpc.RangeResponse)
+            request = rpc.RangeRequest(key=start, range_end=end, limit=_PAGE)
+            reply = await self._call("KV/Range", request, rpc.RangeResponse, _LARGEST_PAGE)
             for each in reply.kvs:
+                if not start <= each.key < end:
+                    raise Refused(self._node, "DATA_LOSS", "told of a key that was not asked for, or of one twice")
                 yield each.key, each.value
                 start = each.key + b"\0"  # the next key that there can be
+            told += len(reply.kvs)
+            self._refuse_more("keys", told, _MOST_KEYS, "cluster")
+            if reply.more and not reply.kvs:
+                raise Refused(self._node, "DATA_LOSS", "told that there are more keys, and of none")
             more = reply.more
 
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
@@ -201,10 +226,11 @@ class GrpcClient:
         method = "Maintenance/Snapshot"
         await self._connect()
         call = UnaryStreamMethod(self._channel, f"/etcdserverpb.{method}", rpc.SnapshotRequest, rpc.SnapshotResponse)
-        with self._translated(method):
+        with self._translated(method), self._channel.expecting(_LARGEST_PIECE):
             async with call.open() as stream:
                 await stream.send_message(rpc.SnapshotRequest(), end=True)
                 while True:
+                    self._channel.go_on()
                     async with asyncio.timeout(self._call_timeout):
                         reply = await stream.recv_message()
                     if reply is None:
@@ -216,18 +242,17 @@ class GrpcClient:
         self._channel.close()
         await self._channel.aclose()
 
-    async def _call(self, method: str, request: _Request, reply_type: type[_Reply]) -> _Reply:
+    async def _call(self, method: str, request: _Request, reply_type: type[_Reply], largest: int = _LARGEST) -> _Reply:
         await self._connect()
-        self._channel.allow(self._largest)
         call = UnaryUnaryMethod(self._channel, f"/etcdserverpb.{method}", type(request), reply_type)
-        with self._translated(method):
+        with self._translated(method), self._channel.expecting(largest):
             async with asyncio.timeout(self._call_timeout):
                 return await call(request, timeout=self._call_timeout)  # which tells etcd the deadline too
 
-    def _refuse_more(self, what: str, found: int, most: int) -> None:
-        """Raise Refused for more than any ring has: an answer of 400 KB would otherwise take minutes to compare."""
+    def _refuse_more(self, what: str, found: int, most: int, where: str = "ring") -> None:
+        """Raise Refused for more than any has: members and alarms in an answer of 400 KB would otherwise take minutes to compare, and keys may have no end."""
         if found > most:
-            raise Refused(self._node, "OUT_OF_RANGE", f"told of {found} {what}, where no ring has more than {most}")
+            raise Refused(self._node, "OUT_OF_RANGE", f"told of {found} {what}, where no {where} has more than {most}")
 
     @contextmanager
     def _translated(self, method: str) -> Iterator[None]:
@@ -238,10 +263,12 @@ class GrpcClient:
             raise from_status(self._node, error.status.name, error.message or "") from error
         except TimeoutError as error:
             raise DeadlineExceeded(self._node, f"no answer to {method} within {self._call_timeout:g} s") from error
-        except (DecodeError, NotImplementedError) as error:  # no protobuf, or compressed, which nobody asked for
-            raise Refused(self._node, "DATA_LOSS", f"the answer to {method} cannot be read: {error}") from error
         except (StreamTerminatedError, ProtocolError, OSError) as error:
             raise ConnectionLost(self._node, f"connection lost during {method}: {self._channel.cause_of_loss() or error}") from error
+        except _UNREADABLE as error:
+            raise Refused(
+                self._node, "DATA_LOSS", f"the answer to {method} cannot be read: {type(error).__name__} {error}".rstrip()
+            ) from error
 
     async def _connect(self) -> None:
         try:

@@ -7,13 +7,12 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from weakref import WeakValueDictionary
 
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.errors import DeadlineExceeded, Unreachable
-from quorate.etcd.grpc_client import LARGEST, GrpcClient
+from quorate.etcd.grpc_client import GrpcClient
 from quorate.etcd.tls import Credentials, client_context
 
 IDLE_TIMEOUT = 300.0
@@ -39,9 +38,6 @@ Connect = Callable[[str, Dialer, ssl.SSLContext], EtcdClient]
 """Makes the client of a node's member. It connects at its first call, not here."""
 
 
-_CONNECT: Connect = partial(GrpcClient, largest=LARGEST)
-
-
 @dataclass(slots=True)
 class _Entry:
     key: tuple[str, str]
@@ -62,7 +58,7 @@ class Pool:
         self,
         clock: Callable[[], float],
         *,
-        connect: Connect = _CONNECT,
+        connect: Connect = GrpcClient,
         limit: int = LIMIT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
