@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from quorate.core.in_place.steps import Reconfigure
-from quorate.hosts.act import containers, kubelet, serving_certificate, upgrade
+from quorate.hosts.act import containers, kubelet, programs, serving_certificate, upgrade
 from quorate.hosts.act.component_manifests import _NEW_FOLDER, CONFIGURATION, FOLDER, _take_place
 from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.kubeadm import LOG
 from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _restart_kubelet
 from quorate.hosts.host_files import HostFile
 from quorate.pki.certificates import read_certificates, verify_pair
@@ -285,6 +286,27 @@ def test_a_kubelet_that_does_not_start_leaves_the_other_static_pods_running(host
 def test_the_kubelet_runs_again_where_that_is_cut_short(host: FakeHost) -> None:
     assert restarts(host, "kill $PPID") == 1
     assert acts(host)[-1] == "systemctl restart kubelet"
+
+
+@pytest.mark.parametrize(
+    ("log", "crictl", "told"),
+    [
+        ("[preflight] Pulling images", "", ""),
+        (
+            "\t[WARNING ImagePull]: failed to pull image a/etcd:1: no such host",
+            "",
+            "[ERROR ImagePull]: failed to pull image a/etcd:1: no such host\n",
+        ),
+        ("", "case $1 in inspecti) exit 1 ;; esac", ""),
+        ("", "echo trying; echo 'no such host'; exit 1", "[ERROR ImagePull]: no such host\n"),
+    ],
+    ids=["all are there", "kubeadm lacks one", "that of the sandbox is pulled", "that of the sandbox is not to be had"],
+)
+def test_images_that_cannot_be_had_are_refused_with_the_reason(host: FakeHost, log: str, crictl: str, told: str) -> None:
+    host.file(LOG, f"{log}\n")
+    host.program("crictl", crictl)
+    done = host.run(programs._REFUSING.format(log=f"{host.root}{LOG}", image="'a/pause:3'"))
+    assert (bool(done.returncode), done.stderr) == (bool(told), told)
 
 
 # What kubeadm leaves.

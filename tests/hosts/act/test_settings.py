@@ -262,7 +262,12 @@ async def test_what_was_restarted_for_settings_stays_noted_until_the_host_is_wel
     world = configured()
     running(world, "h1").due = due
     await done(world, Reconfigure("h1"))
-    assert running(world, "h1").ran == [*(f"end {component}" for component in restarted), "kubelet configuration", "is well again"]
+    assert running(world, "h1").ran == [
+        *(f"end {component}" for component in restarted),
+        "pull images",
+        "kubelet configuration",
+        "is well again",
+    ]
     assert running(world, "h2").ran == []
 
 
@@ -270,7 +275,7 @@ async def test_only_what_differs_is_changed_one_component_after_the_other() -> N
     world = configured()
     running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER}
     await done(world, Reconfigure("h1"))
-    assert running(world, "h1").ran == ["new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
+    assert running(world, "h1").ran == ["pull images", "new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
     assert running(world, "h2").ran == []
 
 
@@ -302,7 +307,16 @@ async def test_a_component_that_does_not_come_up_gets_its_old_manifest_back() ->
     host.report()
     with pytest.raises(StepFailed, match=r"kube-controller-manager.*was put back"):
         await done(world, Reconfigure("h1"))
-    assert host.ran == ["new manifest of kube-controller-manager", "old manifest of kube-controller-manager"]
+    assert host.ran == ["pull images", "new manifest of kube-controller-manager", "old manifest of kube-controller-manager"]
+
+
+async def test_nothing_is_ended_for_images_that_cannot_be_had() -> None:
+    world = configured()
+    running(world, "h1").drifting = {Component.ETCD}
+    world.failures["h1"] = ("init phase preflight", "[ERROR ImagePull]: failed to pull image registry.example.com/etcd:3.6.5-0")
+    with pytest.raises(StepFailed, match=r"pulling images failed: .*ImagePull: failed to pull image registry\.example\.com/etcd"):
+        await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == []
 
 
 async def test_a_worker_has_its_kubelet_configured_and_no_ring_is_asked() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm
-from quorate.hosts.act.prepare import INSTALL_DEADLINE, packages, preflight_documents
+from quorate.hosts.act.prepare import INSTALL_DEADLINE, packages
 from quorate.hosts.act.systems import known_facts, known_system
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.containerd_configuration import sandbox_image
 from quorate.hosts.flatcar import Downloads, install_programs
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.prerequisites import with_proxies
+from quorate.hosts.shell import quoted
 
 _PULL = "init phase preflight --ignore-preflight-errors=all --config /dev/stdin"
 """kubeadm's only command that pulls those images that are missing. The checks of an init, which a host of a cluster cannot pass, decide about nothing here."""
@@ -28,8 +30,22 @@ async def install(tools: Tools, name: str, observation: Observation, version: Ve
     await tools.run(name, with_proxies(tools.manifest.proxy, script), doing=doing, deadline=INSTALL_DEADLINE)
 
 
-async def pull_images(tools: Tools, name: str, observation: Observation) -> None:
-    """Pull the images of the manifest's version that the host lacks, with a kubeadm that knows them. An image that cannot be had is told of by the upgrade."""
+async def pull_images(tools: Tools, name: str, documents: bytes) -> None:
+    """Pull what a control plane lacks of the images that kubeadm takes for these documents. Raises StepFailed where one cannot be had, and SshErrors.
+
+    Whatever ends containers comes after this: without its image, or that of its Pod's sandbox, none would start again.
+    """
     tools.report(name, "pulling images")
-    documents = preflight_documents(tools.manifest, observation.machines[name])
-    await kubeadm.run(tools, name, kubeadm.Command(_PULL, "pulling images", stdin=documents))
+    then = _REFUSING.format(log=kubeadm.LOG, image=quoted(sandbox_image(tools.manifest)))
+    await kubeadm.run(tools, name, kubeadm.Command(_PULL, "pulling images", then=then, stdin=documents))
+
+
+# kubeadm was told to refuse nothing. The sandbox's image may be another than the one of which it knows.
+_REFUSING = """\
+sed -n 's/.*\\[WARNING ImagePull\\]/[ERROR ImagePull]/p' {log} >&2
+if grep -q -F '[WARNING ImagePull]' {log}; then exit 1; fi
+if command -v crictl >/dev/null && ! crictl inspecti -q {image} >/dev/null 2>&1 && ! told=$(crictl pull {image} 2>&1); then
+    printf '[ERROR ImagePull]: %s\\n' "$(printf %s "$told" | tail -n 1)" >&2
+    exit 1
+fi
+"""

@@ -8,12 +8,14 @@ from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents,
 from quorate.hosts.act.encryption import as_it_has_it
 from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
+from quorate.hosts.act.programs import pull_images
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.serving_certificate import ensure_names
 from quorate.hosts.act.settled import control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.component_configurations import kubelet_configuration, kubelet_patch, kubelet_settings
 from quorate.hosts.feature_files import feature_files
+from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, Machine, upgrade_file
 from quorate.hosts.observe.kubelet import overruling_flags
 from quorate.workload.static_pods import Component
@@ -29,6 +31,7 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     restarted = await bring_settings(tools, step.host, observation, control_plane=control_plane)
     if control_plane:
         documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
+        await pull_images(tools, step.host, yaml_documents(*documents))
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:
             files = feature_files(tools.manifest, tools.contents) if component is Component.API_SERVER else ()

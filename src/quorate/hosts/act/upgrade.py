@@ -20,6 +20,7 @@ from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.predecessors import END_WATCHING, ending_predecessors
+from quorate.hosts.act.prepare import preflight_documents
 from quorate.hosts.act.programs import install, pull_images
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import control_plane_is_back
@@ -70,7 +71,7 @@ async def _get_ready(tools: Tools, step: UpgradeControlPlane, observation: Obser
 
     async def one(name: str) -> None:
         await install(tools, name, observation, step.version, "kubeadm")
-        await pull_images(tools, name, observation)
+        await pull_images(tools, name, preflight_documents(tools.manifest, observation.machines[name]))
 
     async def other(name: str) -> None:
         try:
