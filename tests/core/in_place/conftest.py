@@ -47,7 +47,7 @@ class Build:
             findings=(GOOD,),
             member=number,
             member_health=GOOD,
-            node=Node(name, GOOD, kubelet=V134),
+            node=Node(name, GOOD, kubelet=V134, control_plane=True),
             components=V134,
             kubelet=V134,
             kubeadm=V134,
@@ -76,7 +76,7 @@ class Build:
     def unreachable(self, number: int, **changes: Any) -> Host:
         """A control plane host that nobody can ask, with its member and its Node, which is not ready."""
         name = f"cp-{number}"
-        host = Host(name, control_plane=True, kind=Kind.UNREACHABLE, member=number, node=Node(name, BAD, kubelet=V134))
+        host = Host(name, control_plane=True, kind=Kind.UNREACHABLE, member=number, node=Node(name, BAD, kubelet=V134, control_plane=True))
         return replace(host, silence=Silence(1, self.noon), **changes)
 
     def broken(self, number: int, **changes: Any) -> Host:
@@ -88,7 +88,10 @@ class Build:
         found = (Finding(Health.BAD, WIPED, "nothing of the cluster is on it"),)
         gone = {"member_health": None, "api_server": None, "components": None, "certificates_expire": None}
         name = f"cp-{number}"
-        return self.broken(number, **{"findings": found, **gone, "node": Node(name, BAD, kubelet=V134), "etcd_data_lost": True, **changes})
+        return self.broken(
+            number,
+            **{"findings": found, **gone, "node": Node(name, BAD, kubelet=V134, control_plane=True), "etcd_data_lost": True, **changes},
+        )
 
     def half_joined(self, number: int, **changes: Any) -> Host:
         """A control plane host whose join was cut short before it had a member."""

@@ -69,7 +69,7 @@ def test_install_with_one_host_that_cannot_be_reached(build: Build) -> None:
 def test_an_initialization_and_a_join_that_were_cut_short(build: Build) -> None:
     begun = build.new(build.half_initialized(1), build.prepared(2), ring=Unknown("connection refused"))
     assert told(played(build, begun))[0] == "continue to initialize the cluster on cp-1"
-    half = build.half_joined(3, member=3, node=Node("cp-3", GOOD))
+    half = build.half_joined(3, member=3, node=Node("cp-3", GOOD, control_plane=True))
     plan = played(build, build.cluster(build.host(1), build.host(2), half, ring="ggG", snapshot_taken=False))
     assert told(plan) == [
         "take a snapshot of etcd",

@@ -122,7 +122,7 @@ def test_one_that_never_started_is_not_believed_to_be_dead_before_it_was_probed(
 
 
 def test_the_learner_of_a_join_that_was_cut_short_leaves_then_node_traces_and_it_joins_anew(build: Build) -> None:
-    node = Node("cp-3", GOOD)
+    node = Node("cp-3", GOOD, control_plane=True)
     half = build.half_joined(3, member=3, node=node)
     others = (build.host(1), build.host(2))
     assert build.step(build.cluster(*others, half, ring="ggG")) == RemoveMember(3, "cp-3")
@@ -310,7 +310,7 @@ def test_workers_wait_for_api_servers_that_an_interrupted_upgrade_left_behind_an
 
 def test_the_node_of_a_name_that_a_member_of_no_host_has_is_not_deleted_for_another_host(build: Build) -> None:
     """It may be that member's: a host whose own join was cut short never had one."""
-    half = build.half_joined(3, node=Node("cp-3", GOOD, kubelet=V134))
+    half = build.half_joined(3, node=Node("cp-3", GOOD, kubelet=V134, control_plane=True))
     without = build.cluster(build.host(1), build.host(2), half, ring="gg")
     beside = build.cluster(build.host(1), build.host(2), half, strays=(build.stray(3),))
     assert build.step(without) == DeleteNode("cp-3")

@@ -12,8 +12,11 @@ import pytest
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.rules.found import NO_TRACES, initialize
+from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
+from quorate.core.in_place.rules.members import REPLACED_FIRST
 from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
-from quorate.core.in_place.steps import RemoveMember
+from quorate.core.in_place.steps import DeleteNode, RemoveMember
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
@@ -221,6 +224,31 @@ async def test_lost_quorum_is_an_unknown_ring_with_the_way_out(tmp_path: Path) -
     assert cluster.is_provisioned
 
 
+async def test_a_member_that_waits_for_others_whose_data_are_gone_is_said_to_be_restored(tmp_path: Path) -> None:
+    """What was installed anew does not tell that it was one of them, and the ring that would cannot be read."""
+    world = stand(tmp_path)
+    for name, member in zip(NAMES[1:], world.etcd_ring.members[1:], strict=True):
+        bare(world, name)
+        member.answers = False
+    world.etcd_ring.members[0].leader = 0
+    world.api_objects.down = True
+    decision = decide(await world.cluster(), NOW)
+    [said] = [check for check in decision.refusals if check.name == QUORUM]
+    assert (decision.step, said.remedy.endswith(f"If it waits for members whose data are gone for good, {RUNBOOK}.")) == (None, True)
+
+
+async def test_a_join_that_was_cut_short_in_a_cluster_that_is_gone_is_freed_as_reset_permits_it(tmp_path: Path) -> None:
+    """`reset` frees no single host of a ring that cannot be read, and asks for all of them."""
+    world = stand(tmp_path)
+    for name in NAMES[:2]:
+        bare(world, name)
+    world.machines["cp-3"].member = None
+    (world.machines["cp-3"].folder.root / "etc/kubernetes/kubelet.conf").unlink()
+    world.api_objects.down = True
+    [said] = [check for check in initialize(await world.cluster(), NOW).checks if check.name == NO_TRACES]
+    assert "`quorate reset -m MANIFEST --all`" in said.remedy
+
+
 async def test_no_member_to_ask_proves_no_ring_only_without_data_and_unreachable_hosts(tmp_path: Path) -> None:
     world = stand(tmp_path)
     for name in NAMES:
@@ -356,6 +384,31 @@ async def test_a_voter_stays_whose_node_somebody_deleted_and_one_whose_kubelet_n
     (files / "kubelet.conf").unlink()
     cluster = replace(await world.cluster(), snapshot_taken=True)
     assert decide(cluster, NOW).step == RemoveMember(3, "cp-3")
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_pods_leave_a_host_whose_member_is_gone_unless_kubeadm_had_marked_its_node(tmp_path: Path, marked: bool) -> None:
+    """Before it has, the Node is one for everybody's Pods."""
+    world = stand(tmp_path)
+    world.etcd_ring.members.pop()
+    world.machines["cp-3"].member = None
+    if not marked:
+        put_node(world, "cp-3", "10.0.0.3", labels={})
+    assert decide(await world.cluster(), NOW).step == DeleteNode("cp-3", drain=not marked)
+
+
+async def test_the_last_that_is_well_stays_until_the_only_host_of_the_manifest_has_joined_to_the_end(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.members.pop(1)
+    for name in ("cp-2", "cp-3"):
+        del world.api_objects.objects[f"{NODES}/{name}"]
+    (world.machines["cp-3"].folder.root / "etc/kubernetes/kubelet.conf").unlink()
+    world.manifest = three(controlPlane={"hosts": [{"publicAddress": "10.0.0.3", "privateAddress": "10.0.0.3", "hostname": "cp-3"}]})
+    del world.machines["cp-1"], world.machines["cp-2"]
+    decision = decide(replace(await world.cluster(), snapshot_taken=True), NOW)
+    said = {check.name: check.remedy for check in decision.refusals}
+    assert (decision.step, REPLACED_FIRST in said) == (None, True)
+    assert "`kubeadm init phase kubeconfig kubelet --node-name cp-3 " in said[CONTROL_PLANE_WELL]
 
 
 async def test_a_host_that_lacks_nothing_but_its_node_is_waited_for_with_what_makes_that_anew(tmp_path: Path) -> None:

@@ -35,12 +35,13 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
         if name not in members:
             asked = (_of_no_host(cluster, name), *_joined_by_us(cluster, name), as_many_as_said(cluster))
             if all(check.passed for check in asked):
-                return _deleting(cluster, name, *asked)
+                left = next((node for node in cluster.other_nodes if node.name == name), None)
+                return _deleting(name, left, *asked)
             refused += asked
     for host in cluster.hosts:
         goes = isinstance(host.node, Node) and host.node.name not in members and is_to_be_reset(host)
         if isinstance(host.node, Node) and goes and all(check.passed for check in may_be_reset(cluster, host)):
-            return Opinion(DeleteNode(host.node.name), (passed(NODE_GOES, f"{host.name} is to join anew"),))
+            return _deleting(host.node.name, host.node, passed(NODE_GOES, f"{host.name} is to join anew"))
     opinion = _first(_of_wiped_hosts(cluster), now)
     return replace(opinion, checks=(*refused, *opinion.checks))
 
@@ -123,10 +124,13 @@ def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:
     return frozenset(stray.member.name for stray in cluster.strays)
 
 
-def _deleting(cluster: Cluster, name: str, *asked: Check) -> Opinion[Step]:
-    """With a drain where the machine goes on to run Pods: nobody would know of them any more."""
-    if any(node.name == name and takes_evictions(node) for node in cluster.other_nodes):
-        return Opinion(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is a worker's, and is ready")))
+def _deleting(name: str, node: Node | None, *asked: Check) -> Opinion[Step]:
+    """With a drain where the machine goes on to run Pods: nobody would know of them any more.
+
+    A control plane host whose join was cut short has them too: until kubeadm has marked its Node, that is one as a worker's.
+    """
+    if node is not None and takes_evictions(node):
+        return Opinion(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is as a worker's, and is ready")))
     return Opinion(DeleteNode(name), asked)
 
 

@@ -68,7 +68,7 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """Members that are well, and whose hosts were taken out of the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
-    missing = [host for host in cluster.control_planes if member_of(cluster, host) is None]
+    missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or host.has_joined_half]
     leavers = [
         _Leaver(
             stray.member,

@@ -83,7 +83,8 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.BROKEN if _only_lacks_its_node(host):
             return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
-            return f"See what fails on {host.name} with {look}. Do not reset it: no other host of the manifest holds the data."
+            mend = _finish_the_join(host) if host.has_joined_half else f"See what fails on {host.name} with {look}."
+            return f"{mend} Do not reset it: no other host of the manifest holds the data."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
             return leave
         case Kind.BROKEN | Kind.HALF_INITIALIZED:
@@ -91,6 +92,12 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)
+
+
+def _finish_the_join(host: Host) -> str:
+    """Its API server runs, and its kubelet has no credentials: the token with which it was to get them is gone."""
+    make = f"`kubeadm init phase kubeconfig kubelet --node-name {host.name} --apiserver-advertise-address ADDRESS`"
+    return f"Give the kubelet of {host.name} its credentials there: {make}, with its own address, then `systemctl restart kubelet`, then apply again."
 
 
 def _only_lacks_its_node(host: Host) -> bool:
