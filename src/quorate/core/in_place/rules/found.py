@@ -105,7 +105,8 @@ def _no_traces(cluster: Cluster) -> Check:
     if not traces:
         return passed(NO_TRACES, "on none that answered")
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
-    command = f"quorate reset -m MANIFEST {' '.join(host.name for host in traces)}"
+    everything = not isinstance(cluster.ring, Absent) or all(host in traces for host in cluster.control_planes)  # `reset` would ask for it
+    command = f"quorate reset -m MANIFEST {'--all' if everything else ' '.join(host.name for host in traces)}"
     remedy = f"If that cluster is gone for good, free the hosts: `{command}`. If not, bring its control plane back."
     return failed(NO_TRACES, evidence, remedy)
 

@@ -149,7 +149,8 @@ def _unread(cluster: Cluster, reason: str) -> Check:
     )
     if len(left) < quorum:
         return failed(QUORUM, evidence, f"Bring back {quorum - len(left)} of {names(gone)} with its data, or {RUNBOOK}.")
-    return unknown(QUORUM, evidence, f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it.")
+    look = f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it"
+    return unknown(QUORUM, evidence, f"{look}. If it waits for members whose data are gone for good, {RUNBOOK}.")
 
 
 def _state(host: Host) -> str:
