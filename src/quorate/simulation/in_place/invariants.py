@@ -191,12 +191,13 @@ def repair_comes_first(site: Site, act: Act) -> str | None:
 def nothing_happens_without_quorum(site: Site, act: Act) -> str | None:
     """While a standing cluster has lost its quorum nothing is done, but to start what should run, and to prepare hosts on which nothing runs.
 
-    Of a cluster that has left its traces on hosts alone that were taken out of the manifest nobody can know. An initialization that has not ended may go on
-    on the only host that has the data, whose etcd is brought up by just that.
+    Of a cluster that has left its traces on hosts alone that were taken out of the manifest nobody can know: traces of another one, whose initialization was
+    cut short before its etcd ran, tell nothing of it. An initialization that has not ended may go on on the only host that has the data, whose etcd is brought
+    up by just that.
     """
     if act.deed is not Deed.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands or _goes_on_alone(site, act):
         return None
-    if not any(machine.traces and not machine.gone and _is_wanted(act, machine) for machine in site.machines.values()):
+    if not any(_tells_of_the_cluster(site, machine) and _is_wanted(act, machine) for machine in site.machines.values()):
         return None
     states = site.ring.states_since(act.actor.observed)
     return None if any(_has_quorum(state) for state in states) else f"{act.step}, although quorum is lost"
@@ -264,6 +265,11 @@ def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
     machines = [machine for entry in entries if entry is not None and (machine := site.machine_of(entry)) is not None]
     used = [machine.name for machine in machines if site.member_is_well(machine)]
     return f"{', '.join(used)} is prepared, whose member is well" if used else None
+
+
+def _tells_of_the_cluster(site: Site, machine: Machine) -> bool:
+    """Whether anything on it is of the cluster that stands, or might be."""
+    return machine.traces and not machine.gone and (machine.disk.authority in (0, site.authority) or machine.disk.data is not None)
 
 
 def _goes_on_alone(site: Site, act: Act) -> bool:

@@ -35,6 +35,7 @@ class Kubeadm:
     async def init(self, *, resume: bool) -> None:
         """`kubeadm init`; one that resumes does everything again that is not there."""
         site, machine, disk, manifest = self.site, self.machine, self.machine.disk, self.actor.manifest
+        self._check_installed()
         disk.initializing = True
         await self._takes(0.5, 2.0)
         self._check_address()
@@ -112,6 +113,7 @@ class Kubeadm:
 
     async def _discover(self) -> None:
         """Preflight, the cluster's information, and no Node of this name that is ready."""
+        self._check_installed()
         await self._takes(0.5, 2.0)
         self._check_address()
         if self.machine.traces:
@@ -120,6 +122,10 @@ class Kubeadm:
         node = self.site.objects.nodes.get(self.machine.name)
         if node is not None and self.site.is_ready(node):
             raise Refused("kubelet-start: a Node of this name is ready already")
+
+    def _check_installed(self) -> None:
+        if self.machine.disk.kubeadm is None:
+            raise Refused("kubeadm: not found")
 
     def _check_address(self) -> None:
         """Nothing could listen at an address that the machine does not have."""
