@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from quorate.core.in_place.rules.found import NO_TRACES, SAME_VERSION
 from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
+from quorate.core.in_place.rules.join import REPAIR_AT_RUNNING_VERSION
+from quorate.core.in_place.rules.leftovers import NODE_GOES
 from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
-from quorate.simulation.in_place.machines import EtcdManifest
-from quorate.simulation.in_place.site import Site
+from quorate.core.in_place.rules.skew import NO_STEP_BACK
+from quorate.core.versions import Version
+from quorate.simulation.in_place.machines import EtcdManifest, KubeletConf
+from quorate.simulation.in_place.site import Entry, Site
 from quorate.simulation.ring import Member
 from tests.explore.hosts.image import Image
-from tests.explore.hosts.moves import Moves, changed
+from tests.explore.hosts.moves import VERSIONS, Moves, changed
 
 
 def kubelets_are_restarted(image: Image) -> Iterator[tuple[str, Image]]:
     """One that has joined makes its Node where that is missing. (That of a control plane then lacks kubeadm's marks, which nobody here looks at.)"""
     nodes = {node["name"] for node in image.nodes}
-    for kept in image.machines:
-        if kept["on"] and not kept["gone"] and kept["kubelet_runs"] and kept["name"] not in nodes:
+    for kept in _running(image):
+        if kept["kubelet_runs"] and kept["disk.kubelet_conf"] and kept["name"] not in nodes:
             yield f"somebody restarts the kubelet of {kept['name']}", changed(image, partial(_register, kept["address"]))
+
+
+def kubelets_get_credentials(image: Image) -> Iterator[tuple[str, Image]]:
+    """Of an authority whose key is on the host itself, since it is one of the control plane."""
+    for kept in _running(image):
+        if kept["disk.components"] and kept["disk.kubelet_conf"] is KubeletConf.NONE:
+            yield f"somebody makes a kubelet.conf on {kept['name']}", changed(image, partial(_register, kept["address"]))
 
 
 def _register(address: str, site: Site) -> None:
     machine = site.machines[address]
     if site.reaches_api(machine) and machine.disk.authority == site.authority:
+        machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
         site.register(machine, control_plane=machine.disk.components is not None)
 
 
 def etcd_is_restored(image: Image) -> Iterator[tuple[str, Image]]:
-    """A snapshot, on a host that still has its manifests; the data of the others is put away. Only where those that have data can never be a quorum again."""
-    kept = {machine["disk.data"] for machine in image.machines if not machine["gone"]}
-    voters = [member.id for member in image.members if not member.learner]
-    if 2 * sum(voter in kept for voter in voters) > len(voters):
+    """A snapshot, on a host that runs what its manifests say; the data of the others is put away. Only where those that have data can never be a quorum."""
+    if _may_have_quorum(image):
         return
-    for machine in image.machines:
-        if (
-            machine["on"]
-            and not machine["gone"]
-            and machine["disk.etcd"] is not EtcdManifest.NONE
-            and image.manifest.entry(machine["name"])
-        ):
+    for machine in _running(image):
+        if machine["disk.etcd"] is not EtcdManifest.NONE and _starts(machine) and _entry_of(image, machine):
             yield f"somebody restores a snapshot on {machine['name']}", changed(image, partial(_restore, machine["address"]))
 
 
@@ -53,8 +61,86 @@ def _restore(address: str, site: Site) -> None:
     site.ring.members = {own: Member(own, f"https://{address}:2380", learner=False, name=restored.name)}
 
 
+def control_planes_are_brought_back(image: Image) -> Iterator[tuple[str, Image]]:
+    """Who has data of a member, and was taken out of the manifest or gave its name to another machine, gets into it again."""
+    members = {member.id for member in image.members}
+    for machine in image.machines:
+        if machine["gone"] or machine["disk.data"] not in members or _entry_of(image, machine):
+            continue
+        others = tuple(entry for entry in image.manifest.entries if entry.name != machine["name"])
+        manifest = replace(image.manifest, entries=(Entry(machine["name"], machine["address"]), *others))
+        yield f"{machine['name']} is taken back into the manifest", changed(image, _nothing, manifest)
+
+
+def hosts_are_freed(image: Image) -> Iterator[tuple[str, Image]]:
+    """`quorate reset`, of hosts with traces of a cluster that is gone for good."""
+    if _may_have_quorum(image):
+        return
+    traces = [machine["address"] for machine in _running(image) if machine["disk.authority"] and _entry_of(image, machine)]
+    if traces:
+        yield f"quorate reset {' '.join(traces)}", changed(image, partial(_free, traces))
+
+
+def _free(addresses: list[str], site: Site) -> None:
+    for machine in map(site.machines.__getitem__, addresses):
+        machine.stop()
+        machine.disk.forget()
+        machine.containerd_runs = True
+
+
+def _version_is_set(version: Version, image: Image) -> Iterator[tuple[str, Image]]:
+    yield f"the manifest asks for {version}, as it is told to", changed(image, _nothing, replace(image.manifest, version=version))
+
+
+def nodes_of_other_machines_are_deleted(image: Image) -> Iterator[tuple[str, Image]]:
+    """Those with the name of a host and an address that is not that host's."""
+    for node in image.nodes:
+        entry = image.manifest.entry(node["name"])
+        if entry is not None and entry.address != node["address"]:
+            yield f"somebody deletes Node {node['name']} of another machine", changed(image, _deleting(node["name"]))
+
+
+def _deleting(name: str) -> Callable[[Site], object]:
+    return lambda site: site.objects.nodes.pop(name)
+
+
+def _nothing(_site: Site) -> None:
+    """Only the manifest is another."""
+
+
+def _may_have_quorum(image: Image) -> bool:
+    """Once all that is not gone is back with the data that it has."""
+    kept = {machine["disk.data"] for machine in image.machines if not machine["gone"]}
+    voters = [member.id for member in image.members if not member.learner]
+    return 2 * sum(voter in kept for voter in voters) > len(voters)
+
+
+def _running(image: Image) -> Iterator[Mapping[str, Any]]:
+    return (machine for machine in image.machines if machine["on"] and not machine["gone"])
+
+
+def _starts(machine: Mapping[str, Any]) -> bool:
+    """Whether its kubelet runs, or can be started by whoever looks at the host."""
+    return bool(machine["kubelet_runs"] or machine["disk.kubelet_conf"])
+
+
+def _entry_of(image: Image, machine: Mapping[str, Any]) -> Entry | None:
+    entry = image.manifest.entry(machine["name"])
+    return entry if entry is not None and entry.address == machine["address"] else None
+
+
+_OTHER_VERSIONS = {f"Set versions.kubernetes to {version}": partial(_version_is_set, version) for version in VERSIONS}
+
 WAITS: dict[str, Mapping[str, Moves]] = {
-    CONTROL_PLANE_WELL: {"systemctl restart kubelet": kubelets_are_restarted},
+    CONTROL_PLANE_WELL: {
+        "systemctl restart kubelet": kubelets_are_restarted,
+        "kubeadm init phase kubeconfig kubelet": kubelets_get_credentials,
+    },
     QUORUM: {RUNBOOK: etcd_is_restored},
+    NO_TRACES: {"free the hosts: `quorate reset": hosts_are_freed, "bring its control plane back": control_planes_are_brought_back},
+    SAME_VERSION: _OTHER_VERSIONS,
+    REPAIR_AT_RUNNING_VERSION: _OTHER_VERSIONS,
+    NO_STEP_BACK: _OTHER_VERSIONS,
+    NODE_GOES: {"delete Node": nodes_of_other_machines_are_deleted},
 }
 """By the name of the check, and the words."""
