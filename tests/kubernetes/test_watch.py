@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from quorate.kubernetes.client import Client, WatchEvent
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, Forbidden, Gone, ServerError, Timeout
 from quorate.kubernetes.objects import Node, Object, ObjectMeta
 from quorate.kubernetes.resource import CRDS, NODES, PODS, Resource
 
@@ -70,6 +70,25 @@ async def test_a_watch_asks_for_what_it_is_told(client: Client, api: Any) -> Non
         "allowWatchBookmarks": "true",
     }
     assert second.query == {"watch": "true", "resourceVersion": "5", "timeoutSeconds": "300"}
+
+
+async def test_a_watch_tells_when_the_server_has_accepted_it_and_not_before(client: Client, api: Any, fakes: Any) -> None:
+    """A network that drops what is sent is no server that says nothing."""
+    told: list[str] = []
+
+    async def never(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    for handler in (never, fakes.failure(403, "Forbidden"), fakes.hang_up):
+        api.replies = [handler]
+        with pytest.raises((ApiError, ConnectionFailed)):
+            await watched(client, inactivity=0.1, on_open=lambda: told.append("accepted"))
+    assert told == []
+    api.replies = [stream(silent_for=60)]
+    with pytest.raises(Timeout):
+        await watched(client, inactivity=0.1, on_open=lambda: told.append("accepted"))
+    assert told == ["accepted"]
 
 
 async def test_an_event_may_be_longer_than_64_kib(client: Client, api: Any) -> None:

@@ -297,10 +297,12 @@ class Client:
         timeout_seconds: int = 300,
         bookmarks: bool = True,
         inactivity: float = 70.0,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """What happens from a resourceVersion on, until the server ends the watch. Errors inside the stream are raised.
 
-        `inactivity` seconds without a byte raise Timeout: the connection is then dead and TCP has not noticed.
+        `on_open` is called once the server has accepted the watch: from then on silence means that nothing happens. `inactivity` seconds without a byte raise
+        Timeout: the connection is then dead and TCP has not noticed.
         """
         query = {
             "watch": "true",
@@ -312,6 +314,7 @@ class Client:
         }
         doing = _doing("watch", resource, namespace)
         async with self._transport.stream(resource.path(namespace) + _encoded(query), doing, inactivity) as chunks:
+            on_open()
             try:
                 async for value in values(chunks):
                     yield self._event(resource, value, doing)

@@ -5,13 +5,16 @@ Cluster API does the same since 1.13 (util/controller, consistency.go) and polls
 
 from __future__ import annotations
 
+import heapq
+import itertools
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.kubernetes.metadata import metadata_of
 from quorate.kubernetes.objects import ObjectMeta
-from quorate.kubernetes.store import newer_or_equal
+from quorate.kubernetes.store import number
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,6 +25,10 @@ class Observed(Protocol):
     @property
     def last_resource_version(self) -> str:
         """The newest resourceVersion the store reflects."""
+
+    @property
+    def era(self) -> int:
+        """How often its versions went back."""
 
     def get(self, namespace: str, name: str) -> Any | None:
         """The object, or None."""
@@ -34,40 +41,35 @@ class Observed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Expectation:
-    """Met once `store` reflects `resource_version` (where one is known), or no longer holds `gone` (where one is given)."""
+class _Expectation(Generic[K]):
+    """Of `key`: met once the store reflects the version numbered `version` (0: none will do), or no longer holds `gone` (where one is given)."""
 
-    store: Observed
-    resource_version: str
+    key: K
+    version: int
     gone: ObjectMeta | None
-
-    def met(self) -> bool:
-        if self.resource_version and newer_or_equal(self.store.last_resource_version, self.resource_version):
-            return True
-        return self.gone is not None and not self._holds(self.gone)
-
-    def _holds(self, meta: ObjectMeta) -> bool:
-        found = self.store.get(meta.namespace, meta.name)
-        return found is not None and metadata_of(found).uid == meta.uid
 
 
 class Expectations(Generic[K]):
-    """What the caches have yet to see, by the key of the object that must wait for it. `enqueue` is called with a key once all of its own are met."""
+    """What the caches have yet to see, by the key of the object that must wait for it. `enqueue` is called with a key once all of its own are met.
+
+    What a store has yet to see is dropped when its versions go back: the API server's etcd was restored, and what was written may never come.
+    """
 
     def __init__(self, enqueue: Callable[[K], None]) -> None:
         self._enqueue = enqueue
-        self._waiting: dict[K, list[_Expectation]] = {}
+        self._waiting: Counter[K] = Counter()
+        self._of_stores: dict[int, _OfStore[K]] = {}
 
     def expect_version(self, key: K, store: Observed, resource_version: str) -> None:
         """Hold `key` until `store` reflects `resource_version`, the answer of a create or a patch."""
-        self._expect(key, _Expectation(store, resource_version, None))
+        self._expect(store, _Expectation(key, number(resource_version), None))
 
     def expect_deleted(self, key: K, store: Observed, deleted: Any, *, resource_version: str = "") -> None:
         """Hold `key` until `store` no longer holds the object `deleted` (by uid), or reflects `resource_version`, its version after the delete.
 
         Without the second, a finalizer that keeps the object would keep the key held: pass it whenever the delete answered with the object.
         """
-        self._expect(key, _Expectation(store, resource_version, metadata_of(deleted)))
+        self._expect(store, _Expectation(key, number(resource_version), metadata_of(deleted)))
 
     def pending(self, key: K) -> bool:
         """Whether the caches are still behind something that was written for `key`."""
@@ -75,30 +77,79 @@ class Expectations(Generic[K]):
 
     def forget(self, key: K) -> None:
         """Drop what `key` waits for, without enqueuing it: the object itself is gone."""
-        if key in self._waiting:
-            self._keep(key, [])
+        if self._waiting.pop(key, 0):
+            for each in list(self._of_stores.values()):
+                each.forget(key)
 
-    def _expect(self, key: K, expectation: _Expectation) -> None:
-        if expectation.met():
-            return  # the watch was faster than the answer
-        self._waiting.setdefault(key, []).append(expectation)
-        expectation.store.subscribe(self._check)
+    def _expect(self, store: Observed, expectation: _Expectation[K]) -> None:
+        if id(store) not in self._of_stores:
+            self._of_stores[id(store)] = _OfStore(store, self._met, lambda: self._of_stores.pop(id(store), None))
+        if self._of_stores[id(store)].expect(expectation):
+            self._waiting[expectation.key] += 1
+
+    def _met(self, key: K) -> None:
+        self._waiting[key] -= 1
+        if not self._waiting[key]:
+            del self._waiting[key]
+            self._enqueue(key)
+
+
+class _OfStore(Generic[K]):
+    """What one store has yet to see. `met` is called for each expectation that is, and `idle` when there are none any more.
+
+    Those of a version alone are kept in the order of their versions: an event costs what it meets, however many wait.
+    """
+
+    def __init__(self, store: Observed, met: Callable[[K], None], idle: Callable[[], object]) -> None:
+        self._store = store
+        self._met = met
+        self._idle = idle
+        self._era = store.era
+        self._versions: list[tuple[int, int, _Expectation[K]]] = []
+        self._deletions: list[_Expectation[K]] = []
+        self._count = itertools.count()
+        store.subscribe(self._check)
+
+    def expect(self, expectation: _Expectation[K]) -> bool:
+        """Take it on; whether it is not met already, the watch having been faster than the answer."""
+        held = not self._is_met(expectation, number(self._store.last_resource_version))
+        if held and expectation.gone is None:
+            heapq.heappush(self._versions, (expectation.version, next(self._count), expectation))
+        elif held:
+            self._deletions.append(expectation)
+        self._end_if_idle()
+        return held
+
+    def forget(self, key: K) -> None:
+        """Drop what the key waits for here."""
+        self._versions = [entry for entry in self._versions if entry[2].key != key]
+        heapq.heapify(self._versions)
+        self._deletions = [each for each in self._deletions if each.key != key]
+        self._end_if_idle()
 
     def _check(self) -> None:
-        for key, expectations in list(self._waiting.items()):
-            left = [expectation for expectation in expectations if not expectation.met()]
-            if len(left) < len(expectations):
-                self._keep(key, left)
-            if not left:
-                self._enqueue(key)
+        reached = number(self._store.last_resource_version)
+        met: list[_Expectation[K]] = []
+        if self._era != self._store.era:
+            met = [*(entry[2] for entry in self._versions), *self._deletions]
+            self._era, self._versions, self._deletions = self._store.era, [], []
+        while self._versions and self._versions[0][0] <= reached:
+            met.append(heapq.heappop(self._versions)[2])
+        met += [each for each in self._deletions if self._is_met(each, reached)]
+        self._deletions = [each for each in self._deletions if not self._is_met(each, reached)]
+        self._end_if_idle()
+        for each in met:
+            self._met(each.key)
 
-    def _keep(self, key: K, left: list[_Expectation]) -> None:
-        stores = [expectation.store for expectation in self._waiting[key]]
-        if left:
-            self._waiting[key] = left
-        else:
-            del self._waiting[key]
-        still = {id(expectation.store) for expectations in self._waiting.values() for expectation in expectations}
-        for store in stores:
-            if id(store) not in still:
-                store.unsubscribe(self._check)
+    def _is_met(self, expectation: _Expectation[K], reached: int) -> bool:
+        if expectation.version and reached >= expectation.version:
+            return True
+        if expectation.gone is None:
+            return False
+        found = self._store.get(expectation.gone.namespace, expectation.gone.name)
+        return found is None or metadata_of(found).uid != expectation.gone.uid
+
+    def _end_if_idle(self) -> None:
+        if not self._versions and not self._deletions:
+            self._store.unsubscribe(self._check)
+            self._idle()

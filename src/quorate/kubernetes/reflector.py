@@ -1,7 +1,10 @@
 """The reflector: keeps a store equal to what the API server has, by one list and then one watch after another, and tells handlers what changed.
 
-The rules are client-go's (tools/cache/reflector.go). The list is a consistent read, never one at resourceVersion "0": a process that comes back must not see
-an older world than the one it acted in; API servers since 1.31 answer it from their watch cache all the same (KEP-2340).
+The rules are client-go's (tools/cache/reflector.go), but for one: after two watches of which nothing was heard, silent or failed, it lists again. A server
+whose etcd was restored has lower versions; it accepts a watch from a version that has yet to come, and stays silent.
+
+The list is a consistent read, never one at resourceVersion "0": a process that comes back must not see an older world than the one it acted in; API servers
+since 1.31 answer it from their watch cache all the same (KEP-2340).
 
 Some servers are less than a whole API server: Cluster API's in-memory workload API ignores selectors for live watch events, sends no periodic bookmarks and
 closes a watch after 120 s. For those there are `client_side_selector` and a longer `inactivity`.
@@ -37,7 +40,8 @@ _WATCH_SECONDS = (
     600.0,
 )  # spread, so that the watches of many kinds and replicas do not all come back at once; client-go's minimum is 300
 _INACTIVITY = 70.0  # API servers send a bookmark a minute; silence for longer is a dead connection that TCP has not noticed
-_PROVEN = 10.0  # seconds after which a watch has shown that the server serves it, even if nothing happened
+_PROVEN = 10.0  # seconds after which a watch that was accepted has shown that the server serves it, even if nothing happened
+_MOST_WITHOUT_A_WORD = 2  # watches, one after the other, after which the next is from a new list
 _TOLD_AT = 6  # failures in a row, in 6 to 13 s: from then on whoever relies on the store acts on what is old, or waits, and somebody has to be told why
 
 _log = structlog.get_logger(__name__)
@@ -62,8 +66,9 @@ class ListWatch(Protocol):
         timeout_seconds: int = 300,
         bookmarks: bool = True,
         inactivity: float = _INACTIVITY,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """What happens to them from a resourceVersion on. Errors inside the stream are raised, 410 as Gone."""
+        """What happens to them from a resourceVersion on. Errors inside the stream are raised, 410 as Gone. `on_open` is called when the server accepts it."""
 
 
 class Reflector(Generic[T]):
@@ -72,7 +77,8 @@ class Reflector(Generic[T]):
     `handlers` are told of each change after the store has it. `client_side_selector` filters again here, for servers that do not; an object that stops
     matching is a delete. `inactivity` (seconds) is how long a watch may be silent. `on_error` hears of every failure; each is retried after 0.2 s to 30 s.
 
-    `healthy` is False from a failure until the server has answered again, and before the first list; `last_event_at` is the loop time of the last answer.
+    `healthy` is False from a failure until the server has answered again, and before the first list; `last_event_at` is the loop time of its last word: a list,
+    the headers of a watch, an event, or the end of a watch that it made itself. A connection that is only not known to be dead says nothing.
     """
 
     def __init__(
@@ -106,6 +112,7 @@ class Reflector(Generic[T]):
         self._inactivity = inactivity
         self._on_error = on_error
         self._must_list = True
+        self._without_a_word = 0  # watches since the last list or event
 
     async def run(self) -> None:
         """List and watch until cancelled. Trouble with the server is retried for ever; an exception from a handler or an index is raised."""
@@ -123,14 +130,21 @@ class Reflector(Generic[T]):
             self.resource, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
         )
         changes = self.store.replace(filter(self._matches, listing.items), listing.resource_version)
-        self._must_list = False
+        self._must_list, self._without_a_word = False, 0
         self._heard()
         for change in changes:
             self._tell(change, final_state_unknown=True)
         self.synced.set()
 
     async def _watch(self) -> None:
-        started, seen = self._now(), False
+        started, opened = self._now(), list[float]()
+
+        def on_open() -> None:
+            opened.append(self._now())
+            self._heard()
+
+        self._without_a_word += 1
+        self._must_list = self._without_a_word >= _MOST_WITHOUT_A_WORD
         events = self._client.watch(
             self.resource,
             self._namespace,
@@ -139,18 +153,19 @@ class Reflector(Generic[T]):
             field_selector=self._field_selector,
             timeout_seconds=round(self._random.uniform(*_WATCH_SECONDS)),
             inactivity=self._inactivity,
+            on_open=on_open,
         )
         try:
             async with aclosing(events):
                 async for event in events:
-                    seen = True
-                    self._proven()
+                    self._worded()
                     self._apply(event)
         finally:
-            if self._now() - started >= _PROVEN:
-                self._proven()
-        if not seen and self._now() - started < 1:
+            if opened and self._now() - opened[0] >= _PROVEN:
+                self._failures = 0
+        if self._without_a_word and self._now() - started < 1:
             raise ConnectionFailed(f"the server closed the watch of {self.resource.plural} at once")
+        self._heard()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         if event.type == "BOOKMARK":
@@ -184,8 +199,10 @@ class Reflector(Generic[T]):
         self.last_error = None
         self.last_event_at = self._now()
 
-    def _proven(self) -> None:
-        self._failures = 0
+    def _worded(self) -> None:
+        """An event has come: the server serves this watch, and from this version on."""
+        self._failures = self._without_a_word = 0
+        self._must_list = False
         self._heard()
 
     async def _failed(self, error: Exception) -> None:

@@ -32,6 +32,8 @@ class Store(Generic[T]):
 
     `indexes` maps a name to a function from an object to its values; `transform` runs on every object before it is stored, to drop what nobody reads
     (but never name, namespace, uid and resourceVersion).
+
+    `era` counts how often the versions went back: what was known of a version of an era before says nothing any more.
     """
 
     def __init__(self, *, indexes: Mapping[str, Index[T]] | None = None, transform: Callable[[T], T] | None = None) -> None:
@@ -41,6 +43,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._functions}
         self._subscribers: dict[Callable[[], None], None] = {}
         self._last_resource_version = ""
+        self.era = 0
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -85,7 +88,9 @@ class Store(Generic[T]):
         gone = [key for key, old in self._objects.items() if key not in listed or metadata_of(listed[key]).uid != metadata_of(old).uid]
         changes = [self._remove(key) for key in gone]
         changes += [self._put(item) for key, item in listed.items() if self._differs(key, item)]
-        self._last_resource_version = resource_version  # even backwards: after a restore of etcd the versions start again lower
+        if not newer_or_equal(resource_version, self._last_resource_version):
+            self.era += 1  # after a restore of etcd the versions start again lower
+        self._last_resource_version = resource_version
         self._notify()
         return changes
 
@@ -138,9 +143,10 @@ def newer_or_equal(resource_version: str, other: str) -> bool:
 
     So is what is no number: a server that keeps to no contract ends nothing of ours.
     """
-    return _number(resource_version) >= _number(other)
+    return number(resource_version) >= number(other)
 
 
-def _number(resource_version: str) -> int:
+def number(resource_version: str) -> int:
+    """A resourceVersion as a number; 0 for what is none."""
     is_one = resource_version.isascii() and resource_version.isdecimal() and len(resource_version) <= _MOST_DIGITS
     return int(resource_version) if is_one else 0

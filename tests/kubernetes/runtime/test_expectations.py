@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from quorate.kubernetes import expectations as module
 from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.objects import Node, ObjectMeta
-from quorate.kubernetes.store import Store
+from quorate.kubernetes.store import Store, number
 
 
 def node(name: str, version: int, *, uid: str = "") -> Node:
@@ -124,3 +129,24 @@ def test_what_was_written_while_being_enqueued_is_waited_for_too() -> None:
     assert expectations.pending("kcp")
     store.observe("20")
     assert enqueued == ["kcp", "kcp"]
+
+
+def test_what_was_expected_is_dropped_when_the_versions_go_back() -> None:
+    """The API server's etcd was restored: what was written before may never come, and a key would be held for ever."""
+    world = World()
+    world.expectations.expect_version("kcp", world.store, "10")
+    world.expectations.expect_deleted("other", world.store, node("old", 5))
+    world.store.replace([node("old", 5)], "7")
+    assert not world.expectations.pending("kcp")
+    assert sorted(world.enqueued) == ["kcp", "other"]
+
+
+def test_an_event_costs_the_same_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, asked = World(), Counter[int]()
+    for count in (10, 1000):
+        for each in range(count):
+            world.expectations.expect_version(f"kcp-{each}", world.store, str(10_000 + each))
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "number", lambda version, count=count: asked.update([count]) or number(version))
+            world.store.observe("10")
+    assert asked[10] == asked[1000] > 0

@@ -41,6 +41,7 @@ class FakeServer:
     watched_at: list[float] = field(default_factory=list)
     events: asyncio.Queue[tuple[str, Node] | Exception | None] = field(default_factory=asyncio.Queue)
     selectors: list[tuple[str, str, str]] = field(default_factory=list)
+    accepts: bool = True  # watches
 
     async def list(
         self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
@@ -57,6 +58,8 @@ class FakeServer:
         assert resource is NODES
         self.watches.append({"namespace": namespace, **options})
         self.watched_at.append(asyncio.get_running_loop().time())
+        if self.accepts:
+            options["on_open"]()
         while (event := await self.events.get()) is not None:
             if isinstance(event, Exception):
                 raise event
@@ -315,7 +318,43 @@ async def test_silence_on_a_server_without_bookmarks_does_not_grow_the_backoff()
             await asyncio.sleep(1)
         gaps = [later - earlier for earlier, later in pairwise(world.server.watched_at[1:])]
         assert all(gap <= 70.3 for gap in gaps)
+
+
+@pytest.mark.parametrize("ending", [None, Timeout("no byte for 70 s"), ConnectionFailed("reset")], ids=str)
+async def test_after_two_watches_without_a_word_it_lists_again(ending: Exception | None) -> None:
+    """A server whose etcd was restored has lower versions, accepts a watch from one that has yet to come, and stays silent."""
+    async with running(FakeServer([node("a", 5)], version=100)) as world:
+        world.server.items, world.server.version = [node("b", 7)], 20
+        for _ in range(2):
+            await asyncio.sleep(60)
+            world.server.send(ending)
+        await asyncio.sleep(5)
+        assert world.heard.since(1) == ["lost a@5", "add b@7"]
+        assert [watch["resource_version"] for watch in world.server.watches] == ["100", "100", "20"]
+        assert world.store.era == 1
+
+
+async def test_a_word_now_and_then_is_enough() -> None:
+    async with running(FakeServer()) as world:
+        for number in range(6):
+            await asyncio.sleep(30)
+            world.server.send(("BOOKMARK", node("", 11 + number)) if number % 2 else Timeout("no byte for 70 s"))
+        await asyncio.sleep(5)
         assert world.server.lists == 1
+
+
+async def test_a_watch_that_nobody_accepts_is_no_word_from_the_server_however_long_it_takes() -> None:
+    async with running(FakeServer()) as world:
+        world.server.accepts = False
+        world.server.send(Timeout("no byte for 70 s"))
+        await asyncio.sleep(1)
+        before = world.reflector.last_event_at
+        world.server.list_errors = [ConnectionFailed("no route")] * 20
+        for _ in range(12):
+            await asyncio.sleep(30)
+            world.server.send(Timeout("connecting took longer than 10 s"))
+        assert world.reflector.last_event_at == before
+        assert not world.reflector.healthy
 
 
 async def test_a_server_that_closes_every_watch_at_once_is_not_asked_in_a_tight_loop() -> None:
