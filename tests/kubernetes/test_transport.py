@@ -11,6 +11,7 @@ from aiohttp import web
 
 from quorate.kubernetes import errors
 from quorate.kubernetes.client import Client
+from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized
 from quorate.kubernetes.resource import NODES, SECRETS
 
@@ -70,7 +71,7 @@ async def test_a_create_is_repeated_after_429_but_not_after_503(client: Client, 
 
 async def test_a_retry_after_of_nothing_does_not_spin(api: Any, connected: Any, fakes: Any) -> None:
     api.replies = [fakes.reply({}, 429, {"Retry-After": "0"})]
-    with pytest.raises(TooManyRequests):
+    with pytest.raises((TooManyRequests, Timeout)):
         await connected(api, timeout=0.55).get(SECRETS, "demo-ca", "default")
     assert 2 <= len(api.seen) <= 6
 
@@ -262,6 +263,20 @@ async def test_a_closed_client_connects_again(client: Client, api: Any, fakes: A
         assert await client.get_raw("/") == b"ok"
         await client.close()
         await client.close()
+
+
+async def test_a_client_that_is_closed_while_a_request_resolves_a_name_fails_it_and_cancels_nobody(
+    connected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object, **__: object) -> Any:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+    client = connected(RestConfig(server="http://api.example.com:6443"))
+    asked = asyncio.gather(*(client.get_raw("/livez") for _ in range(2)), return_exceptions=True)
+    await asyncio.sleep(0.1)
+    await client.close()
+    assert [type(each) for each in await asyncio.wait_for(asked, 5)] == [ConnectionFailed] * 2
 
 
 async def test_cookies_are_not_kept(client: Client, api: Any, fakes: Any) -> None:

@@ -136,7 +136,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, *_servers(options, registry, synced)],
+        runnables=[*parts.runnables, *_servers(options, registry, parts.controller, synced)],
         elector=elector,
     )
     try:
@@ -153,10 +153,11 @@ def _connect(options: Options, metrics: Metrics) -> Client:
         raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error
 
 
-def _servers(options: Options, registry: CollectorRegistry, synced: list[asyncio.Event]) -> list[Runnable]:
+def _servers(options: Options, registry: CollectorRegistry, controller: Controller, synced: list[asyncio.Event]) -> list[Runnable]:
     servers: list[Runnable] = []
     if options.health_addr not in ("", "0"):
-        servers.append(HealthServer(options.health_addr, live={}, ready={"caches": lambda: _unsynced(synced)}))
+        live, ready = {"workers": controller.problem}, {"caches": lambda: _unsynced(synced)}
+        servers.append(HealthServer(options.health_addr, live=live, ready=ready))
     if options.diagnostics_address not in ("", "0"):
         servers.append(_diagnostics(options, registry))
     return servers

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.queue import QueueShutDown, WorkQueue
-from quorate.kubernetes.tasks import run_unless
+from quorate.kubernetes.tasks import EndedEarly, cancelled_by_request_alone, run_unless
 
 reconcile_id: ContextVar[str] = ContextVar("reconcile_id", default="")  # of the reconcile that runs in this task; "" outside one
 
@@ -87,22 +87,32 @@ class Controller:
         self._timeout = timeout
         self._caches = tuple(caches)
         self._pending = pending
+        self._workers: list[asyncio.Task[None]] = []
         self._metrics = (metrics or Metrics(CollectorRegistry())).controller(name, concurrency)
 
     async def run(self, stopping: asyncio.Event, *, grace: float = 30.0) -> None:
         """Reconcile until `stopping` is set, then start nothing new, give running reconciles `grace` seconds to end, and cancel the rest.
 
-        Cancelling this coroutine cancels every reconcile at once. Not to be run twice: the queue is shut down at the end.
+        Cancelling this coroutine cancels every reconcile at once. Not to be run twice: the queue is shut down at the end. Raises EndedEarly where a worker ends
+        before it should.
         """
         if not await run_unless(stopping, self._caches_synced()):
             return
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._concurrency)]
-            await stopping.wait()
+            self._workers = [group.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._concurrency)]
+            stopped = group.create_task(stopping.wait())
+            await asyncio.wait((stopped, *self._workers), return_when=asyncio.FIRST_COMPLETED)
+            if not stopped.done():
+                raise EndedEarly(f"controller {self.name}: {self.problem()}")
             self.queue.shut_down()
-            _, late = await asyncio.wait(workers, timeout=grace)
+            _, late = await asyncio.wait(self._workers, timeout=grace)
             for worker in late:
                 worker.cancel()
+
+    def problem(self) -> str:
+        """Which of its workers have ended, in words, for a liveness probe; "" where all work."""
+        ended = sum(worker.done() for worker in self._workers)
+        return f"{ended} of {len(self._workers)} workers have ended" if ended else ""
 
     async def _caches_synced(self) -> None:
         for cache in self._caches:
@@ -138,8 +148,9 @@ class Controller:
 
     async def _attempt(self, request: Request) -> None:
         try:
-            async with asyncio.timeout(self._timeout):
-                result = await self._reconcile(request)
+            with cancelled_by_request_alone():
+                async with asyncio.timeout(self._timeout):
+                    result = await self._reconcile(request)
         except Exception as error:  # noqa: BLE001 - whatever a reconcile raises is its own: one object's trouble must not stop the others
             self._failed(request, error)
         else:

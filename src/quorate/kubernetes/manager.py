@@ -16,7 +16,7 @@ import structlog
 from quorate.kubernetes.controller import Controller
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost
 from quorate.kubernetes.reflector import Reflector
-from quorate.kubernetes.tasks import run_unless, sole
+from quorate.kubernetes.tasks import EndedEarly, lasting, run_unless, sole
 
 _log = structlog.get_logger(__name__)
 
@@ -72,11 +72,11 @@ class Manager:
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping` is set; then stop intake, let running reconciles end, give up the Lease, stop the rest and return.
 
-        Raises CachesNotSynced, LeadershipLost (everything has been cancelled at once), or whatever a part of it failed with.
+        Raises CachesNotSynced, LeadershipLost (everything has been cancelled at once), EndedEarly, or whatever a part of it failed with.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                background = [group.create_task(part.run()) for part in (*self._runnables, *self._reflectors)]
+                background = [group.create_task(lasting(_name(part), part.run())) for part in (*self._runnables, *self._reflectors)]
                 if await run_unless(stopping, self._sync()):
                     self._after_sync()
                     await self._lead(stopping)
@@ -112,6 +112,10 @@ class Manager:
             await stopping.wait()
 
 
+def _name(part: Runnable | Reflector[Any]) -> str:
+    return f"the cache of {part.resource.plural}" if isinstance(part, Reflector) else type(part).__name__
+
+
 async def run_until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
     """Call `run` (a manager's) with an event that SIGTERM and SIGINT set, and return the exit status of the process: 0, or 1 with the reason logged."""
     stopping = asyncio.Event()
@@ -120,7 +124,7 @@ async def run_until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, No
         loop.add_signal_handler(number, stopping.set)
     try:
         await run(stopping)
-    except (CachesNotSynced, LeadershipLost) as error:
+    except (CachesNotSynced, EndedEarly, LeadershipLost) as error:
         _log.error("the manager stops", reason=str(error))
         return 1
     finally:

@@ -19,6 +19,7 @@ from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
 from quorate.kubernetes.objects import Status
 from quorate.kubernetes.queue import TokenBucket
+from quorate.kubernetes.tasks import CancelledElsewhere, cancelled_by_request_alone
 from quorate.kubernetes.tls import client_context
 
 R = TypeVar("R")
@@ -287,7 +288,10 @@ def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:
 def _translated(doing: str, seconds: float) -> Iterator[None]:
     """Turn what aiohttp raises into our errors, at this one place."""
     try:
-        yield
+        with cancelled_by_request_alone():
+            yield
+    except CancelledElsewhere as error:
+        raise ConnectionFailed(f"{doing}: the connection was closed meanwhile") from error
     except aiohttp.ConnectionTimeoutError as error:
         raise ConnectionFailed(f"{doing}: no connection in time: {error}") from error
     except TimeoutError as error:

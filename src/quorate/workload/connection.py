@@ -30,7 +30,7 @@ from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
-from quorate.kubernetes.tasks import sole
+from quorate.kubernetes.tasks import cancelled_by_request_alone, sole
 from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
@@ -259,7 +259,8 @@ class Workload(Generic[Client]):
     async def _contained_attempt(self) -> _Ending:
         """An attempt that ends no other cluster's: whatever this one answers, and whatever mistake of ours that brings to light, is its own."""
         try:
-            return await self._attempt()
+            with cancelled_by_request_alone():
+                return await self._attempt()
         except Exception as error:  # noqa: BLE001 - one tenant's trouble must not stop the others
             cause = sole(error) if isinstance(error, ExceptionGroup) else error
             _log.error("a workload cluster's answers could not be dealt with", cluster=self.cluster, exc_info=cause)

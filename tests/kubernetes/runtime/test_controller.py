@@ -188,6 +188,39 @@ class FakeCache:
         self.synced = asyncio.Event()
 
 
+async def test_a_reconcile_whose_request_was_cancelled_by_others_failed_and_its_worker_goes_on() -> None:
+    """aiohttp cancels a resolution that several requests share when one session is closed."""
+    shared = asyncio.get_running_loop().create_future()
+    calls: list[float] = []
+
+    async def reconcile(_: Request) -> Result:
+        calls.append(now())
+        if len(calls) == 1:
+            await shared
+        return Result()
+
+    async with running(reconcile, concurrency=1) as world:
+        world.queue.add(A)
+        await asyncio.sleep(0.1)
+        shared.cancel()
+        await asyncio.sleep(5)
+        assert len(calls) == 2
+        assert world.controller.problem() == ""
+        assert world.count("controller_runtime_reconcile_errors_total") == 1
+
+
+async def test_a_worker_that_ends_early_ends_the_controller_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def done(_: Request) -> Result:
+        return Result()
+
+    world = make(done, concurrency=2)
+    monkeypatch.setattr(world.queue, "done", lambda _: asyncio.current_task().cancel())  # type: ignore[union-attr]
+    world.queue.add(A)
+    with pytest.raises(ExceptionGroup) as raised:
+        await world.controller.run(world.stopping)
+    assert str(raised.value.exceptions[0]) == "controller test: 1 of 2 workers have ended"
+
+
 async def test_workers_start_only_after_all_caches_are_synced() -> None:
     reconcile, caches = Recorder(), [FakeCache(), FakeCache()]
     async with running(reconcile, caches=caches) as world:
