@@ -48,6 +48,7 @@ def test_the_order_of_the_rules_is_this_one() -> None:
         "respect a pause",
         "take the control plane down",
         "refuse what is invalid",
+        "be the one that the Cluster names",
         "adopt stand-alone machines",
         "leave others' machines alone",
         "wait for infrastructure",

@@ -63,6 +63,13 @@ def test_row_7_somebody_elses_machines_stop_everything_by_name(build: Build) -> 
     assert guard.leave_others_machines_alone(build.three(), build.noon) == NOTHING
 
 
+def test_beside_the_one_that_the_cluster_names_nothing_is_made(build: Build) -> None:
+    opinion = guard.be_the_one_that_the_cluster_names(build.three(not_the_clusters="it names b"), build.noon)
+    assert opinion.bars == EVERYTHING
+    assert [check.evidence for check in opinion.checks] == ["it names b"]
+    assert guard.be_the_one_that_the_cluster_names(build.three(), build.noon) == NOTHING
+
+
 @pytest.mark.parametrize(("ready", "bars"), [(True, frozenset()), (False, EVERYTHING)])
 def test_row_13_nothing_is_made_before_the_infrastructure(build: Build, ready: bool, bars: frozenset[type]) -> None:
     opinion = guard.wait_for_infrastructure(build.three(infrastructure_ready=ready), build.noon)

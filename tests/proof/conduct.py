@@ -146,6 +146,7 @@ def nothing_moves_behind_a_gate(plane: ControlPlane, step: Step, _now: datetime)
     shut = {
         "the specification is not valid": plane.invalid or plane.unsupported,
         "others own Machines of it, or nobody does": plane.foreign or plane.adoptable,
+        "the Cluster names another": plane.not_the_clusters,
         "there is no infrastructure": not plane.infrastructure_ready,
         "there is no endpoint": not plane.endpoint,
         "its members disagree": plane.membership_problem and counts(plane),

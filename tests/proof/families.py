@@ -41,6 +41,7 @@ CIRCUMSTANCES: tuple[Mapping[str, Any], ...] = (
     {"invalid": ("spec.replicas",)},
     {"unsupported": ("something",)},
     {"foreign": ("theirs",)},
+    {"not_the_clusters": "it names another"},
     {"adoptable": (Adoptable("alone", "its bootstrap provider is not kubeadm"),)},
     {"infrastructure_ready": False},
     {"endpoint": ""},

@@ -228,6 +228,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard("the members agree", {"core.rules.strays:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard("the specification is valid", {"core.rules.guard:refuse_what_is_invalid": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the Cluster names it", {"core.rules.guard:be_the_one_that_the_cluster_names": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard("all Machines are ours", {"core.rules.guard:leave_others_machines_alone": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard("Machines of nobody are adopted", {"core.rules.adopt:adopt_stand_alone_machines": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard("there is infrastructure", {"core.rules.guard:wait_for_infrastructure": says_nothing}, "nothing_moves_behind_a_gate"),

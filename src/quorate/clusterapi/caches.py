@@ -104,9 +104,10 @@ class Caches:
             return (Enqueue(self._queue, self._of_users, (_changed(_existence),)),)
         return Enqueue(self._queue, self._of_its_cluster, (_changed(_foreign_facts),)), self.applied
 
-    @staticmethod
-    def _of_itself(kcp: KubeadmControlPlane) -> Iterable[Request]:
-        return (Request(kcp.metadata.namespace, kcp.metadata.name),)
+    def _of_itself(self, kcp: KubeadmControlPlane) -> Iterable[Request]:
+        """Its own, and those of others that want to be the control plane of the same Cluster."""
+        others = (request for cluster in _owner_clusters(kcp) for request in self._requests(cluster))
+        return dict.fromkeys((Request(kcp.metadata.namespace, kcp.metadata.name), *others))
 
     def _of_cluster_itself(self, cluster: Cluster) -> Iterable[Request]:
         return self._requests(f"{cluster.metadata.namespace}/{cluster.metadata.name}")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from quorate.clusterapi import addons, authorities, initialization, intent, machines, remediation_record, specification
 from quorate.clusterapi.adoption import is_of_control_plane, ownership
-from quorate.clusterapi.caches import BY_CLUSTER, owner_cluster
+from quorate.clusterapi.caches import BY_CLUSTER, is_ours, owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.comparisons import Comparisons
 from quorate.clusterapi.credentials import Credentials
@@ -88,6 +88,8 @@ class _Pass:
         self.now = observer.clock()
         self.compare = compare
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
+        claimants = self.clients.caches.control_planes_of(f"{self.namespace}/{self.name}")
+        self.not_the_clusters = specification.not_the_clusters(kcp, cluster, claimants)
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
         self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake(request))
@@ -162,6 +164,7 @@ class _Pass:
                 certificates=certificates,
                 kubeconfig=kubeconfig,
                 template_problem=template_problem,
+                not_the_clusters=self.not_the_clusters,
                 topology_pending=specification.topology_pending(self.kcp, self.cluster),
                 creation=self._creation(everyone),
                 remediation_intended=intended,
@@ -305,6 +308,8 @@ class _Pass:
             return None
         pools = self.clients.caches.pools.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")
         ours = {machine.metadata.uid for machine in control_plane}
+        if self.not_the_clusters and not any(is_ours(machine.metadata, self.kcp) for machine in control_plane):
+            return Deletion(since)  # it has made nothing that workers need
         workers = sorted(f"Machine {machine.metadata.name}" for machine in everyone if machine.metadata.uid not in ours)
         return Deletion(since, tuple(sorted(f"MachinePool {pool.metadata.name}" for pool in pools) + workers))
 

@@ -29,7 +29,8 @@ def still_leads(clients: Clients) -> None:
 
 
 async def still_permitted(clients: Clients, observation: Observation) -> KubeadmControlPlane:
-    """The control plane as the API itself has it now, if neither it nor its Cluster is gone, another, or paused. Raises Refused, and what the API answered.
+    """The control plane as the API itself has it now, if neither it nor its Cluster is gone, another, or paused, and it is the one that the
+    Cluster names if it is to live. Raises Refused, and what the API answered.
 
     `clusterctl move` pauses the Cluster, which the cache may learn of too late. Both are read at once: this stands before every write that destroys.
     """
@@ -44,8 +45,16 @@ async def still_permitted(clients: Clients, observation: Observation) -> Kubeadm
         raise errors.exceptions[0] from None
     if paused := specification.paused(newest_kcp.result(), newest_cluster.result()):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
+    is_to_live = newest_kcp.result().metadata.deletion_timestamp is None
+    if is_to_live and (why := specification.not_the_clusters(newest_kcp.result(), newest_cluster.result(), _claimants(clients, cluster))):
+        raise Refused(f"{_name(kcp)} is not the one that its Cluster names any more: {why}")
     still_leads(clients)
     return newest_kcp.result()
+
+
+def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlPlane]:
+    """The control planes that have the Cluster as their owner, as the caches know them."""
+    return clients.caches.control_planes_of(f"{cluster.metadata.namespace}/{cluster.metadata.name}")
 
 
 async def still_asked_for(clients: Clients, observation: Observation) -> None:

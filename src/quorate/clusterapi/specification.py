@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneSpec
 from quorate.clusterapi.types.names import Annotation
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.validation import surge_of, validate_create
 from quorate.core.control_plane import Desired, RemediationPolicy
 from quorate.core.versions import Version, parse_or_none
@@ -94,6 +96,21 @@ def paused(kcp: KubeadmControlPlane, cluster: Cluster) -> str:
     reasons = [f"Cluster {cluster.metadata.name} spec.paused"] if cluster.spec.paused else []
     reasons += [f"annotation {Annotation.PAUSED}"] if Annotation.PAUSED in kcp.metadata.annotations else []
     return " and ".join(reasons)
+
+
+def not_the_clusters(kcp: KubeadmControlPlane, cluster: Cluster, claimants: Iterable[KubeadmControlPlane]) -> str:
+    """Why the Cluster's control plane is another one, or may be; empty where it is this one. `claimants` are those that have the Cluster as their owner."""
+    named, its = cluster.spec.control_plane_ref, f"Cluster {cluster.metadata.name}"
+    if named is None:
+        names = sorted({kcp.metadata.name, *(each.metadata.name for each in claimants)})
+        told = f"{its} has no spec.controlPlaneRef, and these want to be its control plane: {', '.join(names)}"
+        return told if len(names) > 1 else ""
+    ours = KUBEADM_CONTROL_PLANES
+    if (named.api_group, named.kind, named.name) == (ours.group, ours.kind, kcp.metadata.name):
+        return ""
+    return f"{its} spec.controlPlaneRef names {named.kind} {named.name}" + (
+        f" of {named.api_group}" if named.api_group != ours.group else ""
+    )
 
 
 def topology_pending(kcp: KubeadmControlPlane, cluster: Cluster) -> str:

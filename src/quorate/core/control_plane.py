@@ -157,6 +157,7 @@ class ControlPlane:
     unsupported: tuple[str, ...] = ()  # what is asked for that is not done yet
     foreign: tuple[str, ...] = ()  # control-plane Machines of the cluster that somebody else owns
     adoptable: tuple[Adoptable, ...] = ()  # control-plane Machines of the cluster that nobody owns
+    not_the_clusters: str = ""  # why the cluster's control plane is another one, or may be; empty: it is this one
     infrastructure_ready: bool = True
     endpoint: str = ""  # host:port; empty: not known yet
     certificates: Certificates = Certificates()

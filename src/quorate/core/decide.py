@@ -17,6 +17,7 @@ RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
     ("respect a pause", guard.respect_a_pause),
     ("take the control plane down", delete.take_down),
     ("refuse what is invalid", guard.refuse_what_is_invalid),
+    ("be the one that the Cluster names", guard.be_the_one_that_the_cluster_names),
     ("adopt stand-alone machines", adopt.adopt_stand_alone_machines),
     ("leave others' machines alone", guard.leave_others_machines_alone),
     ("wait for infrastructure", guard.wait_for_infrastructure),

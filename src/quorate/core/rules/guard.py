@@ -32,6 +32,14 @@ def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opini
     return barring(EVERYTHING, *checks)
 
 
+def be_the_one_that_the_cluster_names(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+    """Of several control planes that want to be a cluster's, only the one that it names makes anything: two would found two clusters (S3)."""
+    if not control_plane.not_the_clusters:
+        return NOTHING
+    remedy = "Delete this KubeadmControlPlane, or name it in the Cluster's spec.controlPlaneRef."
+    return barring(EVERYTHING, failed("the Cluster names this control plane", control_plane.not_the_clusters, remedy))
+
+
 def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """Control-plane Machines of the cluster that are not ours make every count wrong: nothing is done beside them."""
     if not control_plane.foreign:
