@@ -66,12 +66,6 @@ class Actor:
         await HANDLERS[type(step)](self, step, observation)
 
 
-async def _remove_finalizer(actor: Actor, _: RemoveFinalizer, seen: Observation) -> None:
-    await control_plane_writes.remove_finalizer(actor.clients, seen.kcp)
-    if seen.cluster is not None:  # where the control plane was gone already, too: this very observation may have connected again
-        actor.clients.workloads.forget(seen.cluster.metadata.namespace, seen.cluster.metadata.name)
-
-
 async def _create(actor: Actor, step: CreateReplica, seen: Observation) -> None:
     planned = intent.Intent(_new_name(actor, seen), step.initialize, step.failure_domain)
     await creation.create(actor.clients, seen, planned, actor.random, actor.clock())
@@ -116,7 +110,7 @@ async def _take_down(actor: Actor, replica: str, seen: Observation) -> None:
 
 HANDLERS: Mapping[type[Step], Callable[[Actor, Any, Observation], Awaitable[None]]] = {
     AddFinalizer: lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp),
-    RemoveFinalizer: _remove_finalizer,
+    RemoveFinalizer: lambda actor, _, seen: control_plane_writes.remove_finalizer(actor.clients, seen.kcp),
     EnsureCertificates: lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock()),
     WriteKubeconfig: lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
     CreateReplica: _create,

@@ -68,6 +68,10 @@ class Caches:
         """The control planes of a Cluster (`namespace/name`): one, unless somebody made a mistake."""
         return self.kcps.by_index(BY_CLUSTER, cluster)
 
+    def requests_of(self, cluster: str) -> list[Request]:
+        """The keys of the control planes of a Cluster (`namespace/name`)."""
+        return [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self.control_planes_of(cluster)]
+
     def _store(
         self,
         resource: Resource[T],
@@ -106,14 +110,14 @@ class Caches:
 
     def _of_itself(self, kcp: KubeadmControlPlane) -> Iterable[Request]:
         """Its own, and those of others that want to be the control plane of the same Cluster."""
-        others = (request for cluster in _owner_clusters(kcp) for request in self._requests(cluster))
+        others = (request for cluster in _owner_clusters(kcp) for request in self.requests_of(cluster))
         return dict.fromkeys((Request(kcp.metadata.namespace, kcp.metadata.name), *others))
 
     def _of_cluster_itself(self, cluster: Cluster) -> Iterable[Request]:
-        return self._requests(f"{cluster.metadata.namespace}/{cluster.metadata.name}")
+        return self.requests_of(f"{cluster.metadata.namespace}/{cluster.metadata.name}")
 
     def _of_its_cluster(self, item: Any) -> Iterable[Request]:
-        return [request for cluster in _label_cluster(item) for request in self._requests(cluster)]
+        return [request for cluster in _label_cluster(item) for request in self.requests_of(cluster)]
 
     def _of_users(self, template: ForeignObject) -> Iterable[Request]:
         meta = template.metadata
@@ -122,9 +126,6 @@ class Caches:
             for kcp in self.kcps.items()
             if kcp.metadata.namespace == meta.namespace and kcp.spec.machine_template.spec.infrastructure_ref.name == meta.name
         ]
-
-    def _requests(self, cluster: str) -> list[Request]:
-        return [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self.control_planes_of(cluster)]
 
 
 def owner_cluster(meta: ObjectMeta) -> str:

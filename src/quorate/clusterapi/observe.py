@@ -63,14 +63,25 @@ class Observer:
         stored = self.clients.caches.kcps.get(request.namespace, request.name)
         if stored is None:
             self._forget(request)
+            self._end_connections()
             return None
         kcp, invalid = self.specifications.of(edit(stored) if edit else stored)
         cluster = self.clients.caches.clusters.get(request.namespace, owner_cluster(kcp.metadata))
         if cluster is None:
+            self._end_connections()
             connection = Connection(Health.UNKNOWN, "there is no Cluster yet")
             return Observation(kcp, None, (), connection, Unknown(connection.message))
         compare = self.comparisons.begin(request, await self.clients.caches.bootstrap_schema.known_fields())
         return await _Pass(self, kcp, cluster, request, compare).observe(invalid)
+
+    def wake_all_of(self, cluster: str) -> None:
+        """Have the control planes of a Cluster (`namespace/name`) looked at again."""
+        for request in self.clients.caches.requests_of(cluster):
+            self.wake(request)
+
+    def _end_connections(self) -> None:
+        for cluster in self.clients.workloads.end_unclaimed():
+            self.rings.forget(cluster)
 
     def _forget(self, request: Request) -> None:
         self.specifications.forget(request)
@@ -88,11 +99,12 @@ class _Pass:
         self.now = observer.clock()
         self.compare = compare
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
-        claimants = self.clients.caches.control_planes_of(f"{self.namespace}/{self.name}")
+        key = f"{self.namespace}/{self.name}"
+        claimants = self.clients.caches.control_planes_of(key)
         self.not_the_clusters = specification.not_the_clusters(kcp, cluster, claimants)
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
         algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
-        self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake(request))
+        self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake_all_of(key))
 
     async def observe(self, invalid: tuple[str, ...]) -> Observation:
         everyone = self.clients.caches.machines.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")

@@ -90,7 +90,7 @@ class ClusterSecrets:
 
 
 class Workloads:
-    """Workload connections by Cluster, started when first asked for and ended by `forget`."""
+    """Workload connections by Cluster, started when first asked for and ended by `end_unclaimed`."""
 
     def __init__(self, caches: Caches, client: Client, setup: Setup[Client]) -> None:
         self._caches, self._client, self._setup = caches, client, setup
@@ -128,12 +128,20 @@ class Workloads:
         """The cluster's Secrets."""
         return ClusterSecrets(self._caches, self._client, namespace, cluster)
 
-    def forget(self, namespace: str, cluster: str) -> None:
-        """End the connection to a cluster that is gone. Idempotent."""
-        key = f"{namespace}/{cluster}"
-        self._workloads.pop(key, None)
-        if task := self._tasks.pop(key, None):
-            task.cancel()
+    def end_unclaimed(self) -> list[str]:
+        """End the connections to Clusters that are gone, or that no control plane has as its owner any more, and return their `namespace/name`. Idempotent.
+
+        Whatever became of a control plane, its last pass among it: somebody may have taken our finalizer, so that the object went without one.
+        """
+        ended = [key for key in self._workloads if not self._is_claimed(key)]
+        for key in ended:
+            del self._workloads[key]
+            if task := self._tasks.pop(key, None):
+                task.cancel()
+        return ended
+
+    def _is_claimed(self, key: str) -> bool:
+        return self._caches.clusters.get(*key.split("/", 1)) is not None and bool(self._caches.control_planes_of(key))
 
 
 def network_setup(

@@ -154,7 +154,6 @@ class FakeWorkloads:
 
     workload: FakeWorkload
     find: Callable[[str, str], ClusterSecrets]
-    forgotten: list[str] = field(default_factory=list)
 
     def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
         return self.workload
@@ -165,8 +164,8 @@ class FakeWorkloads:
     def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
         return self.find(namespace, cluster)
 
-    def forget(self, namespace: str, cluster: str) -> None:
-        self.forgotten.append(f"{namespace}/{cluster}")
+    def end_unclaimed(self) -> list[str]:
+        return []
 
 
 class Queue:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,38 +15,102 @@ from quorate.clusterapi import inspection
 from quorate.clusterapi.inspection import NotAnswering, inspecting
 from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes.config import RestConfig
+from quorate.kubernetes.controller import Request
+
+from .conftest import DEMO, kubeadm_control_plane
 
 if TYPE_CHECKING:
+    from quorate.clusterapi.observation import Observation
     from tests.clusterapi.hands.conftest import World
 
 
-def running() -> int:
-    return sum(task.get_name() == "workload default/demo" for task in asyncio.all_tasks())
+def running(cluster: str = "demo") -> int:
+    return sum(task.get_name() == f"workload default/{cluster}" for task in asyncio.all_tasks())
 
 
-async def test_a_connection_that_is_forgotten_and_asked_for_again_is_kept_once(empty: World) -> None:
+@pytest.fixture
+async def workloads(empty: World) -> Workloads:
+    """Real connections, of whose clusters none answers, to the observer of the world."""
     api: Any = empty.api
     clock = asyncio.get_running_loop().time
     setup = network_setup(EtcdDialer.IN_MEMORY, now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=Random(1), clock=clock)
     workloads = Workloads(empty.caches, api, setup)
-    first = workloads.of("default", "demo", "", lambda: None)
-    workloads.forget("default", "demo")
-    second = workloads.of("default", "demo", "", lambda: None)
-    assert first is not second
-    assert workloads.existing("default", "demo") is second
+    empty.clients = replace(empty.clients, workloads=workloads)
+    empty.observer = replace(empty.observer, clients=empty.clients)
+    return workloads
+
+
+async def a_moment() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def seen(world: World) -> Observation | None:
+    await world.sync()
+    found = await world.observer.observe(DEMO)
+    await a_moment()
+    return found
+
+
+def strip_the_finalizer(world: World) -> None:
+    """Somebody takes our finalizer, and the object is gone between two passes."""
+    del world.api.objects["kubeadmcontrolplanes", "default", "demo"]
+
+
+def lose_the_owner(world: World) -> None:
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"ownerReferences": None}})
+
+
+def delete_the_cluster(world: World) -> None:
+    del world.api.objects["clusters", "default", "demo"]
+
+
+@pytest.mark.parametrize("vanish", [strip_the_finalizer, lose_the_owner, delete_the_cluster])
+async def test_a_connection_ends_with_what_it_was_for_however_that_went(
+    empty: World, workloads: Workloads, vanish: Callable[[World], None]
+) -> None:
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(workloads.run())
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await seen(empty)
         assert running() == 1
-        workloads.forget("default", "demo")
-        workloads.forget("default", "demo")
-        for _ in range(5):
-            await asyncio.sleep(0)
+        vanish(empty)
+        await seen(empty)
         assert running() == 0
+        with pytest.raises(KeyError):
+            workloads.existing("default", "demo")
         task.cancel()
-    with pytest.raises(KeyError):
-        workloads.existing("default", "demo")
+
+
+async def test_a_connection_that_another_control_plane_of_the_cluster_uses_stays(empty: World, workloads: Workloads) -> None:
+    other = kubeadm_control_plane()
+    other["metadata"] |= {"name": "other", "uid": "other-uid"}
+    empty.api.put("kubeadmcontrolplanes", other)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(workloads.run())
+        await seen(empty)
+        kept = workloads.existing("default", "demo")
+        strip_the_finalizer(empty)
+        await seen(empty)
+        assert workloads.existing("default", "demo") is kept
+        empty.queue.keys.clear()
+        kept._on_change()
+        assert empty.queue.keys == [Request("default", "other")]
+        task.cancel()
+
+
+async def test_a_connection_that_ended_and_is_asked_for_again_is_kept_once(workloads: Workloads) -> None:
+    first = workloads.of("default", "gone", "", lambda: None)
+    assert workloads.end_unclaimed() == ["default/gone"]
+    assert workloads.end_unclaimed() == []
+    assert workloads.of("default", "gone", "", lambda: None) is not first
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(workloads.run())
+        await a_moment()
+        assert running("gone") == 1
+        assert workloads.end_unclaimed() == ["default/gone"]
+        await a_moment()
+        assert running("gone") == 0
+        task.cancel()
 
 
 async def test_an_api_that_does_not_answer_is_told_as_such_and_not_as_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
