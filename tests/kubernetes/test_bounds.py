@@ -64,6 +64,38 @@ async def test_a_list_whose_pages_have_no_end_is_read_no_further(connected: Any,
     assert len(api.seen) == 4
 
 
+async def test_empty_pages_without_end_are_read_no_further(client: Client, api: Any, fakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.kubernetes.client._MOST_PAGES", 3)
+    api.replies = [fakes.reply({"metadata": {"continue": "more"}, "items": []})]
+    with pytest.raises(ConnectionFailed, match="list nodes: the list has more than 3 pages, 0 objects on them"):
+        await client.list(NODES)
+    assert len(api.seen) == 3
+
+
+NO_LISTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"metadata": {"resourceVersion": "8"}},
+    {"metadata": {"resourceVersion": "8"}, "items": None},
+    {"kind": "Status"},
+)
+
+
+@pytest.mark.parametrize("body", NO_LISTS, ids=["nothing", "no items", "null", "another object"])
+async def test_what_has_no_items_is_not_an_empty_list(client: Client, api: Any, fakes: Any, body: Any) -> None:
+    """Such as the answer of a proxy on the way: what is known stays known, and nothing is read as gone."""
+    errors: asyncio.Queue[Exception] = asyncio.Queue()
+    reflector: Reflector[Node] = Reflector(client, NODES, Store(), random=Random(1), on_error=errors.put_nowait)
+    listed = fakes.reply({"metadata": {"resourceVersion": "1"}, "items": [NODE]})
+    api.replies = [listed, fakes.failure(410, "Expired", "too old"), fakes.reply(body)]
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(reflector.run())
+        async with asyncio.timeout(10):
+            await errors.get()
+            assert "list nodes: the answer cannot be read" in str(await errors.get())
+        running.cancel()
+    assert [node.metadata.name for node in reflector.store.items()] == ["n"]
+
+
 async def test_a_client_may_be_made_that_reads_less(connected: Any, api: Any, fakes: Any) -> None:
     api.replies = [fakes.reply({**NODE, "note": "x" * (2 << 20)})]
     with pytest.raises(ConnectionFailed, match=r"get nodes n: the answer has more than 1 MiB"):

@@ -52,8 +52,8 @@ async def test_a_list_is_read_page_by_page_from_one_state(client: Client, api: A
     assert [seen.query for seen in api.seen] == [{**selectors, "resourceVersion": "0"}, {**selectors, "continue": "more"}]
 
 
-async def test_a_list_of_all_namespaces_that_is_null_is_empty(client: Client, api: Any, fakes: Any) -> None:
-    api.replies = [fakes.reply({"metadata": {"resourceVersion": "3"}, "items": None})]
+async def test_a_list_of_all_namespaces_with_nothing_on_it_is_empty(client: Client, api: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply({"metadata": {"resourceVersion": "3"}, "items": []})]
     listing = await client.list(PODS)
     assert (listing.items, listing.resource_version) == ([], "3")
     assert (api.seen[0].path, api.seen[0].query) == ("/api/v1/pods", {"limit": "500"})

@@ -40,6 +40,8 @@ USER_AGENT = f"quorate/{version('quorate')}"
 LARGEST_LIST = 4 * LARGEST
 """Bytes of all pages of a list, unless told otherwise: of a list that is paged, too, the end is the server's to say."""
 
+_MOST_PAGES = 1000  # of a list: those that are kept have half a million objects
+
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
@@ -59,7 +61,7 @@ class WatchEvent(Generic[T]):
 
 class _Page(Object):
     metadata: ListMeta = ListMeta()
-    items: list[msgspec.Raw] | None = None  # a Go server with nothing to list may say null
+    items: list[msgspec.Raw]  # an API server with nothing to list says [], never null: what lacks them is no list, and not an empty one
 
 
 class _RawEvent(Object):
@@ -186,16 +188,17 @@ class Client:
         first, doing = {"resourceVersion": resource_version or ""}, _doing("list", resource, namespace)
         items: list[T] = []
         size = 0
-        while True:
+        for _ in range(_MOST_PAGES):
             answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(query | first), doing))
             size += len(answer)
             if size > self._largest_list:
                 raise ConnectionFailed(f"{doing}: the list has more than {self._largest_list >> 20} MiB, which is read no further")
             page = self._decode(_Page, answer, doing)
-            items += [self._decode(resource.type, raw, doing) for raw in page.items or ()]
+            items += [self._decode(resource.type, raw, doing) for raw in page.items]
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
             first = {"continue": page.metadata.continue_}  # which has the resourceVersion in it: the server takes one or the other
+        raise ConnectionFailed(f"{doing}: the list has more than {_MOST_PAGES} pages, {len(items)} objects on them, and is read no further")
 
     async def create(
         self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "", dry_run: bool = False
