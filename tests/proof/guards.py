@@ -267,6 +267,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
     ),
     Guard(
+        "a member that somebody consented to remove goes only while that is so",
+        {"clusterapi.etcd_membership:_has_lost_its_consent": returns(False)},
+        "tests/clusterapi/hands/test_somebodys_members.py::test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it",
+    ),
+    Guard(
         "what is asked for is asked for still",
         {"clusterapi.permission:still_asked_for": lets_pass},
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",

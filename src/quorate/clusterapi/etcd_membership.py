@@ -22,6 +22,7 @@ from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
 from quorate.clusterapi.strays import consents, described, look_for_nodes, node_names, nodes_of_nobody
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
 from quorate.core.control_plane import ControlPlane
 from quorate.core.health import Absent, Unknown
@@ -146,7 +147,16 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
 
 
 async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
-    """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused."""
+    """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused.
+
+    Somebody who had consented may have taken that back, and the cache may learn of it too late: it is read before each request.
+    """
+
+    async def remove(client: EtcdClient) -> None:
+        newest = await still_permitted(clients, observation)
+        if _has_lost_its_consent(observation, newest, member):
+            raise Refused(f"the consent to remove member {member:x} was taken back after this was decided")
+        await _remove(clients, client, member)
 
     def ask(view: ControlPlane) -> Iterable[Check]:
         ring = dependable_ring(view)
@@ -162,8 +172,11 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
     view = await pass_the_gate(clients, observation, ask)
     if _ring(view).member(member) is None:
         return
-    await still_permitted(clients, observation)
-    await _through_others(clients, observation, "", lambda client: _remove(clients, client, member))
+    await _through_others(clients, observation, "", remove)
+
+
+def _has_lost_its_consent(observation: Observation, newest: KubeadmControlPlane, member: int) -> bool:
+    return member in consents(observation.kcp) - consents(newest)
 
 
 async def pass_leadership_on(clients: Clients, observation: Observation, view: ControlPlane, replica: str) -> None:

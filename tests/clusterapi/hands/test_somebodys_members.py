@@ -143,6 +143,17 @@ async def test_one_goes_with_consent_which_is_cleared_then(five: World) -> None:
     assert CONSENT not in five.annotations(KCPS, "demo")
 
 
+async def test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it(five: World) -> None:
+    five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
+    _, decision = await later(five)
+    observation = await five.observe()
+    assert decision.step == RemoveStray(4)
+    five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: None}}})
+    with pytest.raises(Refused, match="the consent to remove member 4 was taken back"):
+        await five.actor.perform(decision.step, observation)
+    assert 4 in five.workload.members
+
+
 async def test_consent_stays_until_the_last_of_its_members_has_gone(five: World) -> None:
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4, 5, nonsense"}}})
     del five.workload.members[4]
