@@ -18,7 +18,7 @@ from aiohttp import web
 
 from quorate.clusterapi.intent import ANNOTATION
 from quorate.kubernetes import kubeconfig
-from quorate.kubernetes.tls import client_context
+from quorate.tls import client_context
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Manager, Stage

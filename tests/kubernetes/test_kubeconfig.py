@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from quorate.kubernetes import kubeconfig
-from quorate.kubernetes.config import ConfigError, RestConfig
+from quorate.kubernetes.config import ConfigError, Impersonation, RestConfig
 from quorate.kubernetes.objects import ObjectMeta, Secret
 
 
@@ -65,6 +65,21 @@ async def test_files_start_from_the_folder_of_the_kubeconfig(tmp_path: Path) -> 
     assert (config.authority, config.certificate, config.key) == (b"ca", b"cert", b"key")
     assert config.credentials is not None
     assert await config.credentials.token() == "token"
+
+
+def test_what_was_loaded_can_be_read_again(tmp_path: Path) -> None:
+    write(tmp_path / "ca", "old")
+    write(tmp_path / "config", document(cluster={"certificate-authority": "ca"}))
+    config = kubeconfig.load(str(tmp_path / "config"))
+    write(tmp_path / "ca", "new")
+    assert config.reread is not None
+    assert (config.authority, config.reread().authority) == (b"old", b"new")
+
+
+def test_whoever_restricts_himself_acts_as_that_one() -> None:
+    user = {"token": "t", "as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"zone": ["x"]}}
+    assert parse(user=user).impersonation == Impersonation("jane", "7", ("a", "b"), {"zone": ("x",)})
+    assert parse(user={"token": "t"}).impersonation is None
 
 
 async def test_a_token_is_a_credential() -> None:
@@ -186,7 +201,14 @@ def test_what_is_no_kubeconfig_is_said_with_its_file_and_not_quoted(tmp_path: Pa
         ({"cluster": {"server": ""}}, "cluster 'c' has no server"),
         ({"cluster": {"server": 5}}, "cluster 'c': server is not text"),
         ({"cluster": {"insecure-skip-tls-verify": "false"}}, "cluster 'c': insecure-skip-tls-verify is not true or false"),
-        ({"cluster": {"proxy-url": "socks5://u:hunter2@p"}}, "proxy-url of https://api:6443 is not supported; use an http or https proxy"),
+        (
+            {"cluster": {"proxy-url": "socks5://u:hunter2@p"}},
+            "proxy-url of https://api:6443 is not supported; use one that begins with http://",
+        ),
+        ({"cluster": {"proxy-url": "https://u:hunter2@p"}}, "proxy-url of https://api:6443 is not supported"),
+        ({"user": {"as": "jane", "as-groups": ["a", 7]}}, "user 'u': as-groups is not a list of texts"),
+        ({"user": {"as": "jane", "as-user-extra": {"a": "b"}}}, "user 'u': as-user-extra is not a mapping to lists of texts"),
+        ({"user": {"as-groups": ["a"]}}, "user 'u' has as-uid, as-groups or as-user-extra without as"),
         ({"cluster": {"certificate-authority-data": "%"}}, "certificate-authority-data is not base64"),
         ({"cluster": {"certificate-authority": "/no/ca"}}, "cannot read /no/ca"),
         ({"user": {"token": 7}}, "user 'u': token is not text"),

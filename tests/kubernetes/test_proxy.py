@@ -22,7 +22,6 @@ PROXY = "http://me:hunter2@proxy:3128"
         (SERVER, {"HTTPS_PROXY": PROXY, "https_proxy": "http://other"}, PROXY),
         (SERVER, {"HTTPS_PROXY": "", "https_proxy": PROXY}, PROXY),
         (SERVER, {"HTTPS_PROXY": "proxy:3128"}, "http://proxy:3128"),
-        (SERVER, {"HTTPS_PROXY": "https://proxy"}, "https://proxy"),
         (SERVER, {"HTTP_PROXY": PROXY}, ""),
         ("http://api.example.com", {"HTTP_PROXY": PROXY}, PROXY),
         ("http://api.example.com", {"HTTPS_PROXY": PROXY}, ""),

@@ -6,16 +6,28 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, load_pem_private_key
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import NameOID
 
-from quorate.kubernetes.config import ConfigError
-from quorate.kubernetes.errors import ConnectionFailed
-from quorate.kubernetes.tls import client_context
-from quorate.pki import KeyAlgorithm, generate_authority
+from quorate.kubernetes.config import ConfigError, RestConfig
+from quorate.kubernetes.errors import ConnectionFailed, Unauthorized
+from quorate.pki import KeyAlgorithm, KeyPair, generate_authority
+from quorate.pki.issue import issue_server
+from quorate.tls import client_context
 
 
 @pytest.fixture
@@ -170,6 +182,65 @@ def test_a_context_trusts_the_given_authority_alone(certificates: Any) -> None:
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
+@pytest.fixture
+def intermediate(certificates: Any) -> KeyPair:
+    """An authority that another one has signed."""
+    key, root = ec.generate_private_key(ec.SECP256R1()), certificates.authority
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "intermediate")]))
+        .issuer_name(x509.load_pem_x509_certificate(root.certificate).subject)
+        .public_key(key.public_key())
+        .serial_number(2)
+        .not_valid_before(certificates._now)
+        .not_valid_after(certificates._now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(load_pem_private_key(root.key, None), hashes.SHA256())  # type: ignore[arg-type]
+    )
+    return KeyPair(signed.public_bytes(Encoding.PEM), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+@pytest.mark.parametrize("around", [b"", "Gültig für alles:\n".encode()], ids=["alone", "with text around it"])
+async def test_an_authority_that_another_has_signed_is_trusted_as_it_is(
+    serve: Any, connected: Any, certificates: Any, intermediate: KeyPair, tmp_path: Path, fakes: Any, around: bytes
+) -> None:
+    validity = certificates._validity()
+    pair = issue_server(
+        intermediate, common_name="api", dns_names=("api.example",), ip_addresses=(), algorithm=KeyAlgorithm.ECDSA_P256, **validity
+    )
+    server = await serve(certificates.context(pair, tmp_path))
+    server.replies = [fakes.reply("ok")]
+    trusted = trusting(certificates, authority=around + intermediate.certificate + around)
+    assert await connected(server, config=trusted).get_raw("/") == b"ok"
+    with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):  # the server shows no certificate between
+        await connected(server, config=trusting(certificates)).get_raw("/")
+
+
+async def test_certificates_that_somebody_exchanges_in_their_files_are_read_again(
+    secure: Any, connected: Any, certificates: Any, fakes: Any
+) -> None:
+    old, new = certificates.user("old"), certificates.user("new")
+    foreign = generate_authority(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
+    files: dict[str, Any] = {}
+    told: list[str] = []
+
+    def reread() -> RestConfig:
+        told.append("read")
+        return RestConfig(server=secure.url, **files)
+
+    files |= {"authority": certificates.authority.certificate, "certificate": new.certificate, "key": new.key}
+    stale = {"certificate": old.certificate, "key": old.key, "reread": reread}
+    assert await connected(secure, config=trusting(certificates, authority=foreign, **stale)).get_raw("/") == b"ok"
+    secure.replies = [fakes.failure(401, "Unauthorized"), fakes.reply("ok")]
+    assert await connected(secure, config=trusting(certificates, **stale)).get_raw("/") == b"ok"
+    assert [seen.user for seen in secure.seen] == ["new", "old", "new"]
+    secure.replies, files["key"] = [fakes.failure(401, "Unauthorized")], b"half"
+    client = connected(secure, config=trusting(certificates, **stale))
+    with pytest.raises(Unauthorized):
+        await client.get_raw("/")
+    assert told == ["read"] * 3
+
+
 @pytest.mark.parametrize("authority", [b"nonsense", b"\xff", b"\n"])
 def test_an_authority_that_is_no_pem_is_said(authority: bytes) -> None:
     with pytest.raises(ValueError, match="the certificate authority is not PEM"):
@@ -190,8 +261,11 @@ def test_an_encrypted_key_is_an_error_and_no_question_at_the_terminal(certificat
         client_context(authority=b"", certificate=pair.certificate, key=key)
 
 
-def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("system", ["Linux", "macOS"])
+def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    if system == "macOS":
+        monkeypatch.delattr("os.memfd_create")
     pair = certificates.user("one")
     client_context(authority=b"", certificate=pair.certificate, key=pair.key)
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from quorate.kubernetes import errors
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.config import RestConfig
+from quorate.kubernetes.config import Impersonation, RestConfig
 from quorate.kubernetes.errors import ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized
 from quorate.kubernetes.resource import NODES, SECRETS
 
@@ -177,6 +177,50 @@ async def test_every_call_has_a_deadline(api: Any, connected: Any) -> None:
     with pytest.raises(Timeout, match=r"connect /x: no answer within 0.2 s"):
         await client.connect_websocket("/x", ("p",))
     assert asyncio.get_running_loop().time() - started < 2
+
+
+class SlowLogin:
+    """Credentials for which somebody has to log in, which takes longer than a request may."""
+
+    async def token(self) -> str:
+        await asyncio.sleep(0.5)
+        return "token"
+
+    async def certificate(self) -> None:
+        return None
+
+    def reject(self) -> None:
+        raise AssertionError
+
+
+async def test_a_login_may_take_longer_than_a_request(api: Any, connected: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply("ok")]
+    assert await connected(api, config={"credentials": SlowLogin()}, timeout=0.3).get_raw("/") == b"ok"
+
+
+async def test_the_deadline_of_a_request_goes_on_after_the_login(api: Any, connected: Any) -> None:
+    async def never(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    api.replies = [never]
+    with pytest.raises(Timeout):
+        await connected(api, config={"credentials": SlowLogin()}, timeout=0.3).get_raw("/")
+
+
+async def test_whoever_acts_as_somebody_else_says_so(api: Any, connected: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply("ok")]
+    as_ = Impersonation("jane", "7", ("developers", "auditors"), {"example.com/Zone": ("a", "b")})
+    await connected(api, config={"impersonation": as_}).get_raw("/")
+    headers = [(name, value) for name, value in api.seen[0].headers.items() if name.startswith("Impersonate")]
+    assert headers == [
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "developers"),
+        ("Impersonate-Group", "auditors"),
+        ("Impersonate-Extra-example.com%2FZone", "a"),
+        ("Impersonate-Extra-example.com%2FZone", "b"),
+    ]
 
 
 async def test_requests_wait_for_their_turn_on_the_loop_s_time(api: Any, connected: Any, fakes: Any) -> None:

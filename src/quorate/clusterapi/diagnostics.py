@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.gatekeeper import Gatekeeper
 from quorate.kubernetes.health_server import DiagnosticsServer, Protection
-from quorate.kubernetes.tls import server_context
 from quorate.pki import KeyAlgorithm, generate_authority, issue_server
+from quorate.tls import server_context
 
 _DAYS = 3650  # longer than any process lives; nobody can verify the certificate anyway, and upstream's is as little verified
 

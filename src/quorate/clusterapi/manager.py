@@ -7,6 +7,7 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random, SystemRandom
 
 from prometheus_client import CollectorRegistry
@@ -29,7 +30,7 @@ from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.controller import Controller, Request
 from quorate.kubernetes.events import EventRecorder
 from quorate.kubernetes.expectations import Expectations
-from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer
+from quorate.kubernetes.health_server import DiagnosticsServer, HealthCheck, HealthServer
 from quorate.kubernetes.leader import LeaderElector, boot_time
 from quorate.kubernetes.manager import Manager, Runnable
 from quorate.kubernetes.metrics import Metrics
@@ -40,6 +41,10 @@ CONTROLLER = "kubeadmcontrolplane"
 DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
+_BEHIND, _DEAD = (
+    30.0,
+    600.0,
+)  # seconds without a word from the API server, after which a cache is behind, and after which the process had better begin anew
 _REVIEW_QPS, _REVIEW_BURST = 5.0, 10  # to ask who reads the metrics; each reader is asked about once a minute
 
 
@@ -132,11 +137,10 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     )
     elector = _elector(options, client, random, identity, metrics) if options.leader_elect else None
     parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)
-    synced = [reflector.synced for reflector in parts.caches.reflectors]
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, *_servers(options, registry, parts.controller, synced)],
+        runnables=[*parts.runnables, *_servers(options, registry, parts)],
         elector=elector,
     )
     try:
@@ -153,10 +157,11 @@ def _connect(options: Options, metrics: Metrics) -> Client:
         raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error
 
 
-def _servers(options: Options, registry: CollectorRegistry, controller: Controller, synced: list[asyncio.Event]) -> list[Runnable]:
+def _servers(options: Options, registry: CollectorRegistry, parts: Parts) -> list[Runnable]:
     servers: list[Runnable] = []
     if options.health_addr not in ("", "0"):
-        live, ready = {"workers": controller.problem}, {"caches": lambda: _unsynced(synced)}
+        live: dict[str, HealthCheck] = {"workers": parts.controller.problem, "caches": partial(_unheard, parts.caches, _DEAD)}
+        ready = {"caches": partial(_unheard, parts.caches, _BEHIND)}
         servers.append(HealthServer(options.health_addr, live=live, ready=ready))
     if options.diagnostics_address not in ("", "0"):
         servers.append(_diagnostics(options, registry))
@@ -170,9 +175,8 @@ def _diagnostics(options: Options, registry: CollectorRegistry) -> DiagnosticsSe
     return diagnostics.protected(options.diagnostics_address, registry, connect(config, qps=_REVIEW_QPS, burst=_REVIEW_BURST), _now())
 
 
-def _unsynced(synced: list[asyncio.Event]) -> str:
-    late = sum(not event.is_set() for event in synced)
-    return f"{late} of {len(synced)} caches are not filled yet" if late else ""
+def _unheard(caches: Caches, patience: float) -> str:
+    return "; ".join(problem for reflector in caches.reflectors if (problem := reflector.problem(patience)))
 
 
 def _elector(options: Options, client: Client, random: Random, identity: str, metrics: Metrics) -> LeaderElector:

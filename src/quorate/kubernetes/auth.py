@@ -31,7 +31,7 @@ _CLUSTER_FIELDS = (
     "disable-compression",
 )
 _EXTENSION = "client.authentication.k8s.io/exec"
-_PLUGIN_TIMEOUT = 60.0  # seconds: a plugin may have to ask its own server
+_PLUGIN_TIMEOUT = 300.0  # seconds: somebody may have to log in, in a browser that the plugin opens
 _REREAD = 60.0  # seconds between reads of a token file; the kubelet renews tokens minutes before they expire
 _MARGIN = timedelta(seconds=10)  # before its expiry, so that a credential does not expire on its way
 

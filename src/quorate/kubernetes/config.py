@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,15 +33,30 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Impersonation:
+    """As whom requests are made: `as` and its kin of a kubeconfig. Whoever restricted himself must not act with all his rights."""
+
+    user: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RestConfig:
-    """One API server and one identity."""
+    """One API server and one identity.
+
+    `reread` makes the same anew from where it came from: files of certificates that somebody else renews. It raises ConfigError.
+    """
 
     server: str  # https://host:port, perhaps with a path
     authority: bytes = b""  # PEM; empty: the system's authorities
     certificate: bytes = b""  # PEM
     key: bytes = field(default=b"", repr=False)  # PEM
     credentials: Credentials | None = field(default=None, repr=False)
-    proxy_url: str = field(default="", repr=False)  # http or https; it may have a password in it
+    impersonation: Impersonation | None = None
+    proxy_url: str = field(default="", repr=False)  # http; it may have a password in it
     tls_server_name: str = ""
     insecure: bool = False
     namespace: str = "default"  # of the context: what a command works on unless told otherwise
+    reread: Callable[[], RestConfig] | None = field(default=None, repr=False, compare=False)

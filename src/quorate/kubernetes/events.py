@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import EVENTS, Resource
 
@@ -122,7 +123,7 @@ class EventRecorder:
         try:
             async with asyncio.timeout(_DEADLINE):
                 await self._write(content, record)
-        except (ApiError, ConnectionFailed, OSError, TimeoutError) as error:
+        except (ApiError, ConfigError, ConnectionFailed, OSError, TimeoutError) as error:
             _log.debug("event not sent", reason=content.reason, about=content.about.name, error=str(error))
 
     async def _write(self, content: _Content, record: _Record) -> None:

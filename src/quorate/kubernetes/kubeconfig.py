@@ -9,6 +9,8 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +18,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from quorate.kubernetes.auth import ExecPlugin, FileToken, StaticToken
-from quorate.kubernetes.config import ConfigError, Credentials, RestConfig
+from quorate.kubernetes.config import ConfigError, Credentials, Impersonation, RestConfig
 from quorate.kubernetes.proxy import proxy_for
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -28,8 +30,16 @@ _TEXTS = (
     *("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
     *("cluster", "user", "namespace"),
     *("client-certificate", "client-certificate-data", "client-key", "client-key-data", "token", "tokenFile"),
+    *("as", "as-uid"),
 )
-_FIELDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "insecure-skip-tls-verify": bool, "exec": dict, "extensions": list}
+_FIELDS: dict[str, type] = {
+    **dict.fromkeys(_TEXTS, str),
+    "insecure-skip-tls-verify": bool,
+    "exec": dict,
+    "extensions": list,
+    "as-groups": list,
+    "as-user-extra": dict,
+}
 _TYPE_NAMES: dict[type, str] = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
 
 
@@ -38,6 +48,10 @@ def load(path: str | None = None, context: str | None = None) -> RestConfig:
 
     Raises ConfigError naming the file and what is wrong with it.
     """
+    return replace(_load(path, context), reread=partial(_load, path, context))
+
+
+def _load(path: str | None, context: str | None) -> RestConfig:
     if path:
         return parse(_read(Path(path)), context, source=path, folder=Path(path).parent)
     listed = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -91,6 +105,7 @@ def _resolve(document: Named, context: str | None, source: str, folder: Path) ->
         certificate=certificate,
         key=key,
         credentials=_credentials(user, cluster, source, folder),
+        impersonation=_impersonation(user, f"{source}: user {around.get('user')!r}"),
         proxy_url=_proxy_url(cluster, source),
         tls_server_name=cluster.get("tls-server-name") or "",
         insecure=cluster.get("insecure-skip-tls-verify") or False,
@@ -112,6 +127,22 @@ def _credentials(user: Named, cluster: Named, source: str, folder: Path) -> Cred
     return None
 
 
+def _impersonation(user: Named, what: str) -> Impersonation | None:
+    """As whom the user acts. Raises ConfigError for what is not a list of texts, and for groups, a uid or extra fields without a user, as client-go does."""
+    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
+    if not all(isinstance(group, str) for group in groups):
+        raise ConfigError(f"{what}: as-groups is not a list of texts")
+    if not all(
+        isinstance(key, str) and isinstance(each, list) and all(isinstance(text, str) for text in each) for key, each in extra.items()
+    ):
+        raise ConfigError(f"{what}: as-user-extra is not a mapping to lists of texts")
+    if user.get("as"):
+        return Impersonation(user["as"], user.get("as-uid") or "", tuple(groups), {key: tuple(each) for key, each in extra.items()})
+    if groups or extra or user.get("as-uid"):
+        raise ConfigError(f"{what} has as-uid, as-groups or as-user-extra without as: name the user to act as")
+    return None
+
+
 def _with_authority(cluster: Named, source: str, folder: Path) -> Named:
     """The cluster with the authority's certificate in it, where that is in a file: a plugin is told data alone."""
     authority = _material(cluster, "certificate-authority", source, folder)
@@ -123,8 +154,8 @@ def _proxy_url(cluster: Named, source: str) -> str:
     url: str = cluster.get("proxy-url") or ""
     if not url:
         return proxy_for(cluster["server"], os.environ)
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"{source}: the proxy-url of {cluster['server']} is not supported; use an http or https proxy")
+    if urlsplit(url).scheme != "http":
+        raise ConfigError(f"{source}: the proxy-url of {cluster['server']} is not supported; use one that begins with http://")
     return url
 
 

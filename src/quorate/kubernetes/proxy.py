@@ -17,7 +17,8 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     """The URL of the proxy for `server` (a URL); "" where it is to be reached directly, as this machine itself always is.
 
-    Raises ConfigError for a server that is no URL, and for a proxy that is neither http nor https, without its URL, which may hold a password.
+    Raises ConfigError for a server that is no URL, and for a proxy that is not spoken to in plain HTTP, without its URL, which may hold a password. One of
+    https would be checked against the cluster's authority, and shown the client's certificate.
     """
     target, port = _target(server)
     variable = f"{target.scheme}_proxy".upper()
@@ -30,8 +31,10 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     ):
         return ""
     url = found if "://" in found else f"http://{found}"
-    if urlsplit(url).scheme not in _DEFAULT_PORTS:
-        raise ConfigError(f"the proxy in {variable} is not supported; use an http or https proxy, or name {target.hostname} in NO_PROXY")
+    if urlsplit(url).scheme != "http":
+        raise ConfigError(
+            f"the proxy in {variable} is not supported; use one that begins with http://, or name {target.hostname} in NO_PROXY"
+        )
     return url
 
 

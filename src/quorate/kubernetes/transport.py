@@ -6,21 +6,23 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
+import structlog
+from multidict import CIMultiDict
 from yarl import URL
 
-from quorate.kubernetes.config import ConfigError, RestConfig
+from quorate.kubernetes.config import ConfigError, Impersonation, RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
 from quorate.kubernetes.objects import Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.tasks import CancelledElsewhere, cancelled_by_request_alone
-from quorate.kubernetes.tls import client_context
+from quorate.tls import client_context
 
 R = TypeVar("R")
 
@@ -36,11 +38,14 @@ _CHUNK = 1 << 16
 LARGEST = 256 << 20
 """Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
+_IN_NAMES = "!#$&'*+-.^_`|~"  # of headers, beside letters and digits; % begins what is escaped
 LARGEST_FRAME = 1 << 20
 """Bytes of a WebSocket's frame: a kubelet sends 32 KiB at once."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for an answer that is not what it should be, or has more levels than a program can go down."""
 _STATUSES = msgspec.json.Decoder(Status)
+
+_log = structlog.get_logger(__name__)
 
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
 
@@ -101,7 +106,7 @@ class Transport:
         self._on_request = on_request
         self._connector = connector
         self._largest = largest
-        self._headers = {"User-Agent": user_agent, "Accept": JSON}
+        self._headers = CIMultiDict([("User-Agent", user_agent), ("Accept", JSON), *_impersonating(config.impersonation)])
         self._pair: tuple[bytes, bytes] | None = None
         self._tls = self._new_context(None)
         self._session: aiohttp.ClientSession | None = None
@@ -112,16 +117,15 @@ class Transport:
         A lost connection is tried once more where that is harmless, and after a 429 or 5xx with Retry-After the request is repeated when the server says.
         """
         now = asyncio.get_running_loop().time
-        deadline = now() + self._timeout
         reconnects = 1 if request.content == APPLY else 0  # aiohttp itself repeats a GET and a DELETE once
         with _translated(request.doing, self._timeout):
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout(self._timeout) as deadline:
                 while True:
                     try:
-                        return await self._as_somebody(partial(self._once, request))
+                        return await self._as_somebody(partial(self._once, request), deadline)
                     except (TooManyRequests, ServerError) as error:
                         pause = _pause(error, request)
-                        if pause is None or now() + pause >= deadline:
+                        if pause is None or now() + pause >= (deadline.when() or 0):
                             raise
                         await asyncio.sleep(pause)
                     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
@@ -140,8 +144,8 @@ class Transport:
     async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
         """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. An HTTP answer instead is an ApiError."""
         with _translated(doing, self._timeout):
-            async with asyncio.timeout(self._timeout):
-                return await self._as_somebody(partial(self._upgraded, path, doing, protocols))
+            async with asyncio.timeout(self._timeout) as deadline:
+                return await self._as_somebody(partial(self._upgraded, path, doing, protocols), deadline)
 
     async def close(self) -> None:
         """Close all connections. Idempotent; a request after it opens new ones."""
@@ -194,18 +198,43 @@ class Transport:
         finally:
             self._on_request(method, self._host, str(codes[0]) if codes else "<error>")
 
-    async def _as_somebody(self, attempt: Callable[[_Identity], Awaitable[R]]) -> R:
-        """Attempt something, and once more where the server refuses the credentials and there are others."""
-        identity = await self._identity()
+    async def _as_somebody(self, attempt: Callable[[_Identity], Awaitable[R]], deadline: asyncio.Timeout | None = None) -> R:
+        """Attempt something, and once more where the server refuses the credentials, or its certificate is not trusted, and there are others.
+
+        What it takes to have credentials made does not count towards the deadline: somebody may have to log in.
+        """
+        with _unhurried(deadline):
+            identity = await self._identity()
         try:
             await self._bucket.take()
             return await attempt(identity)
         except Unauthorized:
-            renewed = await self._renewed(identity)
-            if renewed == identity:
+            with _unhurried(deadline):
+                renewed = await self._renewed(identity)
+            if renewed == identity and not self._reread():
+                raise
+        except aiohttp.ClientSSLError:
+            renewed = identity
+            if not self._reread():
                 raise
         await self._bucket.take()
         return await attempt(renewed)
+
+    def _reread(self) -> bool:
+        """Whether the files that the configuration came from have other certificates by now, which are taken from now on. Open connections stay."""
+        if self._config.reread is None:
+            return False
+        try:
+            found = self._config.reread()
+            config = replace(self._config, authority=found.authority, certificate=found.certificate, key=found.key)
+            if config == self._config:
+                return False
+            tls = client_context(authority=config.authority, certificate=config.certificate, key=config.key, insecure=config.insecure)
+        except (ConfigError, ValueError) as error:  # half written, for one
+            _log.warning("the kubeconfig could not be read again", server=self._host, error=str(error))
+            return False
+        self._config, self._tls, self._pair = config, tls, None
+        return True
 
     async def _identity(self) -> _Identity:
         credentials = self._config.credentials
@@ -256,6 +285,33 @@ class Transport:
     def _new_context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
         certificate, key = pair or (self._config.certificate, self._config.key)
         return client_context(authority=self._config.authority, certificate=certificate, key=key, insecure=self._config.insecure)
+
+
+@contextlib.contextmanager
+def _unhurried(deadline: asyncio.Timeout | None) -> Iterator[None]:
+    """Stop the clock of a deadline meanwhile."""
+    due = deadline.when() if deadline else None
+    if deadline is None or due is None:
+        yield
+        return
+    now = asyncio.get_running_loop().time
+    left = due - now()
+    deadline.reschedule(None)
+    try:
+        yield
+    finally:
+        deadline.reschedule(now() + left)
+
+
+def _impersonating(as_: Impersonation | None) -> Iterator[tuple[str, str]]:
+    """The headers that say as whom. Source: client-go's transport/round_trippers.go."""
+    if as_ is not None:
+        yield "Impersonate-User", as_.user
+        if as_.uid:
+            yield "Impersonate-Uid", as_.uid
+        yield from (("Impersonate-Group", group) for group in as_.groups)
+        for key, texts in as_.extra.items():
+            yield from ((f"Impersonate-Extra-{quote(key, safe=_IN_NAMES)}", text) for text in texts)
 
 
 def _pause(error: ApiError, request: Request) -> float | None:

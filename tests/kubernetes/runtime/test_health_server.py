@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from quorate.kubernetes.gatekeeper import Answer
 from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer, Protection
 from quorate.kubernetes.metrics import Metrics
-from quorate.kubernetes.tls import client_context, server_context
 from quorate.kubernetes.webserver import parse_address
+from quorate.tls import client_context, server_context
 
 LOCAL = "127.0.0.1:0"
 

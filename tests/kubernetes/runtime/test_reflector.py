@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -264,6 +265,18 @@ async def test_trouble_with_the_list_is_told_and_tried_again(error: Exception) -
         await asyncio.sleep(1)
         assert world.reflector.synced.is_set()
         assert world.reflector.last_error is None
+
+
+async def test_a_probe_hears_how_long_nothing_was_heard_and_why() -> None:
+    async with running(FakeServer(list_errors=[Forbidden("no")] * 3)) as world:
+        assert world.reflector.problem(600) == "nodes are not listed yet"
+        await asyncio.sleep(60)
+        assert world.reflector.problem(0) == ""
+        world.server.accepts, world.server.list_errors = False, [ConnectionFailed("no route")] * 99
+        world.server.send(ConnectionFailed("reset"), ConnectionFailed("reset"))
+        await asyncio.sleep(120)
+        assert world.reflector.problem(600) == ""
+        assert re.fullmatch(r"nodes were heard of 1[0-9]{2} s ago: no route", world.reflector.problem(30))
 
 
 async def test_backoff_grows_from_a_fifth_of_a_second_to_half_a_minute_with_jitter() -> None:
