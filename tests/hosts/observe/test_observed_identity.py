@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from quorate.core.in_place.cluster import Cluster, Kind
 from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.rules import leftovers
 from quorate.core.in_place.rules.guard import HOSTS_FIT
+from quorate.core.in_place.steps import RemoveMember
 from quorate.etcd.client import Member
 from quorate.hosts.manifest import Manifest
 from tests.hosts.manifests import SMALLEST, load
-from tests.hosts.observe.world import NAMES, FakeMember, bare, stand, three
-from tests.hosts.probe.machine import NOW, etcd_log
+from tests.hosts.observe.world import NAMES, FakeMember, FolderHost, World, bare, stand, three
+from tests.hosts.probe.machine import NOW, etcd_log, installed
 
 LOG = "var/lib/etcd/member/wal/0.wal"
 
@@ -184,3 +186,107 @@ async def test_a_well_member_stays_while_a_host_that_cannot_be_asked_may_be_it(t
     assert [stray.member.health for stray in cluster.strays] == [Health.GOOD]
     assert isinstance(cluster.host("cp-3").member, Unknown)
     assert forecast(cluster, NOW).steps == ()
+
+
+def manifest_of(control_planes: dict[str, str], workers: dict[str, str] | None = None) -> Manifest:
+    """A manifest of hosts by name, with their private addresses; SSH finds each where it always was."""
+
+    def hosts(addresses: dict[str, str]) -> list[dict[str, str]]:
+        return [
+            {"hostname": name, "publicAddress": f"192.0.2.{name[-1]}", "privateAddress": address} for name, address in addresses.items()
+        ]
+
+    document = {**SMALLEST, "controlPlane": {"hosts": hosts(control_planes)}}
+    return load({**document, "staticWorkers": {"hosts": hosts(workers)}} if workers else document)
+
+
+async def after_three_probes(tmp_path: Path, manifest: Manifest, *silent: str) -> tuple[World, Cluster]:
+    """What is observed of three control planes, and bare hosts besides, when these have been off for three probes and the manifest says this."""
+    world = stand(tmp_path)
+    for host in manifest.hosts:
+        if host.hostname not in world.machines:
+            world.machines[host.hostname] = FolderHost(host.hostname, tmp_path / host.hostname)
+            installed(world.machines[host.hostname].folder)
+    for name in world.machines.keys() - {host.hostname for host in manifest.hosts}:
+        del world.machines[name]
+    world.manifest, world.unreachable = manifest, set(silent)
+    for member in world.etcd_ring.members[1:2]:
+        member.answers = False
+    for seconds in range(0, 20, 6):
+        cluster = await world.cluster(NOW.replace(second=seconds))
+    return world, replace(cluster, snapshot_taken=True)
+
+
+def removals(cluster: Cluster) -> list[str]:
+    """The steps that take a member out of the ring, in what would be done."""
+    return [str(step.step) for step in forecast(cluster, NOW.replace(second=20)).steps if isinstance(step.step, RemoveMember)]
+
+
+@pytest.mark.parametrize(
+    ("control_planes", "workers", "silent", "told"),
+    [
+        pytest.param(
+            {"cp-1": "10.0.0.1", "cp-2": "10.0.0.22", "cp-3": "10.0.0.3"},
+            {"worker-4": "10.0.0.2"},
+            ("cp-2",),
+            "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to worker-4, but by its name it is that of cp-2",
+            id="its-address-is-a-workers",
+        ),
+        pytest.param(
+            {"cp-1": "10.0.0.1", "cp-3": "10.0.0.3"},
+            {"worker-4": "10.0.0.2"},
+            ("worker-4",),
+            "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to worker-4",
+            id="its-host-may-be-the-worker-at-its-address",
+        ),
+        pytest.param(
+            {"cp-1": "10.0.0.1", "cp-2": "10.0.0.22", "cp-3": "10.0.0.3", "cp-4": "10.0.0.2"},
+            {},
+            ("cp-2",),
+            "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to cp-4, but by its name it is that of cp-2",
+            id="its-address-is-a-bare-hosts",
+        ),
+        pytest.param(
+            {"cp-1": "10.0.0.1", "cp-5": "10.0.0.22", "cp-3": "10.0.0.3", "cp-4": "10.0.0.2"},
+            {},
+            ("cp-5",),
+            "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to cp-4, but cp-5 cannot be asked whether it is that member",
+            id="its-address-is-a-bare-hosts-and-its-name-was-changed",
+        ),
+        pytest.param(
+            {"cp-1": "10.0.0.1", "cp-2": "10.0.0.3", "cp-3": "10.0.0.33"},
+            {},
+            ("cp-2", "cp-3"),
+            "the ring has member cp-3 (3) at 10.0.0.3, which the manifest gives to cp-2, but by its name it is that of cp-3",
+            id="addresses-moved-on-by-one",
+        ),
+    ],
+)
+async def test_a_member_whose_name_and_address_are_two_hosts_stays_and_both_are_named(
+    tmp_path: Path, control_planes: dict[str, str], workers: dict[str, str], silent: tuple[str, ...], told: str
+) -> None:
+    _, cluster = await after_three_probes(tmp_path, manifest_of(control_planes, workers), *silent)
+    assert removals(cluster) == []
+    assert told in refusal(cluster)
+
+
+@pytest.mark.parametrize("name", ["cp-2", "cp-5"])
+async def test_a_silent_voter_stays_while_a_host_that_cannot_be_asked_may_be_it(tmp_path: Path, name: str) -> None:
+    manifest = manifest_of({"cp-1": "10.0.0.1", name: "10.0.0.22", "cp-3": "10.0.0.3"})
+    world, cluster = await after_three_probes(tmp_path, manifest, name)
+    assert removals(cluster) == []
+    assert isinstance(cluster.host(name).member, Unknown)
+    decision = table.decide(cluster, NOW.replace(second=20))
+    assert any(f"cp-2 may be the member of {name}" in check.evidence for check in decision.refusals)
+    world.unreachable = set()
+    bare(world, name)
+    assert removals(replace(await world.cluster(NOW.replace(second=20)), snapshot_taken=True)) == ["remove etcd member 2 of cp-2"]
+
+
+async def test_two_hosts_that_are_off_keep_their_members_when_the_manifest_exchanges_their_addresses(tmp_path: Path) -> None:
+    manifest = manifest_of({"cp-1": "10.0.0.1", "cp-2": "10.0.0.3", "cp-3": "10.0.0.2"})
+    _, cluster = await after_three_probes(tmp_path, manifest, "cp-2", "cp-3")
+    assert removals(cluster) == []
+    told = refusal(cluster)
+    assert "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to cp-3, but by its name it is that of cp-2" in told
+    assert "the ring has member cp-3 (3) at 10.0.0.3, which the manifest gives to cp-2, but by its name it is that of cp-3" in told

@@ -2,12 +2,13 @@
 
 A host is the member that its own etcd says it is, or else the one whose log is on its disk. The manifest's addresses are a claim: they tell which member is a
 host's that says nothing, because it cannot be asked or has lost its data. Only a member without an address is claimed by name, so that a member which has a
-host's name and another address is a stray: the host was replaced by another of the same name.
+host's name and another address is a stray: the host was replaced by another of the same name. That is so only once the other has said that it is not this
+member: while a host that nobody can ask may be it, the member is not nobody's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.core.health import Absent, Finding, Health, Unknown
@@ -22,6 +23,18 @@ from quorate.hosts.probe.condition import EtcdRole
 from quorate.hosts.probe.facts import Fact, HostFacts
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.workload.membership import RingReading
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The addresses that the manifest gives each of its hosts. Only a control plane's member is looked for there."""
+
+    control_planes: Mapping[str, Sequence[str]]
+    workers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def host_at(self, address: str) -> str | None:
+        """The first host that has this address by the manifest."""
+        return next((name for name, addresses in (*self.control_planes.items(), *self.workers.items()) if address in addresses), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +61,20 @@ class Membership:
         return health(self.member(host))
 
 
-def membership(
-    reading: RingReading | Unknown | Absent, claims: Mapping[str, Sequence[str]], facts: Mapping[str, HostFacts | Unreachable]
-) -> Membership:
-    """The members by host. `claims` are the addresses that the manifest gives each control-plane host; `facts` are of every host, workers among them."""
+def membership(reading: RingReading | Unknown | Absent, claims: Claims, facts: Mapping[str, HostFacts | Unreachable]) -> Membership:
+    """The members by host. `facts` are of every host, workers among them."""
     if not isinstance(reading, RingReading):
-        return Membership(dict.fromkeys(claims, reading))
+        return Membership(dict.fromkeys(claims.control_planes, reading))
     return _Matching(reading, claims, facts).result()
 
 
-def claims_of(manifest: Manifest, machines: Mapping[str, Machine]) -> Mapping[str, Sequence[str]]:
-    """Where the manifest says that each control-plane host's member is: at the address that kubeadm is told, or at another of its own, as somebody else may
-    have set it up. `machines` are in the manifest's order.
+def claims_of(manifest: Manifest, machines: Mapping[str, Machine]) -> Claims:
+    """Where the manifest says that each host's member is: at the address that kubeadm is told, or at another of its own, as somebody else may have set it up.
+    `machines` are in the manifest's order.
     """
-    control_planes = list(machines.items())[: len(manifest.control_plane.hosts)]
-    return {name: _addresses(manifest, machine.host) for name, machine in control_planes}
+    addresses = [(name, _addresses(manifest, machine.host)) for name, machine in machines.items()]
+    control_planes = len(manifest.control_plane.hosts)
+    return Claims(dict(addresses[:control_planes]), dict(addresses[control_planes:]))
 
 
 def _addresses(manifest: Manifest, host: Host) -> tuple[str, ...]:
@@ -91,8 +103,8 @@ def stray_members(strays: Sequence[Member], silences: Silences[int]) -> tuple[St
 class _Matching:
     """One ring, matched with the hosts."""
 
-    def __init__(self, reading: RingReading, claims: Mapping[str, Sequence[str]], facts: Mapping[str, HostFacts | Unreachable]) -> None:
-        self.ring, self.claims, self.facts = reading.ring, claims, facts
+    def __init__(self, reading: RingReading, claims: Claims, facts: Mapping[str, HostFacts | Unreachable]) -> None:
+        self.ring, self.all_claims, self.claims, self.facts = reading.ring, claims, claims.control_planes, facts
         self.cluster_id = reading.cluster_id
         statuses = {host: status for host, status in reading.statuses.items() if host in facts and host not in reading.elsewhere}
         self.answering = {host: status.member_id for host, status in statuses.items()}
@@ -111,7 +123,7 @@ class _Matching:
             {host: owners[host] or self._none(host, strays) for host in self.claims},
             strays,
             apart,
-            (*self._misplaced(own), *self._twice(own), *self._elsewhere(own, left)),
+            (*self._misplaced(own), *self._twice(own), *self._elsewhere(own, left), *self._disputed(theirs, left)),
         )
 
     # Who is who.
@@ -140,13 +152,13 @@ class _Matching:
         return member.name if member.name in self.claims else None
 
     def _none(self, host: str, strays: Sequence[Member]) -> Absent | Unknown:
-        """That a host has no member is proven by the host; one that cannot tell may have any that answers and that is of nobody."""
+        """That a host has no member is proven by the host; one that cannot tell may have any that is of nobody."""
         log = self._log(host)
         if host in self.answering or not isinstance(log, Unknown):
             return Absent()
         if isinstance(self.facts[host], HostFacts):
             return Unknown(f"whose etcd data are on it is not known: {log.reason}", log.remedy)
-        nobodys = [member.label for member in strays if member.health is Health.GOOD]
+        nobodys = [member.label for member in strays]
         if not nobodys:
             return Absent()
         why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"
@@ -168,7 +180,7 @@ class _Matching:
             if claims is None:
                 yield f"{said}, but the manifest has {host} as a static worker"
             elif address and address not in claims:
-                other = next((name for name, addresses in self.claims.items() if address in addresses), None)
+                other = self.all_claims.host_at(address)
                 whose = f", which the manifest gives to {other}" if other else ""
                 yield f"{said}, which the ring has at {address}{whose}, but the manifest says that {host} is at {' and '.join(claims)}"
 
@@ -192,3 +204,21 @@ class _Matching:
                 yield f"{where}, where it answers, but no etcd runs on {host}: another machine has that address"
             elif isinstance(log, LogIdentity) and log.cluster_id == self.cluster_id and member.name:
                 yield f"{where}, but the etcd data of {host} are those of member {log.member_id:x}, which is not in the ring"
+
+    def _disputed(self, theirs: Collection[int], claimed: Mapping[str, Member]) -> Iterator[str]:
+        """A member that no host says it is, and that may be another's than the one which has its address, since somebody cannot be asked."""
+        for member in self.ring.members:
+            here = self.all_claims.host_at(address_of(member)) if member.id not in theirs else None
+            if here is None or here == member.name or not member.name:
+                continue
+            where = f"the ring has member {member.label} ({member.id:x}) at {address_of(member)}, which the manifest gives to {here}"
+            may_be = [host for host in self.claims if self._is_silent(host) and host not in claimed]
+            if self._is_silent(member.name):
+                yield f"{where}, but by its name it is that of {member.name}, which cannot be asked"
+            elif here in self.claims and not self._is_silent(here) and may_be:
+                yield f"{where}, but {' and '.join(may_be)} cannot be asked whether it is that member"
+            elif here not in self.claims and self._is_silent(here):
+                yield f"{where}, a static worker that cannot be asked whether it is that member"
+
+    def _is_silent(self, host: str) -> bool:
+        return isinstance(self.facts.get(host), Unreachable)

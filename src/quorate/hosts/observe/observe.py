@@ -171,7 +171,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
     reading = answers.ring
     ring = reading.ring if isinstance(reading, RingReading) else reading
     members = membership(reading, claims, answers.facts)
-    learned = {name: _learned(name, answers, members, memory, control_plane=name in claims) for name in answers.machines}
+    learned = {name: _learned(name, answers, members, memory, control_plane=name in claims.control_planes) for name in answers.machines}
     addresses = {name: node_address(manifest, machine.host) for name, machine in answers.machines.items()}
     found = [core_host(manifest, contents, each, at) for each in learned.values()]
     hosts, not_told_apart = set_apart(found, doubts(answers.facts, addresses))
@@ -193,7 +193,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
-        configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims)), answers.api),
+        configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims.control_planes)), answers.api),
         lasting_drift=lasting_configuration_drift(manifest, answers.api),
         encryption=desired(manifest, answers.api),
         machine_deployments=machine_deployments(manifest, answers.api),

@@ -167,7 +167,7 @@ class Hands:
         reading = self._fresh_ring()
         if not isinstance(self._matched(reading, {host: self._observer.facts(host)}).member(host), Absent):
             raise StepFailed(host, "not reset, since etcd has its member")
-        if host in self.actor.manifest.claims:
+        if host in self.actor.manifest.claims.control_planes:
             self._require(host, gates.reset(reading.ring))
         await self._run(host, self._kubeadm(host).reset())
 
@@ -298,7 +298,11 @@ class Hands:
     # What they share.
 
     def _fresh_ring(self) -> RingReading:
-        machines = {name: machine for name in self.actor.manifest.claims if (machine := self._find(name)) is not None and machine.answers}
+        machines = {
+            name: machine
+            for name in self.actor.manifest.claims.control_planes
+            if (machine := self._find(name)) is not None and machine.answers
+        }
         self.actor.since = self.site.world.time()
         blind = Unknown("the members do not answer in time")
         reading = read_ring(self.site, machines, self.site.world.now()) if self._observer.sight.ring else blind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from quorate.core.versions import Version
+from quorate.hosts.observe.membership import Claims
 from quorate.simulation.in_place.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.ring import EtcdRing
 from quorate.simulation.world import World
@@ -49,9 +49,14 @@ class Manifest:
         return tuple(entry for entry in self.entries if entry.control_plane)
 
     @property
-    def claims(self) -> Mapping[str, tuple[str, ...]]:
-        """Where it says that each control-plane host's member is."""
-        return {entry.name: (entry.private_address,) for entry in self.control_planes}
+    def claims(self) -> Claims:
+        """Where it says that each host's member is."""
+        addresses = {entry.name: (entry.private_address,) for entry in self.entries}
+        control_planes = {entry.name for entry in self.control_planes}
+        return Claims(
+            {name: each for name, each in addresses.items() if name in control_planes},
+            {name: each for name, each in addresses.items() if name not in control_planes},
+        )
 
     def entry(self, name: str) -> Entry | None:
         """The host of this name."""
