@@ -64,6 +64,12 @@ async def test_a_list_whose_pages_have_no_end_is_read_no_further(connected: Any,
     assert len(api.seen) == 4
 
 
+async def test_more_objects_than_are_wanted_of_anybody_are_not_read(connected: Any, api: Any, fakes: Any) -> None:
+    api.replies = [fakes.reply({"metadata": {"continue": str(number)}, "items": [NODE, NODE]}) for number in range(3)]
+    with pytest.raises(ConnectionFailed, match="list nodes: the list has 6 objects or more, and of more than 5 none are read"):
+        await connected(api, most_objects=5).list(NODES)
+
+
 async def test_empty_pages_without_end_are_read_no_further(client: Client, api: Any, fakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.kubernetes.client._MOST_PAGES", 3)
     api.replies = [fakes.reply({"metadata": {"continue": "more"}, "items": []})]

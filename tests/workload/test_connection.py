@@ -12,11 +12,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.json import encode
+from msgspec.structs import replace
 
 from quorate.core.health import Absent, Unknown
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, ServerError, Unauthorized
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Unauthorized
+from quorate.kubernetes.objects import NodeAddress
 from quorate.pki.keys import KeyPair
 from quorate.workload import connection
 from quorate.workload.access import AccessUnavailable, EtcdSecrets
@@ -301,6 +304,76 @@ async def test_a_watch_that_breaks_alone_loses_nothing(stage: Stage) -> None:
         await asyncio.sleep(20)
         assert stage.cluster.probes == pytest.approx([0, 3], abs=0.1)
         assert stage.workload.connectivity.consecutive_failures == 0
+
+
+async def test_a_watch_that_breaks_alone_and_stays_broken_loses_the_connection(stage: Stage) -> None:
+    """The API server answers probes, and the other watch: what is known of Nodes would otherwise pass for new for ever."""
+    async with stage.running():
+        await asyncio.sleep(3)
+        stage.cluster.trouble["list"] = ServerError("list nodes: the answer has more than 100000 values", code=500)
+        stage.cluster.break_watch("nodes", Gone("too old", code=410))
+        await asyncio.sleep(70)
+        assert stage.phase() is Phase.CONNECTED
+        await asyncio.sleep(40)
+        assert stage.phase() is Phase.LOST
+        assert isinstance(stage.workload.nodes(), Unknown)
+        assert "the answer has more than 100000 values" in stage.workload.connectivity.reason
+
+
+async def test_more_nodes_than_are_kept_end_the_connection_with_their_number(stage: Stage, node_of: Callable[..., Any]) -> None:
+    async with stage.running():
+        for number in range(499):
+            stage.cluster.send("nodes", "ADDED", node_of(f"n-{number}", version=str(11 + number)))
+        await asyncio.sleep(1)
+        nodes = stage.workload.nodes()
+        assert not isinstance(nodes, Unknown)
+        assert len(nodes) == 500
+        stage.cluster.send("nodes", "ADDED", node_of("one-more", version="600"))
+        await asyncio.sleep(0.1)
+        assert stage.phase() is Phase.LOST
+        assert stage.workload.connectivity.reason == (
+            "there are 501 nodes node-role.kubernetes.io/control-plane, and no more than 500 are kept"
+        )
+
+
+async def test_more_pods_than_are_kept_are_the_reason_why_there_is_no_connection(stage: Stage, pod_of: Callable[..., Any]) -> None:
+    stage.cluster.objects["pods"] = [pod_of(f"etcd-n-{number}") for number in range(2501)]
+    async with stage.running():
+        await asyncio.sleep(11)
+        assert stage.phase() is Phase.NEVER_CONNECTED
+        assert "there are 2501 pods tier=control-plane, and no more than 2500 are kept" in stage.workload.connectivity.reason
+
+
+async def test_of_nodes_and_pods_only_what_is_read_is_kept(stage: Stage, node_of: Callable[..., Any], pod_of: Callable[..., Any]) -> None:
+    large = {"note": "x" * (1 << 20)}
+    for plural, obj in (("nodes", node_of("cp-b", version="11")), ("pods", pod_of("etcd-cp-b", version="11"))):
+        metadata = replace(obj.metadata, annotations=large, labels=obj.metadata.labels | large, finalizers=["x" * (1 << 20)])
+        stage.cluster.objects[plural].append(replace(obj, metadata=metadata))
+    async with stage.running():
+        assert stage.phase() is Phase.CONNECTED
+        nodes, pod = stage.workload.nodes(), stage.workload.pod(Component.ETCD, "cp-b")
+        assert not isinstance(nodes, Unknown)
+        assert [node.metadata.name for node in nodes] == ["cp-a", "cp-b"]
+        assert all(len(encode(kept)) < 1024 for kept in (*nodes, pod))
+        stage.changes.clear()
+        stage.cluster.send(
+            "nodes", "MODIFIED", replace(nodes[1], metadata=replace(nodes[1].metadata, resource_version="12", annotations=large))
+        )
+        await asyncio.sleep(0.1)
+        assert stage.changes == []
+
+
+async def test_a_node_that_is_large_in_what_is_read_ends_the_connection_by_name(stage: Stage, node_of: Callable[..., Any]) -> None:
+    async with stage.running():
+        node = node_of("cp-b", version="11")
+        addresses = [NodeAddress(type="InternalIP", address=f"10.0.{number >> 8}.{number & 255}") for number in range(1000)]
+        stage.cluster.send("nodes", "ADDED", replace(node, status=replace(node.status, addresses=addresses)))
+        await asyncio.sleep(0.1)
+        assert stage.phase() is Phase.LOST
+        assert stage.workload.connectivity.reason.startswith("Node cp-b has 4")
+        assert stage.workload.connectivity.reason.endswith(
+            "KiB of conditions, taints, addresses and the like, and no more than 16 are kept"
+        )
 
 
 async def test_what_the_watches_tell_makes_probes_needless(stage: Stage, node_of: Callable[..., Any]) -> None:

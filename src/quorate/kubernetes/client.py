@@ -14,7 +14,7 @@ import msgspec
 
 from quorate.kubernetes import moments
 from quorate.kubernetes.config import RestConfig
-from quorate.kubernetes.errors import BadRequest, ConnectionFailed, ServerError, from_status
+from quorate.kubernetes.errors import BadRequest, ConnectionFailed, ServerError, TooMuch, from_status
 from quorate.kubernetes.framing import TooLong, values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
@@ -92,17 +92,28 @@ def connect(
     largest: int = LARGEST,
     largest_list: int = LARGEST_LIST,
     most_values: int | None = None,
+    most_objects: int | None = None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
     `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
-    `largest_list` those of all pages of a list. `most_values` are the values of an answer that are decoded, by the commas between them.
+    `largest_list` those of all pages of a list. `most_values` are the values of an answer that are decoded, by the commas between them, and
+    `most_objects` the objects of a list.
     """
     bucket = TokenBucket(qps, burst)
     transport = Transport(
         config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
     )
-    return Client(config, transport, largest_list, most_values)
+    return Client(config, transport, Bounds(largest_list, most_values, most_objects))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of an answer is read, by bytes of all pages of a list, values in one answer, and objects of a list; None: as many as there are."""
+
+    list_bytes: int = LARGEST_LIST
+    values: int | None = None
+    objects: int | None = None
 
 
 class Carrier(Protocol):
@@ -155,16 +166,15 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, transport: Carrier, largest_list: int = LARGEST_LIST, most_values: int | None = None) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier, bounds: Bounds = Bounds()) -> None:
         self.config = config
         self._transport = transport
-        self._largest_list = largest_list
-        self._most_values = most_values
+        self._bounds = bounds
         self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
-        return Client(self.config, _Guarded(self._transport, permit), self._largest_list, self._most_values)
+        return Client(self.config, _Guarded(self._transport, permit), self._bounds)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -191,14 +201,16 @@ class Client:
         for _ in range(_MOST_PAGES):
             answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(query | first), doing))
             size += len(answer)
-            if size > self._largest_list:
-                raise ConnectionFailed(f"{doing}: the list has more than {self._largest_list >> 20} MiB, which is read no further")
+            if size > self._bounds.list_bytes:
+                raise TooMuch(f"{doing}: the list has more than {self._bounds.list_bytes >> 20} MiB, which is read no further")
             page = self._decode(_Page, answer, doing)
+            if self._bounds.objects is not None and (found := len(items) + len(page.items)) > self._bounds.objects:
+                raise TooMuch(f"{doing}: the list has {found} objects or more, and of more than {self._bounds.objects} none are read")
             items += [self._decode(resource.type, raw, doing) for raw in page.items]
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
             first = {"continue": page.metadata.continue_}  # which has the resourceVersion in it: the server takes one or the other
-        raise ConnectionFailed(f"{doing}: the list has more than {_MOST_PAGES} pages, {len(items)} objects on them, and is read no further")
+        raise TooMuch(f"{doing}: the list has more than {_MOST_PAGES} pages, {len(items)} objects on them, and is read no further")
 
     async def create(
         self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "", dry_run: bool = False
@@ -362,8 +374,9 @@ class Client:
         return WatchEvent(event.type, self._decode(resource.type, event.object, doing))
 
     def _decode(self, type_: type[T], data: bytes | msgspec.Raw, doing: str) -> T:
-        if self._most_values is not None and isinstance(data, bytes) and data.count(b",") > self._most_values:
-            raise ServerError(f"{doing}: the answer has more than {self._most_values} values, which take too long to read")
+        most = self._bounds.values
+        if most is not None and isinstance(data, bytes) and data.count(b",") > most:
+            raise ServerError(f"{doing}: the answer has more than {most} values, which take too long to read")
         if type_ not in self._decoders:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:

@@ -90,6 +90,10 @@ class ConnectionFailed(Exception):
         super().__init__(printable(message))
 
 
+class TooMuch(ConnectionFailed):
+    """The server has more than is read or kept of it. To ask again is in vain until it has less."""
+
+
 _BY_REASON: dict[str, type[ApiError]] = {
     "BadRequest": BadRequest,
     "Unauthorized": Unauthorized,

@@ -23,7 +23,7 @@ import structlog
 
 from quorate.kubernetes.client import Listing, WatchEvent
 from quorate.kubernetes.config import ConfigError
-from quorate.kubernetes.errors import ApiError, ConnectionFailed, Gone
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, Gone, TooMuch
 from quorate.kubernetes.handlers import Handler
 from quorate.kubernetes.metadata import metadata_of
 from quorate.kubernetes.queue import Backoff
@@ -75,7 +75,8 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to the objects of `resource` in `namespace` ("" for all) that match the selectors, while `run` runs.
 
     `handlers` are told of each change after the store has it. `client_side_selector` filters again here, for servers that do not; an object that stops
-    matching is a delete. `inactivity` (seconds) is how long a watch may be silent. `on_error` hears of every failure; each is retried after 0.2 s to 30 s.
+    matching is a delete. `keep` makes of each what is stored, and may raise TooMuch; of more than `most` objects that match none more are stored, which is
+    TooMuch too. `inactivity` (seconds) is how long a watch may be silent. `on_error` hears of every failure; each is retried after 0.2 s to 30 s.
 
     `healthy` is False from a failure until the server has answered again, and before the first list; `last_event_at` is the loop time of its last word: a list,
     the headers of a watch, an event, or the end of a watch that it made itself. A connection that is only not known to be dead says nothing.
@@ -93,6 +94,8 @@ class Reflector(Generic[T]):
         field_selector: str = "",
         handlers: Sequence[Handler[T]] = (),
         client_side_selector: Callable[[T], bool] = lambda _: True,
+        keep: Callable[[T], T] = lambda item: item,
+        most: int | None = None,
         inactivity: float = _INACTIVITY,
         on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
@@ -109,6 +112,7 @@ class Reflector(Generic[T]):
         self._namespace, self._label_selector, self._field_selector = namespace, label_selector, field_selector
         self._handlers = tuple(handlers)
         self._matches = client_side_selector
+        self._keep, self._most = keep, most
         self._inactivity = inactivity
         self._on_error = on_error
         self._must_list = True
@@ -138,7 +142,9 @@ class Reflector(Generic[T]):
         listing = await self._client.list(
             self.resource, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
         )
-        changes = self.store.replace(filter(self._matches, listing.items), listing.resource_version)
+        found = [self._keep(item) for item in listing.items if self._matches(item)]
+        self._refuse_more(len(found))
+        changes = self.store.replace(found, listing.resource_version)
         self._must_list, self._without_a_word = False, 0
         self._heard()
         for change in changes:
@@ -191,7 +197,15 @@ class Reflector(Generic[T]):
             self._tell(self.store.remove(known), final_state_unknown=True)
         elif known is not None and metadata_of(known).resource_version == meta.resource_version:
             return  # some servers begin each watch with everything there is
-        self._tell(self.store.put(item))
+        if known is None:
+            self._refuse_more(len(self.store) + 1)
+        self._tell(self.store.put(self._keep(item)))
+
+    def _refuse_more(self, found: int) -> None:
+        if self._most is not None and found > self._most:
+            raise TooMuch(
+                f"there are {found} {self.resource.plural} {self._label_selector}".rstrip() + f", and no more than {self._most} are kept"
+            )
 
     def _tell(self, change: Change[T], *, final_state_unknown: bool = False) -> None:
         old, new = change.old, change.new

@@ -25,7 +25,7 @@ from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Access, Pool
 from quorate.kubernetes import inline_kubeconfig
 from quorate.kubernetes.config import ConfigError, RestConfig
-from quorate.kubernetes.errors import NotFound, Unauthorized
+from quorate.kubernetes.errors import NotFound, TooMuch, Unauthorized
 from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
@@ -313,9 +313,11 @@ class Workload(Generic[Client]):
         next_probe = self._heard_at + PROBE_AFTER
         while True:
             failing = self.connectivity.consecutive_failures > 0
-            troubled = await _set_within(watches.unauthorized if failing else watches.troubled, next_probe - _loop_time())
-            if watches.unauthorized.is_set():
-                return _Ending("the credentials are not accepted any more", unauthorized=True)
+            troubled = await _set_within(watches.over if failing else watches.troubled, next_probe - _loop_time())
+            if watches.over.is_set():
+                return _over(watches.last_error)
+            if error := watches.outdated(_loop_time() - LOST_AFTER):
+                return _Ending(f"Nodes and Pods could not be watched for {LOST_AFTER:g} s: {_text(error)}")
             if self._hear(watches) and not troubled:
                 next_probe = self._heard_at + PROBE_AFTER
                 continue
@@ -372,6 +374,10 @@ class Workload(Generic[Client]):
 
 def _ending(error: Exception) -> _Ending:
     return _Ending(_text(error), isinstance(error, Unauthorized))
+
+
+def _over(error: Exception | None) -> _Ending:
+    return _Ending(_text(error)) if isinstance(error, TooMuch) else _Ending("the credentials are not accepted any more", unauthorized=True)
 
 
 def _text(error: Exception) -> str:

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from quorate.kubernetes.errors import Unauthorized
-from quorate.kubernetes.objects import Pod
+from quorate.core.text import printable
+from quorate.kubernetes.errors import TooMuch, Unauthorized
+from quorate.kubernetes.objects import Node, ObjectMeta, Pod
 from quorate.kubernetes.reflector import ListWatch, Reflector
 from quorate.kubernetes.resource import NODES, PODS
 from quorate.kubernetes.store import Store
@@ -21,16 +22,20 @@ T = TypeVar("T")
 
 _TIER, _CONTROL_PLANE_TIER = "tier", "control-plane"
 
+# What one cluster may have of the memory that all share. Of a Node or Pod 1 to 3 KiB are read, and a control plane has five Nodes with four Pods each.
+_MOST_NODES, _MOST_PODS = 500, 2500
+_LARGEST = 16 << 10  # bytes of one, as JSON
+
 
 class Watches:
     """Keeps the control-plane Nodes and Pods while `run` runs, and calls `on_change` for each change that comes after the first lists.
 
     `inactivity` is how many seconds a watch may be silent. `troubled` is set whenever something stands in the way of one of them, for others to clear;
-    `unauthorized` once the server refuses the credentials.
+    `over` once nothing more can come of this connection, since the server refuses the credentials or has more than is kept, and `last_error` says which.
     """
 
     def __init__(self, client: ListWatch, random: Random, on_change: Callable[[], None], *, inactivity: float) -> None:
-        self.unauthorized = asyncio.Event()
+        self.over = asyncio.Event()
         self.troubled = asyncio.Event()
         self.nodes = Reflector(
             client,
@@ -40,6 +45,8 @@ class Watches:
             label_selector=CONTROL_PLANE,
             handlers=(_Told(on_change),),
             client_side_selector=is_control_plane,
+            keep=_node,
+            most=_MOST_NODES,
             inactivity=inactivity,
             on_error=self._failed,
         )
@@ -52,6 +59,8 @@ class Watches:
             label_selector=f"{_TIER}={_CONTROL_PLANE_TIER}",
             handlers=(_Told(on_change),),
             client_side_selector=_is_control_plane_pod,
+            keep=_pod,
+            most=_MOST_PODS,
             inactivity=inactivity,
             on_error=self._failed,
         )
@@ -72,14 +81,19 @@ class Watches:
         """Loop time of the server's last word; 0 before the first."""
         return max(self.nodes.last_event_at or 0.0, self.pods.last_event_at or 0.0)
 
+    def outdated(self, since: float) -> Exception | None:
+        """Why one of them has not been heard since this loop time, where it fails: what is known of its objects is that old."""
+        late = [each for each in (self.nodes, self.pods) if not each.healthy and (each.last_event_at or 0.0) <= since]
+        return next((each.last_error for each in late if each.last_error), None)
+
     @property
     def last_error(self) -> Exception | None:
         """What stands in the way of one of them now."""
         return self.nodes.last_error or self.pods.last_error
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, Unauthorized):
-            self.unauthorized.set()
+        if isinstance(error, Unauthorized | TooMuch):
+            self.over.set()
         self.troubled.set()
 
 
@@ -99,6 +113,33 @@ class _Told(Generic[T]):
 
     def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 (Handler's signature)
         self._on_change()
+
+
+def _node(node: Node) -> Node:
+    """The Node with what is read of it."""
+    conditions = [msgspec.structs.replace(each, message="") for each in node.status.conditions]
+    status = msgspec.structs.replace(node.status, conditions=conditions)
+    return _small(msgspec.structs.replace(node, metadata=_metadata(node.metadata, CONTROL_PLANE), status=status), "Node")
+
+
+def _pod(pod: Pod) -> Pod:
+    """The Pod with what is read of it."""
+    status = msgspec.structs.replace(pod.status, init_container_statuses=[])
+    return _small(msgspec.structs.replace(pod, metadata=_metadata(pod.metadata, _TIER), status=status), "Pod")
+
+
+def _metadata(metadata: ObjectMeta, label: str) -> ObjectMeta:
+    labels = {key: value for key, value in metadata.labels.items() if key == label}
+    return msgspec.structs.replace(metadata, labels=labels, annotations={}, finalizers=[], owner_references=[])
+
+
+def _small(obj: T, kind: str) -> T:
+    size, name = len(msgspec.json.encode(obj)), printable(obj.metadata.name, most=253)  # type: ignore[attr-defined]
+    if size > _LARGEST:
+        raise TooMuch(
+            f"{kind} {name} has {size >> 10} KiB of conditions, taints, addresses and the like, and no more than {_LARGEST >> 10} are kept"
+        )
+    return obj
 
 
 def _without_version(obj: T) -> T:
