@@ -27,6 +27,7 @@ _MAGIC = 0xED0CDAED
 _IS_BRANCH, _IS_LEAF = 0x01, 0x02
 _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 _DEEPEST = 64  # levels of a tree; a file that has more has a ring in it
+_MOST_READ = 256 << 20  # bytes of pages that lead to a key; in a file that needs more they lead to each other
 
 
 class SnapshotBroken(Exception):
@@ -73,6 +74,7 @@ class _Database:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
+        self._left = _MOST_READ
         self._page_size, self._root = self._newest_meta()
 
     def revision(self) -> int:
@@ -144,6 +146,9 @@ class _Database:
         _, flags, _, more = _PAGE.unpack(self._read(start, _PAGE.size))
         if not flags & (_IS_BRANCH | _IS_LEAF) or start + (more + 1) * self._page_size > self._size:
             raise SnapshotBroken(f"page {number} of its database is no part of a tree")
+        self._left -= (more + 1) * self._page_size
+        if self._left < 0:
+            raise SnapshotBroken(f"more than {_MOST_READ >> 20} MiB of its database lead to its newest key")
         return self._read(start, (more + 1) * self._page_size)
 
     def _read(self, start: int, length: int) -> bytes:
@@ -152,10 +157,13 @@ class _Database:
 
 
 def _leaf_elements(page: bytes) -> Iterator[tuple[bytes, bytes]]:
+    left = len(page)
     for index in range(_PAGE.unpack_from(page)[2]):
         start = _PAGE.size + index * _LEAF.size
         _, distance, key, value = _LEAF.unpack_from(page, start)
-        begin = start + distance
+        begin, left = start + distance, left - key - value
+        if left < 0:
+            raise SnapshotBroken("elements of a page of its database lie upon each other")
         yield page[begin : begin + key], page[begin + key : begin + key + value]
 
 

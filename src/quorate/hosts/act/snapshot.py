@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 
 from quorate.etcd.client import SnapshotClient
@@ -18,6 +20,10 @@ KEPT = 5
 """Snapshots of a cluster in its folder."""
 _WHERE = "etcd"
 _PIECE = 4 << 20  # bytes that are written to the file at once
+_GROWTH = 256 << 20  # bytes that a database may grow by between the member's word and its snapshot
+_RESERVE = 64 << 20  # bytes that stay free on the operator's disk
+_PATIENCE, _SLOWEST = 600, 64 << 10  # seconds, and bytes in each second after them
+_LOOK = "Run the same command again; if it stays so, look at that member's disk and log"
 _PARTIAL = ".partial"
 
 
@@ -31,7 +37,7 @@ async def take_snapshot(tools: Tools) -> Path:
     try:
         await asyncio.to_thread(_prepare, folder, cluster)
         path = folder / f"{cluster}-{tools.now():%Y%m%dT%H%M%SZ}.db"
-        found = await save(client, path, lambda size: tools.report(_WHERE, f"taking a snapshot: {size / (1 << 20):.1f} MiB"))
+        found = await save(client, path, lambda size: tools.report(_WHERE, f"taking a snapshot: {_mebibytes(size)}"))
         await asyncio.to_thread(_keep_last, folder, cluster)
     except OSError as error:
         raise StepFailed(
@@ -45,27 +51,73 @@ async def save(client: SnapshotClient, path: Path, progress: Callable[[int], Non
     """Stream the member's data into the file, verify it, and only then give it its name. `progress` hears how many bytes there are.
 
     A member has written everything up to the revision it told before, and nothing beyond the one it tells afterwards. A file that is
-    there is never written over. Raises StepFailed, EtcdError and OSError.
+    there is never written over. What has no end, or more than the member told and the disk holds, is removed. Raises StepFailed, EtcdError and OSError.
     """
     if await asyncio.to_thread(path.exists):
         raise StepFailed(_WHERE, f"{path} is there already, and a snapshot is never written over", "Name another file")
     partial = path.with_name(f".{path.name}{_PARTIAL}")
     try:
-        before = (await client.status()).revision
+        told = await client.status()
+        before, bound = told.revision, await asyncio.to_thread(_bound, path.parent, told.db_size)
         async with aclosing(client.snapshot()) as pieces:
-            await _write(pieces, partial, progress)
+            await _write(pieces, partial, bound, progress)
         found = await _examined(partial)
         after = (await client.status()).revision
         if not before <= found.revision <= after:
             cause = f"the snapshot has revision {found.revision}, and the member was at {before} before and at {after} after it was taken"
-            raise StepFailed(_WHERE, cause, "Run the same command again; if it stays so, look at that member's disk and log")
+            raise StepFailed(_WHERE, cause, _LOOK)
         await asyncio.to_thread(_name, partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return found
 
 
-async def _write(pieces: AsyncIterator[bytes], path: Path, progress: Callable[[int], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """How large a snapshot may be, and how long it may take: a member says how large its database is, and may send without end."""
+
+    folder: Path
+    told: int  # bytes of the database, as the member says
+    free: int  # bytes that the disk has
+
+    @property
+    def bytes(self) -> int:
+        return min(self.told + _GROWTH, self.free - _RESERVE)
+
+    @property
+    def seconds(self) -> float:
+        return _PATIENCE + self.told / _SLOWEST
+
+    def __str__(self) -> str:
+        return f"the member's database has {_mebibytes(self.told)} by its own word, and {self.folder} had {_mebibytes(self.free)} free"
+
+    def refuse_more(self, size: int) -> None:
+        if size > self.bytes:
+            raise StepFailed(_WHERE, f"the snapshot has more than {_mebibytes(self.bytes)} and was not read to its end: {self}", _LOOK)
+
+
+def _bound(folder: Path, told: int) -> _Bound:
+    bound = _Bound(folder, told, shutil.disk_usage(folder).free)
+    if told > bound.bytes:
+        raise StepFailed(_WHERE, f"there is no room for a snapshot: {bound}", "Make room there, or name another folder with --snapshot-dir")
+    return bound
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+async def _write(pieces: AsyncIterator[bytes], path: Path, bound: _Bound, progress: Callable[[int], None]) -> None:
+    try:
+        async with asyncio.timeout(bound.seconds) as patience:
+            await _stream(pieces, path, bound, progress)
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        raise StepFailed(_WHERE, f"the snapshot did not end within {bound.seconds:.0f} s: {bound}", _LOOK) from None
+
+
+async def _stream(pieces: AsyncIterator[bytes], path: Path, bound: _Bound, progress: Callable[[int], None]) -> None:
     """To disk, from the first byte on in a file that nobody else can read."""
     await asyncio.to_thread(path.unlink, missing_ok=True)  # of an attempt that was killed
     descriptor = create(path)
@@ -73,6 +125,7 @@ async def _write(pieces: AsyncIterator[bytes], path: Path, progress: Callable[[i
         size, gathered = 0, bytearray()
         async for piece in pieces:
             gathered += piece
+            bound.refuse_more(size + len(gathered))
             if len(gathered) >= _PIECE:
                 await asyncio.to_thread(file.write, bytes(gathered))
                 size += len(gathered)
