@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from quorate.kubernetes import moments
+from quorate.kubernetes import depth, moments
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import BadRequest, ConnectionFailed, ServerError, TooMuch, from_status
 from quorate.kubernetes.framing import TooLong, values
@@ -203,7 +203,7 @@ class Client:
             size += len(answer)
             if size > self._bounds.list_bytes:
                 raise TooMuch(f"{doing}: the list has more than {self._bounds.list_bytes >> 20} MiB, which is read no further")
-            page = self._decode(_Page, answer, doing)
+            page = self._decode(_Page, answer, doing, of_many=True)
             if self._bounds.objects is not None and (found := len(items) + len(page.items)) > self._bounds.objects:
                 raise TooMuch(f"{doing}: the list has {found} objects or more, and of more than {self._bounds.objects} none are read")
             items += [self._decode(resource.type, raw, doing) for raw in page.items]
@@ -363,7 +363,7 @@ class Client:
         return self._decode(resource.type, await self._transport.send(request), doing)
 
     def _event(self, resource: Resource[T], value: bytes, doing: str) -> WatchEvent[T]:
-        event = self._decode(_RawEvent, value, doing)
+        event = self._decode(_RawEvent, value, doing, of_many=True)
         if event.type == "ERROR":
             status = self._decode(Status, event.object, doing)
             raise from_status(status, status.code, doing=doing)
@@ -373,14 +373,20 @@ class Client:
             return WatchEvent(event.type, cast("T", self._decode(_Bookmark, event.object, doing)))
         return WatchEvent(event.type, self._decode(resource.type, event.object, doing))
 
-    def _decode(self, type_: type[T], data: bytes | msgspec.Raw, doing: str) -> T:
+    def _decode(self, type_: type[T], data: bytes | msgspec.Raw, doing: str, *, of_many: bool = False) -> T:
+        """The answer as this type. `of_many`: it has objects of many, and what one of them has too deep for anybody to read is left out."""
         most = self._bounds.values
         if most is not None and isinstance(data, bytes) and data.count(b",") > most:
             raise ServerError(f"{doing}: the answer has more than {most} values, which take too long to read")
         if type_ not in self._decoders:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:
-            return cast("T", moments.readable(data, self._decoders[type_]))
+            try:
+                return cast("T", moments.readable(data, self._decoders[type_]))
+            except RecursionError:
+                if not of_many or most is not None:  # where values are counted, all of them are of one tenant
+                    raise
+                return cast("T", moments.readable(depth.shallow(bytes(data)), self._decoders[type_]))
         except UNREADABLE as error:
             raise ServerError(f"{doing}: the answer cannot be read: {error}") from error
 

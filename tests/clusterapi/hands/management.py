@@ -172,7 +172,7 @@ async def fill(caches: Caches, api: FakeApi, infrastructure: str) -> None:
     watched = [entry.reflector for entry in caches.foreign._watched.values()]
     for reflector in (*caches.reflectors, *watched):
         wanted = [key for key in reflector._label_selector.split(",") if key]
-        found = [obj for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
-        seen = [obj for obj in found if all(key in obj["metadata"].get("labels", {}) for key in wanted)]
-        reflector.store.replace([msgspec.convert(obj, reflector.resource.type) for obj in seen], str(api.version))
+        shape = reflector.resource.type
+        found = [msgspec.convert(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
+        reflector.store.replace([obj for obj in found if all(key in obj.metadata.labels for key in wanted)], str(api.version))
         reflector.synced.set()
