@@ -19,11 +19,10 @@ def command() -> None:
 @click.pass_context
 def machine_deployments(ctx: click.Context, /, **flags: Any) -> None:
     """Print the MachineDeployments of the manifest's dynamicWorkers as YAML. They may hold the cloud's secrets."""
-    import yaml
-
     from quorate.cli import event_loop, hosts_access, logs
+    from quorate.core import documents
     from quorate.hosts.act import machine_deployments as rendering
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     loaded = event_loop.run(hosts_access.load(hosts_access.place(flags)))
-    click.echo(yaml.safe_dump_all(rendering.machine_deployments(loaded.manifest), sort_keys=False), nl=False)
+    click.echo(documents.dump_all(rendering.machine_deployments(loaded.manifest), sort_keys=False), nl=False)

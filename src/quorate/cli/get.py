@@ -194,10 +194,11 @@ def render(summaries: Sequence[Summary], output: str, now: datetime) -> str:
 
 def _serialized(documents: list[dict[str, object]], output: str) -> str:
     import msgspec
-    import yaml
+
+    from quorate.core.documents import dump
 
     if output == "yaml":
-        return yaml.safe_dump(msgspec.to_builtins(documents), sort_keys=False)
+        return dump(msgspec.to_builtins(documents), sort_keys=False)
     if output == "lines":
         return "".join(f"{msgspec.json.encode(document).decode()}\n" for document in documents)
     return as_json(documents)

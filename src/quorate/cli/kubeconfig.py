@@ -50,10 +50,9 @@ async def _read(where: Place) -> bytes:
 
 def _written(found: InlineKubeconfig) -> bytes:
     """A kubeconfig of our own with what was found: whoever uses it runs no program and reads no file that a host named."""
-    import yaml
-
+    from quorate.core import documents
     from quorate.pki.kubeconfig import client_certificate, document
 
     credentials = {"token": found.token} if found.token else client_certificate(found.certificate, found.key)
     made = document(found.cluster, found.server, found.authority, user=found.user, credentials=credentials, context=found.context)
-    return yaml.safe_dump(made, sort_keys=True, default_flow_style=False).encode()
+    return documents.dump(made).encode()

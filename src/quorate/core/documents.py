@@ -1,4 +1,5 @@
-"""YAML that others wrote, read so that it cannot harm the reader: bounded with its aliases written out, and one error for whatever is wrong.
+"""YAML that others wrote, read so that it cannot harm the reader: bounded with its aliases written out, and one error for whatever is wrong. And YAML that
+others read, written so that they take every text for one.
 
 A few lines of aliases of aliases are a gigabyte once anybody prints or compares them, and PyYAML answers a date such as 2001-99-99, or a number of 5,000
 digits, with errors that are not its own.
@@ -6,6 +7,8 @@ digits, with errors that are not its own.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -19,6 +22,14 @@ MOST_VALUES = 100_000
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
+# What YAML 1.1, or the resolver of sigs.k8s.io/yaml (goyaml.v2, resolve.go), takes for something else than a text where it stands without quotes: words for yes
+# and no, and everything that might be a number, one with an exponent, of eight or sixteen, or of sixty. PyYAML itself would write `y`, `1e3` and `08` so.
+_NO_TEXT = re.compile(
+    r"y|n|yes|no|on|off|true|false|null|~|<<|=|[-+]?\.(inf|nan)"
+    r"|[-+]?0[box_]?[0-9a-f_]*|[-+]?[0-9][0-9_]*(:[0-9_]+)*(\.[0-9_]*)?(e[-+]?[0-9_]+)?|[-+]?\.[0-9_]+(e[-+]?[0-9_]+)?",
+    re.IGNORECASE,
+)
+
 
 class NotADocument(ValueError):
     """The text is no YAML that is read here. The message says why and where, and never quotes it: it may hold a secret."""
@@ -29,6 +40,40 @@ class _Loader(yaml.CSafeLoader):
 
 
 _Loader.add_constructor(_TIMESTAMP, lambda _, node: node.value)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Shared parts are written out in full: what reads them knows anchors, a person does not want them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's signature)
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    escaped = not text.replace("\n", "").isprintable()  # or a line break of Unicode's would be read as a space
+    style = '"' if escaped or _NO_TEXT.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(document: Any, *, sort_keys: bool = True, width: int = 80) -> str:
+    """The document as YAML that Go's programs and ours read as what it is."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=sort_keys, default_flow_style=False, allow_unicode=True, width=width)
+
+
+def dump_all(documents: Iterable[Any], *, sort_keys: bool = True, width: int = 80, explicit_start: bool = False) -> str:
+    """The documents as one YAML text, likewise."""
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=sort_keys,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=width,
+        explicit_start=explicit_start,
+    )
 
 
 def load(text: str | bytes) -> Any:

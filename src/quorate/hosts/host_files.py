@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
+from quorate.core import documents
 from quorate.hosts.manifest.names import line
 from quorate.hosts.shell import quoted
 
@@ -28,9 +27,9 @@ class HostFile:
             raise ValueError(f"{self.path!r} is not the absolute path of a file, without '..' and in one line")
 
 
-def yaml_documents(*documents: dict[str, Any]) -> bytes:
+def yaml_documents(*contents: dict[str, Any]) -> bytes:
     """The documents as YAML, in their own order of keys. The same documents give the same bytes, so that a difference in content is a difference in meaning."""
-    return yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=False, width=160).encode()
+    return documents.dump_all(contents, sort_keys=False, width=160).encode()
 
 
 def differing(files: Iterable[HostFile]) -> str:

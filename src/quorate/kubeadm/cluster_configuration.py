@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from quorate.core import documents
 from quorate.core.versions import Version
 from quorate.kubeadm.config import Spec, api_version, etcd_is_managed, machine_config
@@ -66,7 +64,7 @@ def decode(text: str) -> Document:
 
 def encode(document: Document) -> str:
     """The text of a document."""
-    return yaml.safe_dump(document, default_flow_style=False, sort_keys=True, allow_unicode=True)
+    return documents.dump(document)
 
 
 def brought_up_to_date(document: Document, spec: Spec, version: Version) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
+from quorate.core import documents
 
 _CORE = "cluster.x-k8s.io/v1beta2"
 _INFRASTRUCTURE_GROUP = "infrastructure.cluster.x-k8s.io"
@@ -43,7 +43,7 @@ class DemoCluster:
 
     def manifests(self) -> str:
         """The objects as YAML documents."""
-        return yaml.safe_dump_all(self.objects(), sort_keys=False)
+        return documents.dump_all(self.objects(), sort_keys=False)
 
     def _metadata(self, **extra: Any) -> Object:
         return {"name": self.name, "namespace": self.namespace, **extra}

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import yaml
-
 from quorate.core import documents
 from quorate.pki.certificates import read_certificates
 from quorate.pki.issue import issue_client
@@ -79,7 +77,7 @@ def _serialize(cluster_name: str, server: str, authority: bytes, client: KeyPair
     user = f"{cluster_name}-admin"
     credentials = client_certificate(client.certificate, client.key)
     made = document(cluster_name, server, authority, user=user, credentials=credentials, context=f"{user}@{cluster_name}")
-    return yaml.safe_dump(made, sort_keys=True, default_flow_style=False).encode()
+    return documents.dump(made).encode()
 
 
 def _base64(data: bytes) -> str:
