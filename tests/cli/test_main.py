@@ -95,6 +95,17 @@ def test_the_version_is_shown(cli: Cli) -> None:
     assert re.fullmatch(r"quorate \d+\.\d+\.\d+\S*\n", cli("--version").output)
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"], ["simulate", "--seed", "1", "--calm", "--trace"]], ids=str)
+def test_a_command_whose_output_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+    command = [sys.executable, "-c", "from quorate.cli.main import main; main()", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        assert (process.wait(60), said) == (141, b"")
+
+
 def test_the_codes_are_the_same_in_the_module_in_the_help_and_in_the_document(cli: Cli) -> None:
     table = set(re.findall(r"^\| (\d+) \|", str(failures.__doc__), re.MULTILINE))
     assert table >= {str(int(code)) for code in failures.ExitCode}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from datetime import datetime
 
@@ -30,15 +31,31 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
+def chosen(stream: io.StringIO, noon: datetime, *, plain: bool = False) -> object:
+    shown = render.choose("live", MACHINES, plain=plain, stream=stream, now=lambda: noon)
+    assert isinstance(shown, render.WhileRead)
+    return shown.renderer
+
+
 def test_a_terminal_gets_the_live_table_and_everything_else_plain_lines(noon: datetime) -> None:
-    assert isinstance(render.choose("live", MACHINES, plain=False, stream=Terminal(), now=lambda: noon), render.LiveTable)
-    assert isinstance(render.choose("live", MACHINES, plain=False, stream=io.StringIO(), now=lambda: noon), render.PlainLines)
-    assert isinstance(render.choose("live", MACHINES, plain=True, stream=Terminal(), now=lambda: noon), render.PlainLines)
+    assert isinstance(chosen(Terminal(), noon), render.LiveTable)
+    assert isinstance(chosen(io.StringIO(), noon), render.PlainLines)
+    assert isinstance(chosen(Terminal(), noon, plain=True), render.PlainLines)
 
 
 def test_no_color_means_plain_lines(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    assert isinstance(render.choose("live", MACHINES, plain=False, stream=Terminal(), now=lambda: noon), render.PlainLines)
+    assert isinstance(chosen(Terminal(), noon), render.PlainLines)
+
+
+def test_what_nobody_reads_any_more_is_not_printed_and_work_goes_on(seen: MakeMachine, noon: datetime) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        shown = render.choose("json", MACHINES, plain=True, stream=stream, now=lambda: noon)
+        shown.event(seen())
+        os.close(reading)
+        for _ in range(3):
+            shown.event(seen(after=3))
 
 
 def test_plain_lines_have_no_escape_codes(seen: MakeMachine, summary: MakeControlPlane) -> None:

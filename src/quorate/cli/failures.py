@@ -21,6 +21,7 @@
 | 17 | the world has moved since the plan was made or approved |
 | 64 | the command line of `quorate plan` is wrong, or the edit would be refused; nobody can be asked, and there is no -y; an argument is empty |
 | 130 | interrupted by a signal; the same command goes on from there |
+| 141 | whoever read the output has closed it, as `head` does; work on hosts goes on to its end, unseen, and ends with its own code |
 
 Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line.
 """
@@ -28,7 +29,11 @@ Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a 
 from __future__ import annotations
 
 import errno
+import os
+import select
+from contextlib import suppress
 from enum import IntEnum
+from typing import TextIO
 
 import click
 
@@ -49,7 +54,26 @@ class ExitCode(IntEnum):
     LOCKED = 16
     WORLD_MOVED = 17
     INTERRUPTED = 130  # as shells say of SIGINT
+    UNREAD = 141  # as shells say of SIGPIPE
     WRONG_COMMAND_LINE = 64  # where 2 has another meaning
+
+
+def is_closed(stream: TextIO) -> bool:
+    """Whether the stream is a pipe that nobody reads any more."""
+    watched = select.poll()
+    try:
+        watched.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # a stream of a test, or closed, has no descriptor
+        return False
+    return any(event & select.POLLERR for _, event in watched.poll(0))
+
+
+def pass_over(stream: TextIO) -> None:
+    """Let what is still written to the stream go nowhere: nobody reads it any more."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class Failure(click.ClickException):
@@ -62,7 +86,7 @@ class Failure(click.ClickException):
 
 def failure_of(error: Exception) -> Failure:
     """What a person is told of an error, and the exit code for it."""
-    cause = _first(error)
+    cause = first(error)
     ours = type(cause).__module__.startswith("quorate.hosts.")  # whose modules, SSH among them, are not loaded to find out
     return (_of_hosts(cause) if ours else None) or _of_clusters(cause)
 
@@ -113,9 +137,9 @@ def _of_clusters(cause: Exception) -> Failure:
     return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)
 
 
-def _first(error: Exception) -> Exception:
+def first(error: Exception) -> Exception:
     """The first error in a group, through groups in it: what fails together mostly fails for one reason."""
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    return first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 def _explained(error: Exception) -> str:

@@ -7,12 +7,15 @@ The exit codes are in `quorate.cli.failures` and docs/exit-codes.md.
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
-from quorate.cli.failures import ExitCode, failure_of
+from quorate.cli.failures import ExitCode, failure_of, first, is_closed, pass_over
 
 COMMANDS = {
     "apply": ("apply", "Existing hosts brought to what their manifest says, over SSH."),
@@ -52,7 +55,8 @@ Exit codes:
   16  somebody else works on these hosts
   17  the world has moved since the plan was made or approved
   64  of plan: the command line is wrong, or the edit would be refused; an argument is empty
- 130  interrupted; the same command goes on from there"""
+ 130  interrupted; the same command goes on from there
+ 141  whoever read the output has closed it"""
 
 
 _MAY_BE_EMPTY = ("manager",)
@@ -71,6 +75,19 @@ def _refuse_what_is_empty(arguments: list[str]) -> None:
         error = click.UsageError(f"an argument is empty ({where}): is a variable of your shell not set?")
         error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
         raise error
+
+
+@contextmanager
+def _readers() -> Iterator[None]:
+    """End quietly where nobody reads any more what is printed."""
+    try:
+        yield
+        sys.stdout.flush()
+    except Exception as error:
+        if not isinstance(first(error), BrokenPipeError) or not is_closed(sys.stdout):
+            raise
+        pass_over(sys.stdout)
+        raise click.exceptions.Exit(ExitCode.UNREAD) from None
 
 
 class _Commands(click.Group):
@@ -95,9 +112,14 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _readers():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _readers():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:

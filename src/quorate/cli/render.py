@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TextIO, TypeVar
+
+from quorate.cli.failures import pass_over
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,11 +55,43 @@ class Renderer(Protocol[Event_contra]):
 
 
 def choose(output: str, display: Display[Event, View], *, plain: bool, stream: TextIO, now: Callable[[], datetime]) -> Renderer[Event]:
-    """The renderer for an output format (`live` or `json`) and where it goes: live on terminals that allow it, plain lines elsewhere."""
+    """The renderer for an output format (`live` or `json`) and where it goes: live on terminals that allow it, plain lines elsewhere.
+
+    Once nobody reads the stream any more it prints nothing, and the work that it shows goes on.
+    """
     if output == "json":
-        return JsonLines(display, stream, sys.stderr)
+        return WhileRead(JsonLines(display, stream, sys.stderr), stream)
     dumb = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return PlainLines(display, stream) if plain or dumb or not stream.isatty() else LiveTable(display, stream, now)
+    return WhileRead(PlainLines(display, stream) if plain or dumb or not stream.isatty() else LiveTable(display, stream, now), stream)
+
+
+class WhileRead(Generic[Event_contra]):
+    """A renderer that falls silent when its stream is closed at the other end: a step on a host must not be cut short because `head` has seen enough."""
+
+    def __init__(self, renderer: Renderer[Event_contra], stream: TextIO) -> None:
+        self.renderer, self._stream = renderer, stream
+
+    def shown(self) -> AbstractContextManager[Any]:
+        return self.renderer.shown()
+
+    def event(self, event: Event_contra) -> None:
+        with self._read():
+            self.renderer.event(event)
+
+    def tick(self) -> None:
+        with self._read():
+            self.renderer.tick()
+
+    def say(self, text: str) -> None:
+        with self._read():
+            self.renderer.say(text)
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            pass_over(self._stream)
 
 
 class JsonLines(Generic[Event, View]):
