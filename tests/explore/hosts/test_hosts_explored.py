@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
 from quorate.core.health import Absent, Unknown
-from quorate.hosts.observe.membership import Membership
+from quorate.hosts.observe.membership import Claims, Membership
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.ssh.hosts import Unreachable
@@ -28,14 +28,14 @@ def test_no_history_breaks_a_promise_and_whoever_waits_says_why(model: Hosts) ->
     assert all(found.waits)
 
 
-def _by_address_alone(
-    reading: RingReading | Unknown | Absent, claims: Mapping[str, Sequence[str]], _facts: Mapping[str, HostFacts | Unreachable]
-) -> Membership:
+def _by_address_alone(reading: RingReading | Unknown | Absent, claims: Claims, _facts: Mapping[str, HostFacts | Unreachable]) -> Membership:
     """Whose member is whose as the manifest would have it."""
     if not isinstance(reading, RingReading):
-        return Membership(dict.fromkeys(claims, reading))
+        return Membership(dict.fromkeys(claims.control_planes, reading))
     at = {address_of(member): member for member in reading.ring.members}
-    members = {host: next((at[address] for address in addresses if address in at), Absent()) for host, addresses in claims.items()}
+    members = {
+        host: next((at[address] for address in addresses if address in at), Absent()) for host, addresses in claims.control_planes.items()
+    }
     return Membership(members, tuple(member for member in reading.ring.members if member not in members.values()))
 
 
