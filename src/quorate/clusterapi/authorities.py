@@ -12,6 +12,7 @@ import structlog
 
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.desired import owner_reference
+from quorate.clusterapi.fields import integer_at, text_at
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.progress import Task
 from quorate.clusterapi.types.cluster import Cluster
@@ -41,8 +42,7 @@ async def create(clients: Clients, observation: Observation, purposes: tuple[str
 
 
 async def _create(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, purpose: Purpose, now: datetime) -> None:
-    configuration = kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}
-    days = configuration.get("caCertificateValidityPeriodDays") or AUTHORITY_DAYS
+    days = integer_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "caCertificateValidityPeriodDays") or AUTHORITY_DAYS
     pair = await asyncio.to_thread(generate, purpose, _algorithm(kcp), now=now, days=days)
     await _store(clients, kcp, cluster, purpose.secret_name(cluster.metadata.name), pair.secret_data())
 
@@ -131,8 +131,7 @@ def _wanted(kcp: KubeadmControlPlane) -> bytes:
 
 
 def _algorithm(kcp: KubeadmControlPlane) -> KeyAlgorithm:
-    configuration = kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}
-    return KeyAlgorithm.parse(configuration.get("encryptionAlgorithm") or "RSA-2048")
+    return KeyAlgorithm.parse(text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm") or "RSA-2048")
 
 
 def _base64(value: bytes) -> str:

@@ -18,7 +18,7 @@ from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, M
 from quorate.core.health import Absent, Finding, Unknown
 from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.compare import Compare, Difference, differences
-from quorate.kubeadm.config import Spec, etcd_is_managed, is_join
+from quorate.kubeadm.config import Spec, etcd_is_managed, inner, is_join
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node, Pod
 from quorate.workload.connection import Workload
@@ -85,7 +85,7 @@ def has_etcd(workload: Workload[Client], config: KubeadmConfig | None, node: Nod
 
     A configuration by which it joined need not say what etcd there is.
     """
-    etcd = (config.spec.get("clusterConfiguration") or {}).get("etcd") if config else None
+    etcd = inner(config.spec, "clusterConfiguration").get("etcd") if config else None
     if config is not None and (etcd or not is_join(config.spec)):
         return etcd_is_managed(config.spec)
     return True if isinstance(node, Node) and isinstance(workload.pod(Component.ETCD, node.metadata.name), Pod) else None

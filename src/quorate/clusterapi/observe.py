@@ -12,6 +12,7 @@ from quorate.clusterapi.caches import BY_CLUSTER, is_ours, owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.comparisons import Comparisons
 from quorate.clusterapi.credentials import Credentials
+from quorate.clusterapi.fields import text_at
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.remediation_record import MalformedRecord
@@ -103,7 +104,7 @@ class _Pass:
         claimants = self.clients.caches.control_planes_of(key)
         self.not_the_clusters = specification.not_the_clusters(kcp, cluster, claimants)
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
-        algorithm = (kcp.spec.kubeadm_config_spec.get("clusterConfiguration") or {}).get("encryptionAlgorithm") or ""
+        algorithm = text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm")
         self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake_all_of(key))
 
     async def observe(self, invalid: tuple[str, ...]) -> Observation:

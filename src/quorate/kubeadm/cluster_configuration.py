@@ -14,7 +14,7 @@ from typing import Any
 
 from quorate.core import documents
 from quorate.core.versions import Version
-from quorate.kubeadm.config import Spec, api_version, etcd_is_managed, machine_config
+from quorate.kubeadm.config import Spec, api_version, etcd_is_managed, inner, machine_config
 
 Document = dict[str, Any]
 
@@ -75,7 +75,7 @@ def brought_up_to_date(document: Document, spec: Spec, version: Version) -> Docu
     changed = converted(document, api_version(version))
     before = converted(document, api_version(version))
     changed["kubernetesVersion"] = f"v{str(version).removeprefix('v')}"
-    cluster = spec.get("clusterConfiguration") or {}
+    cluster = inner(spec, "clusterConfiguration")
     if not _is_empty(cluster):
         _follow(changed, cluster, spec, version)
     return document if _normalized(changed) == _normalized(before) else changed
@@ -127,8 +127,8 @@ def _follow(document: Document, cluster: Mapping[str, Any], spec: Spec, version:
         document["imageRepository"] = cluster["imageRepository"]
     document["featureGates"] = machine_config(spec, version=version, init=True)["clusterConfiguration"].get("featureGates") or {}
     for part, fields in _PARTS:
-        document[part] = _followed(document.get(part), _converted_part(cluster.get(part) or {}, api), fields)
-    _follow_etcd(document, cluster.get("etcd") or {}, managed=etcd_is_managed(spec))
+        document[part] = _followed(document.get(part), _converted_part(inner(cluster, part), api), fields)
+    _follow_etcd(document, inner(cluster, "etcd"), managed=etcd_is_managed(spec))
     if api == V1BETA4:
         days, current = cluster.get("certificateValidityPeriodDays") or 0, _days(document.get("certificateValidityPeriod"))
         if (days or _DEFAULT_DAYS) != (current or _DEFAULT_DAYS):
@@ -143,10 +143,10 @@ def _follow(document: Document, cluster: Mapping[str, Any], spec: Spec, version:
 def _follow_etcd(document: Document, etcd: Mapping[str, Any], *, managed: bool) -> None:
     current = document.get("etcd") or {}
     if not managed:
-        external = _followed(current.get("external"), etcd.get("external") or {}, _EXTERNAL_ETCD)
+        external = _followed(current.get("external"), inner(etcd, "external"), _EXTERNAL_ETCD)
         document["etcd"] = {**{name: value for name, value in current.items() if name != "local"}, "external": external}
         return
-    local = _converted_part(etcd.get("local") or {}, document["apiVersion"])
+    local = _converted_part(inner(etcd, "local"), document["apiVersion"])
     found = current.get("local") or {}
     if not local.get("dataDir") and found.get("dataDir") == _DEFAULT_DATA_DIR:
         local["dataDir"] = _DEFAULT_DATA_DIR

@@ -49,24 +49,31 @@ def machine_config(spec: Spec, *, version: Version, init: bool, token: str = "")
 
 def brings_discovery(spec: Spec) -> bool:
     """Whether whoever wrote the spec says how a joining machine finds the cluster and is known to it: by a file, or by a token of theirs."""
-    discovery = (spec.get("joinConfiguration") or {}).get("discovery") or {}
-    return any((discovery.get("file") or {}).values()) or bool((discovery.get("bootstrapToken") or {}).get("token"))
+    discovery = inner(spec, "joinConfiguration", "discovery")
+    return any(inner(discovery, "file").values()) or bool(inner(discovery, "bootstrapToken").get("token"))
 
 
 def is_join(spec: Spec) -> bool:
     """Whether a machine's spec is that of a joining control plane: `joinConfiguration.controlPlane` is there, be it empty."""
-    return (spec.get("joinConfiguration") or {}).get("controlPlane") is not None
+    return inner(spec, "joinConfiguration").get("controlPlane") is not None
 
 
 def etcd_is_managed(spec: Spec) -> bool:
     """Whether etcd runs on the control plane's own machines: no field of `clusterConfiguration.etcd.external` is set."""
-    etcd = (spec.get("clusterConfiguration") or {}).get("etcd") or {}
-    return not any((etcd.get("external") or {}).values())
+    return not any(inner(spec, "clusterConfiguration", "etcd", "external").values())
+
+
+def inner(spec: Spec, *names: str) -> Spec:
+    """The object below the names, one in the other; empty where there is none, or something else stands there: not every API server checks a schema."""
+    for name in names:
+        found = spec.get(name)
+        spec = found if isinstance(found, Mapping) else {}
+    return spec
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object under `name`, created empty where it is absent or null."""
-    if parent.get(name) is None:
+    """The object under `name`, created empty where there is none."""
+    if not isinstance(parent.get(name), dict):
         parent[name] = {}
     member: dict[str, Any] = parent[name]
     return member

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from quorate.core.text import printable
 from quorate.etcd.dialers import PROTOCOL, Connection, UpgradeRefused
 from quorate.etcd.port_forward import PortForward
+from quorate.kubeadm.config import inner
 from quorate.pki.certificates import MALFORMED
 from quorate.workload.access import WebSocketOpener, opener
 from quorate.workload.static_pods import NAMESPACE, Component
@@ -32,10 +33,10 @@ COMMON_NAME = "kube-apiserver"
 
 def port_of(spec: Mapping[str, Any]) -> int:
     """The port on which the API server of a machine with this KubeadmConfig spec listens."""
-    init = (spec.get("initConfiguration") or {}).get("localAPIEndpoint") or {}
-    join = ((spec.get("joinConfiguration") or {}).get("controlPlane") or {}).get("localAPIEndpoint") or {}
-    port: int = init.get("bindPort") or join.get("bindPort") or DEFAULT_PORT
-    return port
+    init = inner(spec, "initConfiguration", "localAPIEndpoint")
+    join = inner(spec, "joinConfiguration", "controlPlane", "localAPIEndpoint")
+    ports = (endpoint.get("bindPort") for endpoint in (init, join))
+    return next((port for port in ports if isinstance(port, int) and port), DEFAULT_PORT)
 
 
 async def expiry_through_port_forward(client: WebSocketOpener, node: str, port: int) -> datetime:

@@ -178,6 +178,7 @@ def aggregate(conditions: Mapping[str, Condition]) -> tuple[str, str]:
     One False makes False, else one Unknown makes Unknown. Of the messages the most urgent and most frequent three are shown, each with at most three names;
     those of good conditions only where all are good. Source: cluster-api, util/conditions/merge_strategies.go.
     """
+    conditions = {name: each if each["status"] in _URGENCY else {**each, "status": UNKNOWN} for name, each in conditions.items()}
     status = next(status for status in _URGENCY if any(condition["status"] == status for condition in conditions.values()))
     telling = {
         name: condition
