@@ -52,7 +52,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     else was decided in another world, perhaps before somebody else founded the cluster: what was made for it goes, and `planned` takes its place. Where the
     Machine of a record exists, nothing but the clearing is left to do: applying it again would change a Machine that runs.
     A token and the companions may take as long as their calls may, 10 s and more, and a creation that goes on has written no record: whether this process may
-    still make the Machine, and it is still asked for, is asked of the API right before the Machine is made.
+    still make the Machine, and it is still asked for by this record, is asked of the API right before the Machine is made.
     Raises CreationFailed for the part that could not be made, Refused where a Machine is there that the cache has yet to see or the Machine is no longer
     asked for, and what the API answers to the rest.
     """
@@ -64,9 +64,10 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     if recorded is not None and (made := clients.caches.machines.get(kcp.metadata.namespace, recorded.name)) is not None:
         await _fulfilled(clients, kcp, version, made.metadata.annotations)
         return
+    replaced = None
     if recorded is not None and not intent.makes_the_same(recorded, planned):
         await _clear_away(clients, kcp, recorded)
-        recorded = None
+        recorded, replaced = None, recorded
     if recorded is None:
         recorded = planned
         version = await _record(clients, kcp, recorded)
@@ -83,7 +84,11 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         infrastructure=infrastructure.result(),
         initialize=recorded.initialize,
     )
-    await permission.still_asked_for(clients, observation)
+    newest = await permission.still_asked_for(clients, observation)
+    if intent.read(newest.metadata.annotations) != recorded:
+        raise Refused(f"the creation of Machine {kcp.metadata.namespace}/{recorded.name} was given up by another process")
+    if replaced is not None:
+        await _refuse_beside(clients, kcp, replaced)
     with _failing_as(LegacyReason.MACHINE_GENERATION_FAILED):
         machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     clients.applied.remember(machine.metadata.uid, body)
@@ -112,10 +117,15 @@ async def _clear_away(clients: Clients, kcp: KubeadmControlPlane, recorded: inte
 
     Raises Refused where its Machine was made after all: it counts as soon as the cache has seen it.
     """
-    if await machine_exists(clients, kcp.metadata.namespace, recorded.name):
-        raise Refused(f"Machine {kcp.metadata.namespace}/{recorded.name}, which was begun before, exists: it has yet to be seen")
+    await _refuse_beside(clients, kcp, recorded)
     await _delete_infrastructure(clients, kcp, recorded)
     await _delete_own(clients, kcp, KUBEADM_CONFIGS, recorded.name)
+
+
+async def _refuse_beside(clients: Clients, kcp: KubeadmControlPlane, recorded: intent.Intent) -> None:
+    """Raise Refused where the Machine of a record that another one takes the place of exists: a process that led before may have been about to make it."""
+    if await machine_exists(clients, kcp.metadata.namespace, recorded.name):
+        raise Refused(f"Machine {kcp.metadata.namespace}/{recorded.name}, which was begun before, exists: it has yet to be seen")
 
 
 async def settle(clients: Clients, observation: Observation) -> None:

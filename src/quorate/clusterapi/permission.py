@@ -57,8 +57,8 @@ def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlPlane]:
     return clients.caches.control_planes_of(f"{cluster.metadata.namespace}/{cluster.metadata.name}")
 
 
-async def still_asked_for(clients: Clients, observation: Observation) -> None:
-    """`still_permitted`, and the control plane asks for what it was judged by. Raises as that does.
+async def still_asked_for(clients: Clients, observation: Observation) -> KubeadmControlPlane:
+    """`still_permitted`, and the control plane asks for what it was judged by. Returns and raises as that does.
 
     A watch of Machines may be ahead of that of control planes by minutes, after an outage for one: Machines of the newest specification then look outdated, and
     to delete them would be to undo what somebody else has just done. And a Machine that is being made may by then be one more than anybody wants.
@@ -66,6 +66,7 @@ async def still_asked_for(clients: Clients, observation: Observation) -> None:
     newest = await still_permitted(clients, observation)
     if newest.metadata.generation != observation.kcp.metadata.generation:
         raise Refused(f"{_name(newest)} was changed after this was decided")
+    return newest
 
 
 async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:

@@ -399,10 +399,16 @@ def lead_no_more(world: World) -> None:
     world.leads = False
 
 
+def another_process_gives_it_up(world: World) -> None:
+    record = {intent.ANNOTATION: '{"name":"demo-other"}'}
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"annotations": record}})
+
+
 MEANWHILE = [
     pytest.param(one_is_enough, "was changed after this was decided", id="scaled down"),
     pytest.param(another_provider_moves_it, "was paused after this was decided", id="paused"),
     pytest.param(lead_no_more, "may lead no more", id="another leads"),
+    pytest.param(another_process_gives_it_up, "was given up by another process", id="given up"),
 ]
 
 
@@ -427,6 +433,21 @@ async def test_no_machine_is_made_for_what_changed_while_its_token_was_waited_fo
     with pytest.raises(Refused, match=why):
         await three.actor.perform(JOIN, await three.look())
     assert three.api.names("machines") == ["cp-1", "cp-2"]
+
+
+async def test_no_machine_is_made_beside_one_whose_creation_was_given_up_and_that_was_made_after_all(three: World) -> None:
+    """Two processes may lead for a moment: the one was about to make its Machine when the other decided on another one."""
+    await two_of_three(three)
+    first = await begun(three, JOIN)
+    machine = {**three.api.raw("machines", "cp-1"), "metadata": {"name": first.name, "namespace": "default"}}
+
+    def make_it_after_all() -> None:
+        three.api.put("machines", machine)
+
+    three.workload.api.before["create"] = make_it_after_all
+    with pytest.raises(Refused, match=f"Machine default/{first.name}, which was begun before, exists"):
+        await three.actor.perform(CreateReplica("b", initialize=False), await three.look())
+    assert three.api.names("machines") == ["cp-1", "cp-2", first.name]
 
 
 @pytest.mark.parametrize(("change", "why"), MEANWHILE[:2])
