@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from quorate.core.in_place.cluster import Cluster, Wishes
 from quorate.core.versions import Version
@@ -216,6 +217,16 @@ async def a_flag_of_the_api_server(scene: Scene) -> None:
     scene.operations.manifest = replace(scene.manifest, settings=scene.manifest.settings + 1)
 
 
+async def other_settings_of_hosts(scene: Scene, leader: str = "cp1") -> None:
+    """What the cluster's own configuration does not say: mirrors, proxies, authorities."""
+    await scene.applied(*THREE)
+    member = scene.machine(leader).member
+    if member is not None and scene.operations.site.ring.leader != member:
+        scene.operations.site.ring.move_leader(member)
+    for name in THREE:
+        scene.machine(name).disk.settings = 0
+
+
 async def certificates_renewed(scene: Scene) -> None:
     await scene.applied(*THREE)
     scene.wishes = Wishes(renew_certificates=True)
@@ -258,6 +269,9 @@ CONVERGING: dict[str, Prepare] = {
     "from-1-to-3": from_1_to_3,
     "from-3-to-1": from_3_to_1,
     "a-flag-of-the-api-server": a_flag_of_the_api_server,
+    "a-mirror": other_settings_of_hosts,
+    "proxy-and-authorities": partial(other_settings_of_hosts, leader="cp2"),
+    "settings-left-out": other_settings_of_hosts,
     "certificates-renewed": certificates_renewed,
     "after-a-reset": after_a_reset,
     "after-a-restore": after_a_restore,

@@ -105,6 +105,7 @@ class Hands:
         match step:
             case UpdateConfiguration():
                 await self._written(lambda: setattr(self.site.objects, "settings", manifest.settings))
+                await self._written(lambda: setattr(self.site.objects, "budget", len(manifest.entries) > 1))
             case UpgradeControlPlane(host, version, first):
                 await self._upgrade(host, version, first=first)
             case UpgradeKubelet(host, version):

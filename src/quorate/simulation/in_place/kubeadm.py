@@ -68,6 +68,7 @@ class Kubeadm:
         await self._written(lambda: setattr(site.objects, "discovery", True))
         disk.kubelet_conf = KubeletConf.FILE
         await self._written(lambda: setattr(site.objects, "addons", True))
+        await self._written(lambda: setattr(site.objects, "budget", len(manifest.entries) > 1))
         disk.initializing = disk.super_admin_conf = False
 
     def _upload(self, version: Version, settings: int) -> None:

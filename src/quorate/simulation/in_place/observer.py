@@ -211,7 +211,7 @@ class Observer:
                 for member in (ring.members if isinstance(ring, Ring) else ())
                 if member not in members.strays and (silence := silences.of(member.id)) is not None
             ),
-            configuration_drift=("settings",) if known.running is not None and known.settings != manifest.settings else (),
+            configuration_drift=self._configuration_drift(known),
             locked_by=self._locked_by(),
             problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
             wishes=self.wishes,
@@ -286,6 +286,12 @@ class Observer:
         """As `hosts/observe/nodes.py` judges it: a worker whose name the manifest has not may be somebody else's, unless it has quorate's annotation."""
         ours = node.control_plane or node.static_worker or self.manifest.entry(node.name) is not None
         return ours and self._is_of_no_host(node, facts)
+
+    def _configuration_drift(self, known: Objects) -> tuple[str, ...]:
+        if known.running is None:
+            return ()
+        without_budget = len(self.manifest.entries) > 1 and not known.budget
+        return (*(("settings",) if known.settings != self.manifest.settings else ()), *(("budget",) if without_budget else ()))
 
     def _node_drift(self, entry: Entry, node: Node) -> tuple[str, ...]:
         labels = ("labels",) if node.labels != self.manifest.labels else ()

@@ -92,6 +92,7 @@ class Objects:
     settings: int = 0  # that kubeadm's and the kubelets' configuration was made from
     discovery: bool = False  # what a token of kubeadm finds, and the rights of those who join
     addons: bool = False  # CoreDNS and kube-proxy
+    budget: bool = False  # of CoreDNS, which a cluster of one Node has none of
 
 
 @dataclass(slots=True)
