@@ -93,7 +93,11 @@ def test_names_labels_and_categories() -> None:
     control_plane, template = (crd.custom_resource_definition(definition) for definition in crd.DEFINITIONS)
     assert control_plane["metadata"] == {
         "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
-        "labels": {"cluster.x-k8s.io/v1beta2": "v1beta2", "cluster.x-k8s.io/provider": "control-plane-kubeadm"},
+        "labels": {
+            "clusterctl.cluster.x-k8s.io": "",
+            "cluster.x-k8s.io/v1beta2": "v1beta2",
+            "cluster.x-k8s.io/provider": "control-plane-kubeadm",
+        },
     }
     assert control_plane["spec"]["names"] == {
         "kind": "KubeadmControlPlane",

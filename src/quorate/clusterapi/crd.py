@@ -208,7 +208,7 @@ def custom_resource_definition(definition: Definition) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": definition.name, "labels": {Label.CONTRACT: VERSION, Label.PROVIDER: PROVIDER_NAME}},
+        "metadata": {"name": definition.name, "labels": {Label.CLUSTERCTL: "", Label.CONTRACT: VERSION, Label.PROVIDER: PROVIDER_NAME}},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",

@@ -19,6 +19,7 @@ class Label:
     CONTROL_PLANE_NAME = "cluster.x-k8s.io/control-plane-name"  # value: the control plane's name, hashed where it is no label value
     WATCH_FILTER = "cluster.x-k8s.io/watch-filter"
     PROVIDER = "cluster.x-k8s.io/provider"
+    CLUSTERCTL = "clusterctl.cluster.x-k8s.io"  # on a CRD; value: empty. `clusterctl move` finds by it what it moves
     CONTRACT = "cluster.x-k8s.io/v1beta2"  # on a CRD; value: the API versions that fulfil the contract
     TOPOLOGY_OWNED = "topology.cluster.x-k8s.io/owned"
     AGGREGATE_TO_MANAGER = "kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager"  # on a ClusterRole; value: true
