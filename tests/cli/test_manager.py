@@ -74,7 +74,12 @@ def test_every_flag_of_the_deployment_that_upstream_ships_is_accepted(cli: Cli, 
     flags = "--leader-elect --diagnostics-address=:8443 --insecure-diagnostics=false"
     gates = "--feature-gates=MachinePool=true,ClusterTopology=false,KubeadmBootstrapFormatIgnition=false,PriorityQueue=true"
     assert cli("manager", *flags.split(), gates).exit_code == 0
-    assert given == [Options(leader_elect=True)]
+    assert given == [Options(leader_elect=True, feature_gates=frozenset({"MachinePool", "PriorityQueue"}))]
+
+
+def test_the_gates_reach_the_manager(cli: Cli, given: list[Options]) -> None:
+    assert cli("manager", "--feature-gates=MachineTaintPropagation=true,MachinePool=false").exit_code == 0
+    assert given == [Options(feature_gates=frozenset({"MachineTaintPropagation"}))]
 
 
 def test_a_gate_that_is_not_built_is_accepted_with_a_warning(cli: Cli, given: list[Options]) -> None:

@@ -181,7 +181,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     text = given.pop("logging_format") == "text" if given["logging_format"] else sys.stderr.isatty()
     given.pop("logging_format", None)
     logs.configure(level=logging.DEBUG if given.pop("verbosity") >= _DEBUG_VERBOSITY else logging.INFO, json=not text)
-    _warn(ctx.meta.get(_IGNORED, []), given.pop("feature_gates"))
+    _warn(ctx.meta.get(_IGNORED, []), given["feature_gates"])
     given.pop("tls_min_version")
     options = _options(given)
     ctx.exit(_run(options))
@@ -207,9 +207,12 @@ def _run(options: Options) -> int:
 
 def _options(given: dict[str, Any]) -> Options:
     from quorate.clusterapi.manager import Options
+    from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES
     from quorate.clusterapi.workloads import EtcdDialer
 
-    return Options(**{**given, "etcd_dialer": EtcdDialer(given["etcd_dialer"])})
+    gates = {**dict.fromkeys(DEFAULT_FEATURE_GATES, True), **given["feature_gates"]}
+    on = frozenset(gate for gate, enabled in gates.items() if enabled)
+    return Options(**{**given, "etcd_dialer": EtcdDialer(given["etcd_dialer"]), "feature_gates": on})
 
 
 def _warn(ignored: list[str], gates: dict[str, bool]) -> None:

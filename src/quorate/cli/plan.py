@@ -237,11 +237,12 @@ def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[Kube
     import msgspec
 
     from quorate.clusterapi.defaults import default_kubeadm_control_plane
+    from quorate.clusterapi.types.names import FeatureGate
     from quorate.clusterapi.validation import validate_update
 
     edited = default_kubeadm_control_plane(edited)
     edited["metadata"]["resourceVersion"] = "edited"
-    wrong = validate_update(default_kubeadm_control_plane(dict(stored)), edited)
+    wrong = validate_update(default_kubeadm_control_plane(dict(stored)), edited, frozenset(FeatureGate))
     if wrong:
         raise _refused("; ".join(f"{error.path}: {error.message}" for error in wrong))
     try:

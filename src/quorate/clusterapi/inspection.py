@@ -16,6 +16,8 @@ from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.observe import Edit, Observer
 from quorate.clusterapi.rings import Rings
+from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.types.names import FeatureGate
 from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.core.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
@@ -124,7 +126,8 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Insp
     clock = asyncio.get_running_loop().time
     workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
-    return Inspector(Observer(clients, _now, changes.add, Rings(clock)), caches, changes.queue), _Background(caches, workloads)
+    every = Specifications(frozenset(FeatureGate))  # which are on is the manager's to say, and it does, in a condition
+    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every), caches, changes.queue), _Background(caches, workloads)
 
 
 def _now() -> datetime:

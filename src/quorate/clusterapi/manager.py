@@ -22,7 +22,8 @@ from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.rings import Rings
-from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE, RECORDER_NAME
+from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTION_LEASE, RECORDER_NAME
 from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
@@ -56,6 +57,7 @@ class Options:
     context: str | None = None
     namespace: str = ""
     watch_filter: str = ""
+    feature_gates: frozenset[str] = DEFAULT_FEATURE_GATES
     leader_elect: bool = False
     leader_elect_lease_duration: float = 60.0
     leader_elect_renew_deadline: float = 40.0
@@ -99,7 +101,7 @@ def assemble(
     recorder = EventRecorder(client, RECORDER_NAME, instance=identity, now=now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, now, inputs.add, Rings(loop.time)),
+        observer=Observer(clients, now, inputs.add, Rings(loop.time), Specifications(options.feature_gates)),
         actor=Actor(clients, random, now),
         publisher=Publisher(client, caches),
         recorder=recorder,

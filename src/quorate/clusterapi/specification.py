@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
+from quorate.clusterapi.crd import struct_schema
 from quorate.clusterapi.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.shapes import fitting
 from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneSpec
-from quorate.clusterapi.types.names import Annotation
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, Annotation
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.clusterapi.validation import surge_of, validate_create
 from quorate.core.control_plane import Desired, RemediationPolicy
+from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.controller import Request
 
+_CONFIG_SPEC = struct_schema(KubeadmConfigSpec)
 _MOST_SECONDS = 2**31 - 1
 
 
@@ -31,9 +37,13 @@ class _Read:
 
 
 class Specifications:
-    """Control planes with their defaults, and what admission would refuse of each: worked out once for every version of an object, not in every pass."""
+    """Control planes with their defaults, and what admission would refuse of each: worked out once for every version of an object, not in every pass.
 
-    def __init__(self) -> None:
+    `gates` are the feature gates that are on.
+    """
+
+    def __init__(self, gates: Collection[str] = DEFAULT_FEATURE_GATES) -> None:
+        self._gates = gates
         self._read: dict[Request, _Read] = {}
 
     def of(self, stored: KubeadmControlPlane) -> tuple[KubeadmControlPlane, tuple[str, ...]]:
@@ -46,10 +56,10 @@ class Specifications:
         if read is not None and read.asked == stored.spec:  # a status was written: nearly every new version is one
             kcp, problems = msgspec.structs.replace(stored, spec=read.kcp.spec), read.problems
         else:
-            plain = default_kubeadm_control_plane(msgspec.to_builtins(stored))
-            problems = tuple(
-                f"{error.path}: {error.message}" for error in validate_create({"metadata": {"name": metadata.name}, "spec": plain["spec"]})
-            )
+            readable, unreadable = _readable(stored)
+            plain = default_kubeadm_control_plane(readable)
+            wrong = validate_create({"metadata": {"name": metadata.name}, "spec": plain["spec"]}, self._gates)
+            problems = (*unreadable, *(f"{error.path}: {error.message}" for error in wrong))
             kcp = msgspec.convert(plain, KubeadmControlPlane)
         self._read[request] = _Read(version, stored.spec, kcp, problems)
         return kcp, problems
@@ -57,6 +67,15 @@ class Specifications:
     def forget(self, request: Request) -> None:
         """The control plane is gone."""
         self._read.pop(request, None)
+
+
+def _readable(stored: KubeadmControlPlane) -> tuple[dict[str, Any], list[str]]:
+    """The control plane as plain values, without those in its KubeadmConfigSpec that have another type than they should, and which these are."""
+    plain: dict[str, Any] = msgspec.to_builtins(stored)
+    problems: list[str] = []
+    spec = plain["spec"]
+    spec["kubeadmConfigSpec"] = fitting(spec.get("kubeadmConfigSpec", {}), _CONFIG_SPEC, "spec.kubeadmConfigSpec", problems)
+    return plain, [printable(problem) for problem in problems]
 
 
 def desired(kcp: KubeadmControlPlane, cluster: Cluster) -> Desired:

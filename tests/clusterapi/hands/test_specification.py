@@ -33,9 +33,9 @@ def validated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was validated."""
     seen: list[Any] = []
 
-    def counted(obj: Any) -> tuple[FieldError, ...]:
+    def counted(obj: Any, gates: frozenset[str]) -> tuple[FieldError, ...]:
         seen.append(obj)
-        return validate_create(obj)
+        return validate_create(obj, gates)
 
     monkeypatch.setattr(specification, "validate_create", counted)
     return seen
