@@ -12,7 +12,7 @@ import msgspec
 
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
-from quorate.kubernetes.errors import AlreadyExists, ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.transport import Request
 from quorate.simulation.patches import merge_patch
 
@@ -89,6 +89,9 @@ class Api:
         if target not in self.objects:
             raise NotFound(f"{request.doing}: not found", code=404)
         if request.method == "DELETE":
+            found = self.objects[target]["metadata"]
+            if any(found.get(key) != value for key, value in body.get("preconditions", {}).items()):
+                raise Conflict(f"{request.doing}: it has changed", code=409)
             del self.objects[target]
             return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
         if request.method == "PATCH":

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from quorate.core.health import Absent
-from quorate.core.in_place.cluster import Silence
+from quorate.core.health import Absent, Finding, Health
+from quorate.core.in_place.cluster import Node, Silence
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
+from quorate.kubernetes.client import Client
 from tests.hosts.act.running import api_of, cluster, tools
 from tests.hosts.act.world import FakeEtcd, World
 from tests.hosts.probe.machine import NOW
@@ -163,3 +165,66 @@ async def test_a_node_of_no_host_goes_unless_a_member_has_its_name() -> None:
     world.api.put("/api/v1/nodes/gone", {})
     await done(world, DeleteNode("gone"))
     assert "gone" not in world.api.below("/api/v1/nodes")
+
+
+def with_node(world: World, name: str, *, ready: str, address: str = "10.0.0.77", **spec: Any) -> None:
+    """The Node as the API has it now."""
+    status = {"conditions": [{"type": "Ready", "status": ready}], "addresses": [{"type": "InternalIP", "address": address}]}
+    world.api.put(f"/api/v1/nodes/{name}", {"spec": spec, "status": status})
+
+
+def deciding(world: World, name: str, health: Health, *, lost: bool = True) -> Any:
+    """What was observed when it was decided that the Node goes."""
+    seen = world.observed()
+    others = (Node(name, Finding(health, "NodeReady")),)
+    return replace(seen, cluster=replace(seen.cluster, other_nodes=others, lost_nodes=(name,) if lost else ()))
+
+
+async def test_a_node_that_is_ready_again_when_it_is_to_go_stays() -> None:
+    world = cluster()
+    with_node(world, "gone", ready="True")
+    with pytest.raises(StepFailed, match="was not ready when that was decided, and is ready now"):
+        await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
+    assert "gone" in world.api.below("/api/v1/nodes")
+    await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.GOOD))
+    assert "gone" not in world.api.below("/api/v1/nodes")
+
+
+@pytest.mark.parametrize("drain", [False, True])
+async def test_a_node_that_has_the_address_of_its_host_when_it_is_to_go_as_another_machines_stays(drain: bool) -> None:
+    world = cluster()
+    with_node(world, "h4", ready="True", address=world.hosts["h4"].address)
+    world.api.log.clear()
+    with pytest.raises(StepFailed, match="has an address of host h4 now"):
+        await Hands(tools(world)).carry_out(DeleteNode("h4", drain=drain), deciding(world, "h4", Health.GOOD))
+    assert world.api.log == [], "nor is it cordoned"
+
+
+async def test_a_node_that_was_uncordoned_while_it_was_drained_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = cluster()
+    with_node(world, "gone", ready="True")
+
+    async def uncordoned(_tools: object, name: str, **_: object) -> None:
+        world.api.objects[f"/api/v1/nodes/{name}"]["spec"] = {}
+
+    monkeypatch.setattr("quorate.hosts.act.ring.drain", uncordoned)
+    with pytest.raises(StepFailed, match="was uncordoned since it was drained"):
+        await Hands(tools(world)).carry_out(DeleteNode("gone", drain=True), deciding(world, "gone", Health.GOOD))
+    assert "gone" in world.api.below("/api/v1/nodes")
+
+
+async def test_a_node_that_changes_between_the_read_and_its_deletion_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = cluster()
+    with_node(world, "gone", ready="Unknown")
+    deleting = Client.delete
+
+    async def late(self: Client, *arguments: Any, **named: Any) -> Any:
+        if named["resource_version"] == "1":
+            with_node(world, "gone", ready="True")
+            world.api.objects["/api/v1/nodes/gone"]["metadata"]["resourceVersion"] = "2"
+        return await deleting(self, *arguments, **named)
+
+    monkeypatch.setattr(Client, "delete", late)
+    with pytest.raises(StepFailed, match="is ready now"):
+        await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
+    assert "gone" in world.api.below("/api/v1/nodes")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from quorate.core.checks import Check, failed, passed
+from quorate.core.health import Health
+from quorate.core.in_place.cluster import Node as SeenNode
 from quorate.core.in_place.gates import removal
 from quorate.core.in_place.rules.facts import holds_the_data
 from quorate.core.in_place.rules.members import SILENT
@@ -14,18 +17,23 @@ from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import MemberNotFound, Refused
 from quorate.hosts.act.drain import drain
 from quorate.hosts.act.failures import EXPECTED, StepFailed
-from quorate.hosts.act.nodes import cordon
+from quorate.hosts.act.nodes import cordon, written
 from quorate.hosts.act.restarts import hand_over
 from quorate.hosts.act.rings import fresh_ring, member_of, require
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.observe.nodes import is_of_another_machine, seen
 from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.ssh.hosts import Unreachable
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.objects import Node
 from quorate.kubernetes.resource import NODES
 from quorate.workload.membership import RingReading
 
 ACCEPTED_DEADLINE = 30.0
 """Seconds for etcd to accept a removal: it refuses any change until all its members have been connected for 5."""
+STILL_GOES = "the Node is still what it was when its end was decided"
+_AGAIN = "Run the command again: it judges anew."
 _ETCD = "etcd"
 
 
@@ -67,13 +75,14 @@ def _still_silent(observation: Observation, reading: RingReading, member_id: int
         return ()
     if member_id in silent_members(reading):
         return (passed(SILENT, f"{member.label} still gives no answer"),)
-    return (failed(SILENT, f"{member.label} answers again", "Run the command again: it judges anew."),)
+    return (failed(SILENT, f"{member.label} answers again", _AGAIN),)
 
 
 async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:
-    """Delete the Node, drained before where the step says so; one that has taken its place meanwhile stays. Idempotent.
+    """Delete the Node, drained before where the step says so. Idempotent.
 
-    Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet; and where Pods do not leave.
+    Raises StepFailed where etcd, asked now, still has a member of that name or of that host: its API server may serve yet; where Pods do not leave; and where
+    the Node, read right before, is not any more what it was when its end was decided. One that changes after that read is read again.
     """
     reading = await fresh_ring(tools, observation)
     member = next((each for each in reading.ring.members if each.name == step.node), None)
@@ -83,14 +92,39 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
         raise StepFailed(
             step.node, f"its Node is not deleted, since etcd has its member {member.label}", "The member has to leave the ring first"
         )
-    with suppress(NotFound):
-        uid = (await (await tools.access.api()).get(NODES, step.node)).metadata.uid
-        if step.drain:
+    if step.drain:
+        with suppress(NotFound):
+            require(step.node, _still_goes(observation, await (await tools.access.api()).get(NODES, step.node)))
             await cordon(tools, step.node)
             tools.report(step.node, "draining the Node")
             await drain(tools, step.node, while_ready=True)
-        tools.report(step.node, "deleting the Node")
-        await (await tools.access.api()).delete(NODES, step.node, uid=uid)
+
+    async def attempt(api: Client) -> None:
+        with suppress(NotFound):
+            node = await api.get(NODES, step.node)
+            require(step.node, [*_still_goes(observation, node), *([_still_cordoned(node)] if step.drain else [])])
+            tools.report(step.node, "deleting the Node")
+            await api.delete(NODES, step.node, uid=node.metadata.uid, resource_version=node.metadata.resource_version)
+
+    await written(tools, step.node, "its Node to be deleted", attempt)
+
+
+def _still_goes(observation: Observation, node: Node) -> Iterator[Check]:
+    """Whether the Node is what it was when its end was decided: one that is ready now may have its machine back, or be another's that took the name."""
+    cluster, name = observation.cluster, node.metadata.name
+    nodes = (*cluster.other_nodes, *(host.node for host in cluster.hosts if isinstance(host.node, SeenNode)))
+    decided = next((each for each in nodes if each.name == name), None)
+    if decided is not None and decided.ready.health is not Health.GOOD and seen(node).ready.health is Health.GOOD:
+        yield failed(STILL_GOES, f"Node {name} was not ready when that was decided, and is ready now", _AGAIN)
+    if name in cluster.lost_nodes and name in observation.machines and not is_of_another_machine(node, observation.machines[name].host):
+        yield failed(STILL_GOES, f"Node {name} was another machine's when that was decided, and has an address of host {name} now", _AGAIN)
+
+
+def _still_cordoned(node: Node) -> Check:
+    name = node.metadata.name
+    if node.spec.unschedulable:
+        return passed(STILL_GOES, f"no Pod came to Node {name} since it was drained")
+    return failed(STILL_GOES, f"Node {name} was uncordoned since it was drained, and may run Pods again", _AGAIN)
 
 
 async def _staying(tools: Tools, step: RemoveMember, reading: RingReading) -> EtcdClient:
