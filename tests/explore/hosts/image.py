@@ -68,7 +68,7 @@ def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
         members=tuple(replace(member) for _, member in sorted(site.ring.members.items())),
         leader=site.ring.leader,
         nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
-        objects={name: getattr(site.objects, name) for name in ("running", "settings", "discovery", "addons")},
+        objects={name: getattr(site.objects, name) for name in ("running", "settings", "discovery", "addons", "budget")},
         founding=(site.authorities, site.authority, site.founded),
         manifest=manifest,
         faults=faults,
