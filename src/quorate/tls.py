@@ -10,7 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from quorate import private_keys
+
+_DESCRIPTORS = Path("/proc/self/fd")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
+"""Python's own for TLS 1.2, but none with which the server chooses the group of numbers (DHE): a large one takes seconds. Go offers none of these either."""
+_MOST_KEY = 32 * 1024
+"""Bytes of a key's PEM; one of 8192 bits has 6 KiB."""
+_KINDS = (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey)
 
 
 def client_context(
@@ -24,6 +35,7 @@ def client_context(
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
     context.check_hostname = check_hostname and not insecure
     if insecure:
         context.verify_mode = ssl.CERT_NONE
@@ -53,24 +65,45 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
 
 
 def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    with _file(certificate.rstrip() + b"\n" + key) as path:
+    with _file(b"\n".join((*_CERTIFICATE.findall(certificate), _plain(key)))) as path:
         try:
-            context.load_cert_chain(path, password="")  # or OpenSSL asks at the terminal for an encrypted key's
+            context.load_cert_chain(path)
         except ssl.SSLError as error:
             raise ValueError(f"the certificate and the key do not make a pair: {error}") from error
+
+
+def _plain(key: bytes) -> bytes:
+    """The key written anew, so that OpenSSL gets nothing that somebody else wrote: of an encrypted key it would try the password, and how many rounds of
+    computing that takes is for the key to say. Nor one that signs for seconds, in the event loop that all share. Raises ValueError.
+    """
+    wrong = "the certificate and the key do not make a pair"
+    if len(key) > _MOST_KEY:
+        raise ValueError(f"{wrong}: the key has {len(key)} bytes; use one of at most {_MOST_KEY}")
+    try:
+        read = private_keys.load(key)
+    except private_keys.Encrypted:
+        raise ValueError(f"{wrong}: the key is encrypted; store it without a passphrase") from None
+    except private_keys.TooLarge as error:
+        raise ValueError(f"{wrong}: the key is {error} bits") from None
+    except ValueError:
+        raise ValueError(f"{wrong}: the key is no PEM encoded private key") from None
+    if not isinstance(read, _KINDS):
+        raise ValueError(f"{wrong}: the key is neither RSA, ECDSA nor Ed25519; use one of at most {private_keys.MOST_BITS} bits")  # noqa: TRY004 (what is wrong is the input, as above)
+    return read.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
     """A path that can be read once, for OpenSSL's binding, which takes files only.
 
-    In memory where the system can do that, so that whenever the process dies no key is left on a disk; elsewhere (macOS) in a file of its owner's alone.
+    In memory where the system can do that, so that whenever the process dies no key is left on a disk; elsewhere (macOS, or where /proc is not mounted) in a
+    file of its owner's alone.
     """
-    if hasattr(os, "memfd_create"):
+    if hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir():
         with os.fdopen(os.memfd_create("quorate-pair", os.MFD_CLOEXEC), "wb") as file:
             file.write(content)
             file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
+            yield str(_DESCRIPTORS / str(file.fileno()))
         return
     descriptor, path = tempfile.mkstemp(prefix="quorate-")
     try:

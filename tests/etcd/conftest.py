@@ -31,11 +31,21 @@ from quorate.etcd.tls import Credentials, client_context
 ETCD = Path(__file__).parents[2] / ".bin" / "etcd"
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+class HeldPort:
+    """A free port that nobody else gets until it is let go. A server of a test can listen on it meanwhile; before it does, connections are refused.
+
+    Linux lets two sockets have one address where both may reuse it, as Go's and asyncio's servers do, and at most one of them listens; who asks for any free
+    port gets another.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", 0))
+        self.number: int = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 @dataclass
@@ -92,6 +102,7 @@ class EtcdRing:
     client_ports: dict[str, int] = field(default_factory=dict)
     peer_ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    held: list[HeldPort] = field(default_factory=list)
     credentials: Credentials = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +111,14 @@ class EtcdRing:
 
     def reserve(self, *nodes: str) -> None:
         for node in nodes:
-            self.client_ports[node], self.peer_ports[node] = free_port(), free_port()
+            client, peer = HeldPort(), HeldPort()
+            self.held += [client, peer]
+            self.client_ports[node], self.peer_ports[node] = client.number, peer.number
+
+    def close(self) -> None:
+        self.kill(*self.processes)
+        for port in self.held:
+            port.close()
 
     def peer_url(self, node: str) -> str:
         return f"http://127.0.0.1:{self.peer_ports[node]}"
@@ -202,7 +220,7 @@ def running_ring(folder: Path) -> Iterator[EtcdRing]:
     try:
         yield ring
     finally:
-        ring.kill(*ring.processes)
+        ring.close()
 
 
 @pytest.fixture(scope="module")
@@ -314,9 +332,8 @@ async def port_forward() -> AsyncIterator[PortForwardServer]:
         app.router.add_get("/api/v1/namespaces/kube-system/pods/{pod}/portforward", server.handle)
         runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
-        port = free_port()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        server.base = f"http://127.0.0.1:{port}"
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        server.base = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield server
         await runner.cleanup()
 
@@ -327,8 +344,10 @@ def make_authority() -> type[Authority]:
 
 
 @pytest.fixture
-def unused_port() -> int:
-    return free_port()
+def unused_port() -> Iterator[int]:
+    """A port on which nobody listens but who does so in this test."""
+    with closing(HeldPort()) as port:
+        yield port.number
 
 
 @pytest.fixture

@@ -177,6 +177,14 @@ async def test_a_node_without_an_address_is_unreachable(ring: Any) -> None:
     await client.close()
 
 
+@pytest.mark.parametrize("host", ["etcd..example.com", "a" * 64])
+async def test_a_name_that_cannot_be_looked_up_is_unreachable(ring: Any, host: str) -> None:
+    client = GrpcClient("cp-x", DirectDialer({"cp-x": (host, 2379)}), client_context(ring.credentials))
+    with pytest.raises(Unreachable, match=f"{host}: label (empty or )?too long"):
+        await client.status()
+    await client.close()
+
+
 async def test_nobody_listening_is_unreachable_with_the_address(ring: Any, unused_port: int) -> None:
     client = GrpcClient("cp-x", DirectDialer({"cp-x": ("127.0.0.1", unused_port)}), client_context(ring.credentials))
     with pytest.raises(Unreachable, match=f"127.0.0.1:{unused_port}.*refused"):
@@ -192,11 +200,11 @@ async def test_a_server_that_never_speaks_ends_the_dial_in_time(ring: Any, silen
 
 
 async def test_a_member_that_is_stopped_ends_the_call_in_time(own_ring: Any) -> None:
-    client = own_ring.client("cp-a", call_timeout=0.3)
+    client = own_ring.client("cp-a", call_timeout=2.0)
     await client.status()
     own_ring.suspend("cp-a")
     try:
-        with pytest.raises(DeadlineExceeded, match=r"Maintenance/Status within 0\.3 s"):
+        with pytest.raises(DeadlineExceeded, match=r"Maintenance/Status within 2 s"):
             await client.status()
     finally:
         own_ring.resume("cp-a")

@@ -125,7 +125,7 @@ async def test_a_frame_that_the_protocol_does_not_have_ends_the_stream(ring: Any
 
 
 async def test_a_call_that_ends_at_its_deadline_leaves_the_stream_usable(own_ring: Any, port_forward: Any) -> None:
-    client = forwarded(own_ring, port_forward, call_timeout=0.3)
+    client = forwarded(own_ring, port_forward, call_timeout=2.0)
     await client.status()
     own_ring.suspend("cp-a")
     with pytest.raises(DeadlineExceeded):

@@ -68,5 +68,8 @@ def test_when_it_ends_is_told_in_utc() -> None:
 
 def test_the_token_of_a_secret_is_the_one_that_it_was_made_of() -> None:
     assert token_of(decoded()) == TOKEN
-    with pytest.raises(KeyError):
+    for secret in (b"", b"\xff", b"0123456789abcde", b"0123456789ABCDEF", b"0123456789abcdef\n  evil: 1"):
+        with pytest.raises(ValueError, match=r"^its Secret has no bootstrap token$"):
+            token_of({"token-id": b"abcdef", "token-secret": secret})
+    with pytest.raises(ValueError, match=r"^its Secret has no bootstrap token$"):
         token_of({"token-id": b"abcdef"})

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.clusterapi.foreign import ForeignObject
 from quorate.clusterapi.types.resources import CLUSTERS
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.depth import MOST, shallow
 from quorate.kubernetes.errors import ServerError
+from quorate.kubernetes.resource import Resource
 
 DEEP = 9000  # levels; an API server stores 10,000
 
@@ -78,3 +80,14 @@ def cut(document: Any, levels: int) -> Any:
     if isinstance(document, dict):
         return {key: cut(value, levels - 1) for key, value in document.items()}
     return [cut(value, levels - 1) for value in document] if isinstance(document, list) else document
+
+
+async def test_one_foreign_object_whose_specification_is_none_hides_no_other(client: Client, api: Any, fakes: Any) -> None:
+    """Which an API server stores where its definition leaves the specification open."""
+    machines = Resource("infrastructure.example.com", "v1", "examplemachines", "ExampleMachine", ForeignObject)
+    odd = [{"metadata": {"name": f"odd-{number}"}, "spec": spec} for number, spec in enumerate((None, "text", [1], 2.5))]
+    api.replies = [
+        fakes.reply({"metadata": {"resourceVersion": "9"}, "items": [*odd, {"metadata": {"name": "m"}, "spec": {"providerID": "p"}}]})
+    ]
+    found = {each.metadata.name: each.provider_id for each in (await client.list(machines)).items}
+    assert found == {"odd-0": "", "odd-1": "", "odd-2": "", "odd-3": "", "m": "p"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from quorate import tls
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ConnectionFailed, Unauthorized
 from quorate.pki import KeyAlgorithm, KeyPair, generate_authority
@@ -254,18 +256,74 @@ def test_a_certificate_and_a_key_that_do_not_fit_are_said(certificates: Any) -> 
             client_context(authority=b"", certificate=one.certificate, key=key)
 
 
-def test_an_encrypted_key_is_an_error_and_no_question_at_the_terminal(certificates: Any) -> None:
+@pytest.mark.parametrize("place", ["key", "certificate"])
+def test_the_password_of_an_encrypted_key_is_neither_tried_nor_asked_for(
+    certificates: Any, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    loaded: list[bytes] = []
     pair = certificates.user("one")
     key = load_pem_private_key(pair.key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"hunter2"))
-    with pytest.raises(ValueError, match="do not make a pair"):
-        client_context(authority=b"", certificate=pair.certificate, key=key)
+    written = tls._file
+
+    def noted(content: bytes) -> AbstractContextManager[str]:
+        loaded.append(content)
+        return written(content)
+
+    monkeypatch.setattr(tls, "_file", noted)
+    if place == "key":
+        with pytest.raises(ValueError, match="the key is encrypted"):
+            client_context(authority=b"", certificate=pair.certificate, key=key)
+    else:
+        client_context(authority=b"", certificate=key + pair.certificate, key=pair.key)
+    assert not [content for content in loaded if b"ENCRYPTED" in content]
 
 
-@pytest.mark.parametrize("system", ["Linux", "macOS"])
+def test_one_file_for_both_and_parameters_before_the_key_are_usual(certificates: Any) -> None:
+    pair = certificates.user("one")
+    parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+    both = pair.certificate + parameters + pair.key
+    client_context(authority=b"", certificate=both, key=both)
+
+
+@pytest.mark.parametrize(("prime", "modulus"), [(20_000, 40_000), (20_000, 2048)], ids=["large", "larger than it says"])
+def test_a_key_that_signs_for_seconds_is_refused(certificates: Any, prime: int, modulus: int) -> None:
+    half = (1 << prime) | 1
+    key = rsa_key(0, (1 << modulus) | 1, 65537, *[half] * 6)
+    with pytest.raises(ValueError, match=r"an RSA key of (40001|20001) bits; use one of at most 8192 bits"):
+        client_context(authority=b"", certificate=certificates.user("one").certificate, key=key)
+
+
+def rsa_key(*numbers: int) -> bytes:
+    """A PKCS#1 key of these numbers, whether they fit or not."""
+
+    def element(tag: int, content: bytes) -> bytes:
+        size = len(content).to_bytes((len(content).bit_length() + 7) // 8 or 1)
+        return bytes((tag, *((0x80 | len(size),) if len(content) > 127 else ()), *size)) + content
+
+    fields = (element(2, number.to_bytes(number.bit_length() // 8 + 1)) for number in numbers)
+    der = base64.encodebytes(element(0x30, b"".join(fields)))
+    return b"-----BEGIN RSA PRIVATE KEY-----\n" + der + b"-----END RSA PRIVATE KEY-----\n"
+
+
+def test_what_is_no_key_or_a_very_long_one_is_refused(certificates: Any) -> None:
+    for key in (b"nonsense", b"x" * 100_000):
+        with pytest.raises(ValueError, match="the key"):
+            client_context(authority=b"", certificate=certificates.user("one").certificate, key=key)
+
+
+def test_no_server_chooses_the_numbers_of_a_key_exchange() -> None:
+    names = [cipher["name"] for cipher in client_context(authority=b"").get_ciphers()]
+    assert names
+    assert [name for name in names if not name.startswith(("TLS_", "ECDHE-"))] == []
+
+
+@pytest.mark.parametrize("system", ["Linux", "Linux without /proc", "macOS"])
 def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     if system == "macOS":
         monkeypatch.delattr("os.memfd_create")
+    if system != "Linux":
+        monkeypatch.setattr("quorate.tls._DESCRIPTORS", tmp_path / "nowhere")
     pair = certificates.user("one")
     client_context(authority=b"", certificate=pair.certificate, key=pair.key)
     assert list(tmp_path.iterdir()) == []

@@ -72,8 +72,8 @@ async def test_a_create_is_repeated_after_429_but_not_after_503(client: Client, 
 async def test_a_retry_after_of_nothing_does_not_spin(api: Any, connected: Any, fakes: Any) -> None:
     api.replies = [fakes.reply({}, 429, {"Retry-After": "0"})]
     with pytest.raises((TooManyRequests, Timeout)):
-        await connected(api, timeout=0.55).get(SECRETS, "demo-ca", "default")
-    assert 2 <= len(api.seen) <= 6
+        await connected(api, timeout=1.5).get(SECRETS, "demo-ca", "default")
+    assert 2 <= len(api.seen) <= 15
 
 
 async def test_no_redirect_leads_to_another_server(client: Client, api: Any, serve: Any, fakes: Any) -> None:
@@ -176,14 +176,14 @@ async def test_every_call_has_a_deadline(api: Any, connected: Any) -> None:
         await client.get(NODES, "n")
     with pytest.raises(Timeout, match=r"connect /x: no answer within 0.2 s"):
         await client.connect_websocket("/x", ("p",))
-    assert asyncio.get_running_loop().time() - started < 2
+    assert asyncio.get_running_loop().time() - started < 9
 
 
 class SlowLogin:
     """Credentials for which somebody has to log in, which takes longer than a request may."""
 
     async def token(self) -> str:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.6)
         return "token"
 
     async def certificate(self) -> None:
@@ -195,7 +195,7 @@ class SlowLogin:
 
 async def test_a_login_may_take_longer_than_a_request(api: Any, connected: Any, fakes: Any) -> None:
     api.replies = [fakes.reply("ok")]
-    assert await connected(api, config={"credentials": SlowLogin()}, timeout=0.3).get_raw("/") == b"ok"
+    assert await connected(api, config={"credentials": SlowLogin()}, timeout=1.5).get_raw("/") == b"ok"
 
 
 async def test_the_deadline_of_a_request_goes_on_after_the_login(api: Any, connected: Any) -> None:
@@ -234,7 +234,7 @@ async def test_requests_wait_for_their_turn_on_the_loop_s_time(api: Any, connect
 
 async def test_the_wait_for_a_turn_counts_towards_the_deadline(api: Any, connected: Any, fakes: Any) -> None:
     api.replies = [fakes.reply("ok")]
-    client = connected(api, qps=0.1, burst=1, timeout=0.2)
+    client = connected(api, qps=0.1, burst=1, timeout=1.5)
     await client.get_raw("/")
     with pytest.raises(Timeout):
         await client.get_raw("/")

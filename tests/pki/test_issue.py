@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from quorate.pki import (
     read_certificates,
     verify_pair,
 )
+from quorate.pki.keys import encode_key, generate_key, read_key
 
 OpenSSL = Callable[..., str]
 P256 = KeyAlgorithm.ECDSA_P256
@@ -125,7 +127,7 @@ def test_a_server_without_a_name_is_refused(authority: KeyPair, noon: datetime) 
 
 
 def test_the_etcd_client_has_ten_years_no_groups_and_signs_only(authority: KeyPair, noon: datetime) -> None:
-    pair = issue_etcd_client(authority, P256, now=noon)
+    pair = issue_etcd_client(authority, generate_key(P256), now=noon)
     certificate = parsed(pair)
     assert certificate.subject.rfc4514_string() == "CN=cluster-api.x-k8s.io"
     assert certificate.not_valid_before_utc == noon.replace(microsecond=0) - timedelta(minutes=5)
@@ -145,6 +147,19 @@ def test_an_authority_with_a_foreign_or_missing_key_cannot_sign(authority: KeyPa
         client(KeyPair(authority.certificate, other_authority.key), noon)
     with pytest.raises(PkiError, match=r"^tls\.key: missing"):
         client(KeyPair(authority.certificate, b""), noon)
+
+
+def test_an_authority_whose_key_is_damaged_issues_nothing(noon: datetime) -> None:
+    authority = generate_authority(KeyAlgorithm.RSA_2048, now=noon)
+    key = read_key(authority.key)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    numbers = key.private_numbers()
+    damaged = rsa.RSAPrivateNumbers(
+        numbers.p, numbers.q, numbers.d + 2, numbers.dmp1 + 2, numbers.dmq1 + 2, numbers.iqmp, numbers.public_numbers
+    )
+    pem = encode_key(damaged.private_key(unsafe_skip_rsa_key_validation=True))
+    with pytest.raises(PkiError, match=r"^tls\.key: what it signs cannot be verified"):
+        client(KeyPair(authority.certificate, pem), noon)
 
 
 @pytest.mark.parametrize("extra", [(), ("-addext", "subjectKeyIdentifier=none")], ids=["with key identifier", "without key identifier"])

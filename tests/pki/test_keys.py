@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
@@ -73,6 +75,21 @@ def test_an_encrypted_key_is_named_as_such() -> None:
 def test_a_key_kubeadm_cannot_load_is_refused_by_kind() -> None:
     pem = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     with pytest.raises(PkiError, match=r"^tls\.key: .*Ed25519.* use an RSA or ECDSA key"):
+        read_key(pem)
+
+
+def test_a_large_key_is_read_without_stopping_the_process() -> None:
+    pem = encode_key(generate_key(KeyAlgorithm.RSA_4096))
+    started = time.thread_time()
+    read_key(pem)
+    assert time.thread_time() - started < 0.05  # to look whether its numbers are primes takes 0.6 s, in which no other thread runs
+
+
+def test_a_key_with_which_one_signature_takes_a_minute_is_refused() -> None:
+    half = 1 << 20000 | 1
+    numbers = rsa.RSAPrivateNumbers(half, half, half, half, half, half, rsa.RSAPublicNumbers(65537, half * half))
+    pem = encode_key(numbers.private_key(unsafe_skip_rsa_key_validation=True))
+    with pytest.raises(PkiError, match=r"^tls\.key: an RSA key of 40001 bits; use one of at most 8192"):
         read_key(pem)
 
 

@@ -84,7 +84,11 @@ class InMemoryDialer:
 async def _connect(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failures: list[str] = []
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # an empty label, or one of over 63 characters
+        raise OSError(f"{host}: {error.__cause__ or error}") from error
+    for family, kind, protocol, _, address in found:
         stream = socket.socket(family, kind, protocol)
         stream.setblocking(False)
         try:

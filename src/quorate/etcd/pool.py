@@ -18,7 +18,7 @@ from quorate.etcd.tls import Credentials, client_context
 IDLE_TIMEOUT = 300.0
 """Seconds without use after which a connection is closed: idle clusters then cost nothing here, and busy ones never dial twice."""
 LIMIT = 512
-"""Connections of one pool, over all clusters. One costs two file descriptors, through a port-forward four, and some 150 KiB."""
+"""Connections of one pool, over all clusters, unless it is told otherwise. One costs two file descriptors, through a port-forward four, and some 150 KiB."""
 
 SHARE = 16
 """Of these, how many one cluster is lent at once: a ring has seven members at most, and who has thousands of control-plane Nodes keeps only itself waiting."""

@@ -6,6 +6,7 @@ Source: kubernetes.io, "Authenticating with Bootstrap Tokens".
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ NAMESPACE = "kube-system"
 GROUP = "system:bootstrappers:kubeadm:default-node-token"
 """Whom kubeadm allows to ask for a kubelet's certificate."""
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_TOKEN = re.compile(rb"[a-z0-9]{6}\.[a-z0-9]{16}")
 _ID_LENGTH, _SECRET_LENGTH = 6, 16
 
 
@@ -56,8 +58,11 @@ def secret_object(token: str, expires: datetime, description: str, *, signing: b
 
 
 def token_of(data: Mapping[str, bytes]) -> str:
-    """The token of such a Secret, from its decoded data. Raises KeyError where it is none."""
-    return f"{data['token-id'].decode()}.{data['token-secret'].decode()}"
+    """The token of such a Secret, from its decoded data. Raises ValueError where it is none, without a word of it."""
+    token = b".".join((data.get("token-id", b""), data.get("token-secret", b"")))
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("its Secret has no bootstrap token")
+    return token.decode()
 
 
 def _drawn(random_bytes: Callable[[int], bytes], length: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ LARGEST = 256 << 20
 """Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
 _IN_NAMES = "!#$&'*+-.^_`|~"  # of headers, beside letters and digits; % begins what is escaped
+_CONTEXT = re.compile(" ssl:<[^>]*>")
+"""What aiohttp says of a TLS context: where it is in memory, which would make every failure another one."""
 LARGEST_FRAME = 1 << 20
 """Bytes of a WebSocket's frame: a kubelet sends 32 KiB at once."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -353,7 +356,9 @@ def _translated(doing: str, seconds: float) -> Iterator[None]:
     except TimeoutError as error:
         raise Timeout(f"{doing}: no answer within {seconds:g} s") from error
     except aiohttp.ClientError as error:
-        raise ConnectionFailed(f"{doing}: {error}") from error
+        raise ConnectionFailed(f"{doing}: {_CONTEXT.sub('', str(error))}") from error
+    except UnicodeError as error:  # which the look-up of a name with an empty label, or one of over 63 characters, ends in
+        raise ConnectionFailed(f"{doing}: the server's name cannot be looked up: {error.__cause__ or error}") from error
 
 
 def _in_a_line(body: bytes) -> str:

@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -62,15 +64,13 @@ def issue_client(
     algorithm: KeyAlgorithm,
     not_before: datetime,
     not_after: datetime,
-    key_encipherment: bool = True,
 ) -> KeyPair:
     """A client certificate (clientAuth) signed by `authority`. To Kubernetes the common name is the user, the organizations are its groups.
 
     Raises PkiError if the authority is not one: a certificate that may not sign, a missing key, or a key of another certificate.
     """
     builder = _builder(_name(common_name, organizations), key := generate_key(algorithm), not_before, not_after)
-    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    return _issue(authority, builder, key, usages, key_encipherment=key_encipherment)
+    return _issue(authority, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=True)
 
 
 def issue_server(
@@ -99,16 +99,10 @@ def issue_server(
     return _issue(authority, builder, key, usages, key_encipherment=True)
 
 
-def issue_etcd_client(authority: KeyPair, algorithm: KeyAlgorithm, *, now: datetime) -> KeyPair:
-    """The certificate this controller shows to etcd, signed by etcd's authority: ten years, digitalSignature only, no groups."""
-    return issue_client(
-        authority,
-        common_name=ETCD_CLIENT_NAME,
-        algorithm=algorithm,
-        not_before=now - CLOCK_SKEW,
-        not_after=now + ETCD_CLIENT_VALIDITY,
-        key_encipherment=False,
-    )
+def issue_etcd_client(authority: KeyPair, key: PrivateKey, *, now: datetime) -> KeyPair:
+    """The certificate of `key` that this controller shows to etcd, signed by etcd's authority: ten years, digitalSignature only, no groups."""
+    builder = _builder(_name(ETCD_CLIENT_NAME), key, now - CLOCK_SKEW, now + ETCD_CLIENT_VALIDITY)
+    return _issue(authority, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=False)
 
 
 def _issue(
@@ -147,8 +141,21 @@ def _builder(subject: x509.Name, key: PrivateKey, not_before: datetime, not_afte
 
 
 def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> KeyPair:
-    certificate = builder.sign(signer, _hash_for(signer))
+    try:
+        certificate = builder.sign(signer, _hash_for(signer))
+        _verify(certificate, signer)
+    except (ValueError, InvalidSignature):
+        raise PkiError(f"{KEY_FIELD}: what it signs cannot be verified; it is damaged") from None
     return KeyPair(certificate.public_bytes(Encoding.PEM), encode_key(key))
+
+
+def _verify(certificate: x509.Certificate, signer: PrivateKey) -> None:
+    """Raise InvalidSignature unless the certificate has the signature of this key: one that was damaged signs, too."""
+    signature, signed, algorithm = certificate.signature, certificate.tbs_certificate_bytes, _hash_for(signer)
+    if isinstance(signer, ec.EllipticCurvePrivateKey):
+        signer.public_key().verify(signature, signed, ec.ECDSA(algorithm))
+    else:
+        signer.public_key().verify(signature, signed, PKCS1v15(), algorithm)
 
 
 def _hash_for(signer: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:

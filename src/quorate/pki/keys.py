@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from quorate import private_keys
 
 CERTIFICATE_FIELD = "tls.crt"
 KEY_FIELD = "tls.key"
@@ -96,10 +97,12 @@ def read_key(pem: bytes) -> PrivateKey:
     if not pem.strip():
         raise PkiError(f"{KEY_FIELD}: missing or empty; store the PEM encoded private key there")
     try:
-        key = load_pem_private_key(pem, password=None)
-    except TypeError:
+        key = private_keys.load(pem)
+    except private_keys.Encrypted:
         raise PkiError(f"{KEY_FIELD}: the private key is encrypted; store it without a passphrase") from None
-    except (ValueError, UnsupportedAlgorithm):  # their messages may quote the input
+    except private_keys.TooLarge as error:
+        raise PkiError(f"{KEY_FIELD}: {error}") from None
+    except ValueError:
         raise PkiError(f"{KEY_FIELD}: not a PEM encoded private key (PKCS#1, PKCS#8 or SEC1)") from None
     if not isinstance(key, PrivateKey):
         raise PkiError(f"{KEY_FIELD}: {type(key).__name__} is not supported; use an RSA or ECDSA key")
