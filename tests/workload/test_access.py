@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from quorate.etcd.dialers import NoPod, UpgradeRefused
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound
+from quorate.pki import KeyAlgorithm, generate_authority, verify_pair
 from quorate.pki.keys import KeyPair
-from quorate.workload.access import AccessUnavailable, EtcdIdentity, EtcdSecrets, port_forward_dialer
+from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdIdentity, EtcdSecrets, port_forward_dialer
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINTED = KeyPair(b"minted", b"minted key")
 
 
 async def test_a_certificate_is_minted_once_for_an_authority() -> None:
     authorities: list[KeyPair] = []
 
-    def mint(authority: KeyPair) -> KeyPair:
+    async def mint(authority: KeyPair, algorithm: str) -> KeyPair:
+        assert algorithm == "ECDSA-P384"
         authorities.append(authority)
         return MINTED
 
-    identity = EtcdIdentity(mint)
+    identity = EtcdIdentity(mint, "ECDSA-P384")
     first, second = KeyPair(b"ca", b"key"), KeyPair(b"other ca", b"other key")
     results = await asyncio.gather(*(identity.credentials(EtcdSecrets(first)) for _ in range(5)))
     assert {(result.authority, result.certificate, result.key) for result in results} == {(b"ca", b"minted", b"minted key")}
@@ -35,7 +40,7 @@ async def test_without_the_authoritys_key_the_users_pair_is_shown() -> None:
     assert (credentials.authority, credentials.certificate, credentials.key) == (b"ca", b"theirs", b"their key")
 
 
-def _never(_: KeyPair) -> KeyPair:
+async def _never(_: KeyPair, _algorithm: str) -> KeyPair:
     raise AssertionError("nothing can be minted without a key")
 
 
@@ -45,12 +50,24 @@ async def test_without_either_the_missing_secret_is_named(pair: KeyPair | None) 
         await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), pair))
 
 
-async def test_an_authority_that_cannot_sign_is_said_to_be_one() -> None:
-    def mint(_: KeyPair) -> KeyPair:
-        raise ValueError("tls.key: not a key")
+async def test_every_cluster_is_shown_the_same_key_of_an_algorithm_with_a_certificate_of_its_own_authority() -> None:
+    keys = EtcdClientKeys(lambda: NOON)
+    authorities = [generate_authority(KeyAlgorithm.ECDSA_P256, now=NOON) for _ in range(3)]
+    pairs = await asyncio.gather(*(keys.mint(authority, algorithm) for authority in authorities for algorithm in ("", "ECDSA-P256")))
+    for authority, pair in zip([each for each in authorities for _ in range(2)], pairs, strict=True):
+        verify_pair(pair)
+        load_pem_x509_certificate(pair.certificate).verify_directly_issued_by(load_pem_x509_certificate(authority.certificate))
+    assert len({pair.key for pair in pairs[::2]}) == len({pair.key for pair in pairs[1::2]}) == 1
+    assert pairs[0].key != pairs[1].key
 
-    with pytest.raises(AccessUnavailable, match=r"tls\.key: not a key"):
-        await EtcdIdentity(mint).credentials(EtcdSecrets(KeyPair(b"ca", b"nonsense")))
+
+async def test_an_authority_that_cannot_sign_or_an_algorithm_that_there_is_not_is_said_to_be_one() -> None:
+    keys = EtcdClientKeys(lambda: NOON)
+    authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=NOON)
+    with pytest.raises(AccessUnavailable, match=r"tls\.key: not a PEM encoded private key"):
+        await EtcdIdentity(keys.mint, "ECDSA-P256").credentials(EtcdSecrets(KeyPair(authority.certificate, b"nonsense")))
+    with pytest.raises(AccessUnavailable, match="'RSA-1' is none of"):
+        await EtcdIdentity(keys.mint, "RSA-1").credentials(EtcdSecrets(authority))
 
 
 class _Refusing:

@@ -62,6 +62,10 @@ class FakeSecrets:
         return self.etcd_secrets
 
 
+async def _minted(authority: KeyPair, _algorithm: str) -> KeyPair:
+    return authority
+
+
 async def _expiry(_client: object, node: str, port: int) -> datetime:
     assert (node, port) == ("cp-a", 6443)
     return datetime(2027, 1, 1, tzinfo=UTC)
@@ -78,7 +82,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         pool = Pool(loop_time)
-        setup: Setup[Any] = Setup(self.cluster.connect, lambda _: DirectDialer({}), lambda pair: pair, pool, now, Random(1), _expiry)
+        setup: Setup[Any] = Setup(self.cluster.connect, lambda _: DirectDialer({}), _minted, pool, now, Random(1), _expiry)
         self.workload = Workload("default/blue", self.secrets, setup, lambda: self.changes.append(loop_time()))
 
     def phase(self) -> Phase:
@@ -203,7 +207,7 @@ async def attempts_within(stage: Stage, seconds: float) -> list[float]:
 
 async def test_while_a_control_plane_is_expected_the_attempts_are_at_most_a_second_apart(stage: Stage) -> None:
     stage.cluster.trouble["probe"] = DOWN
-    stage.workload.expect_soon(expected=True)
+    stage.workload.expect_soon({"a"})
     async with stage.running():
         gaps = await attempts_within(stage, 60)
         assert gaps[1] < 0.5
@@ -225,12 +229,31 @@ async def test_expecting_it_soon_cuts_a_long_pause_short(stage: Stage) -> None:
     async with stage.running():
         await asyncio.sleep(300)
         before = stage.attempts
-        stage.workload.expect_soon(expected=True)
+        stage.workload.expect_soon({"a"})
         await asyncio.sleep(0.01)
         assert stage.attempts == before + 1
-        stage.workload.expect_soon(expected=True)
+        stage.workload.expect_soon({"a"})
         await asyncio.sleep(0.01)
         assert stage.attempts == before + 1
+
+
+async def test_a_machine_that_never_answers_is_hurried_for_ten_minutes_and_another_one_again(stage: Stage) -> None:
+    stage.cluster.trouble["probe"] = DOWN
+    stage.workload.expect_soon({"a"})
+    async with stage.running():
+        await asyncio.sleep(630)
+        stage.workload.expect_soon({"a"})
+        stage.cluster.probes.clear()
+        assert len(await attempts_within(stage, 300)) < 16
+        stage.workload.expect_soon({"a", "b"})
+        stage.cluster.probes.clear()
+        assert len(await attempts_within(stage, 300)) > 290
+        stage.workload.expect_soon({"a"})
+        stage.cluster.probes.clear()
+        assert len(await attempts_within(stage, 280)) > 270
+        stage.workload.expect_soon(())
+        stage.cluster.probes.clear()
+        assert len(await attempts_within(stage, 300)) < 16
 
 
 async def test_a_cluster_that_hangs_fails_the_attempt_in_five_seconds(stage: Stage) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 import aiohttp
@@ -12,7 +13,8 @@ import aiohttp
 from quorate.etcd.dialers import OpenWebSocket, PortForwardDialer, UpgradeRefused
 from quorate.etcd.tls import Credentials
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
-from quorate.pki.keys import KeyPair
+from quorate.pki import issue_etcd_client
+from quorate.pki.keys import KeyAlgorithm, KeyPair, PrivateKey, generate_key
 
 
 class AccessUnavailable(Exception):
@@ -42,15 +44,39 @@ class Secrets(Protocol):
         ...
 
 
-Mint = Callable[[KeyPair], KeyPair]
-"""Makes a client certificate for etcd from its authority (common name cluster-api.x-k8s.io, 10 years). May take some 100 ms of CPU."""
+Mint = Callable[[KeyPair, str], Awaitable[KeyPair]]
+"""Makes a client certificate for etcd from its authority and an `encryptionAlgorithm` (common name cluster-api.x-k8s.io, 10 years). Raises PkiError."""
+
+
+class EtcdClientKeys:
+    """The keys that this process shows to the etcds of all clusters: one of each algorithm, made when it is first needed.
+
+    An RSA key takes 40 to 400 ms of CPU, which a process with a thousand clusters would spend for a minute after each start.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._lock = asyncio.Lock()
+        self._keys: dict[KeyAlgorithm, PrivateKey] = {}
+
+    async def mint(self, authority: KeyPair, algorithm: str) -> KeyPair:
+        """A certificate of the key of this algorithm, by `authority`; see `Mint`."""
+        key = await self._key(KeyAlgorithm.parse(algorithm))
+        return await asyncio.to_thread(issue_etcd_client, authority, key, now=self._now())
+
+    async def _key(self, algorithm: KeyAlgorithm) -> PrivateKey:
+        async with self._lock:
+            if algorithm not in self._keys:
+                self._keys[algorithm] = await asyncio.to_thread(generate_key, algorithm)
+            return self._keys[algorithm]
 
 
 class EtcdIdentity:
     """Who we are toward one cluster's etcd: a minted certificate, kept until the authority changes, or the pair that the user supplied."""
 
-    def __init__(self, mint: Mint) -> None:
+    def __init__(self, mint: Mint, algorithm: str = "") -> None:
         self._mint = mint
+        self._algorithm = algorithm
         self._lock = asyncio.Lock()
         self._minted: tuple[KeyPair, KeyPair] | None = None
 
@@ -67,7 +93,7 @@ class EtcdIdentity:
         async with self._lock:  # one task mints, the others wait for its result
             if self._minted is None or self._minted[0] != authority:
                 try:
-                    self._minted = authority, await asyncio.to_thread(self._mint, authority)
+                    self._minted = authority, await self._mint(authority, self._algorithm)
                 except ValueError as error:
                     raise AccessUnavailable(f"no client certificate could be made from etcd's authority: {error}") from error
             return self._minted[1]

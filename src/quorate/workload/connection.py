@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from random import Random
@@ -34,6 +34,7 @@ from quorate.kubernetes.tasks import cancelled_by_request_alone, sole
 from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
+from quorate.workload.turns import Turns
 from quorate.workload.updates import CannotUpdate
 from quorate.workload.watches import Watches
 
@@ -51,6 +52,8 @@ LOST_AFTER = 75.0
 """Seconds of silence after which the connection is lost whatever the number of probes: upstream's five of 10 s and 5 s."""
 SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
+EAGER_FOR = 600.0
+"""Seconds that a machine may take from its providerID to an answer before nobody hurries for it any more: kubeadm gives up sooner."""
 
 _FIRST_PAUSE, _EAGER_PAUSE, _LONGEST_PAUSE = 0.2, 1.0, 30.0
 
@@ -104,6 +107,7 @@ class Setup(Generic[Client]):
     now: Callable[[], datetime]
     random: Random
     certificate_expiry: Callable[[Client, str, int], Awaitable[datetime]]  # of the API server on a node at a port; raises CannotUpdate
+    turns: Turns = field(default_factory=Turns)
     inactivity: float = 70.0  # seconds that a watch may be silent; 130 for Cluster API's in-memory provider, which sends no bookmarks
 
 
@@ -123,30 +127,38 @@ class _Ending:
 
 
 class Workload(Generic[Client]):
-    """The connection to one workload cluster, kept while `run` runs. `cluster` is its namespace/name.
+    """The connection to one workload cluster, kept while `run` runs. `cluster` is its namespace/name; `key_algorithm` that of the key shown to its etcd.
 
     `on_change` is called, and must not block, when the connection comes or goes and when a control-plane Node or Pod changes.
     What is read here while there is no connection is Unknown, with the reason: nothing old is ever passed off as new.
     """
 
-    def __init__(self, cluster: str, secrets: Secrets, setup: Setup[Client], on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: str, secrets: Secrets, setup: Setup[Client], on_change: Callable[[], None], *, key_algorithm: str = ""
+    ) -> None:
         self.cluster = cluster
         self.connectivity = Connectivity(Phase.NEVER_CONNECTED, setup.now(), "no attempt to connect has ended yet")
         self._secrets = secrets
         self._setup = setup
         self._on_change = on_change
-        self._identity = EtcdIdentity(setup.mint)
-        self._eager = False
+        self._identity = EtcdIdentity(setup.mint, key_algorithm)
+        self._expected: frozenset[str] = frozenset()
+        self._eager_until = 0.0
         self._hurry = asyncio.Event()
         self._session: _Session[Client] | None = None
         self._heard_at = 0.0
         self._attempts = 0
 
-    def expect_soon(self, *, expected: bool) -> None:
-        """Try at most 1 s apart while a control plane is expected to answer soon (its first machine has a providerID); otherwise up to 30 s apart."""
-        if expected and not self._eager:
+    def expect_soon(self, machines: Iterable[str]) -> None:
+        """Try at most 1 s apart while these machines come up, until ten minutes after the last of them was named first; otherwise up to 30 s apart.
+
+        A cluster that never answers would be dialled every second for ever, at the cost of all others.
+        """
+        expected = frozenset(machines)
+        if expected - self._expected:
+            self._eager_until = _loop_time() + EAGER_FOR
             self._hurry.set()
-        self._eager = expected
+        self._expected = expected
 
     async def run(self) -> None:
         """Connect, watch, probe, and connect again when that ends, until cancelled."""
@@ -260,13 +272,14 @@ class Workload(Generic[Client]):
         """An attempt that ends no other cluster's: whatever this one answers, and whatever mistake of ours that brings to light, is its own."""
         try:
             with cancelled_by_request_alone():
-                return await self._attempt()
+                async with self._setup.turns.turn() as connected:
+                    return await self._attempt(connected)
         except Exception as error:  # noqa: BLE001 - one tenant's trouble must not stop the others
             cause = sole(error) if isinstance(error, ExceptionGroup) else error
             _log.error("a workload cluster's answers could not be dealt with", cluster=self.cluster, exc_info=cause)
             return _Ending(printable(f"its answers could not be dealt with: {type(cause).__name__}: {cause}"))
 
-    async def _attempt(self) -> _Ending:
+    async def _attempt(self, connected: Callable[[], None]) -> _Ending:
         try:
             kubeconfig = inline_kubeconfig.read(await self._secrets.kubeconfig(), source="the Secret of the kubeconfig")
             client = self._setup.connect(kubeconfig.rest_config(os.environ))
@@ -274,17 +287,18 @@ class Workload(Generic[Client]):
             return _Ending(str(error))
         try:
             failure = await self._probe(client)
-            return _ending(failure) if failure else await self._watched(client)
+            return _ending(failure) if failure else await self._watched(client, connected)
         finally:
             self._session = None
             await self._setup.pool.forget(self.cluster)  # before the client, through which the members may be reached
             await client.close()
 
-    async def _watched(self, client: Client) -> _Ending:
+    async def _watched(self, client: Client, connected: Callable[[], None]) -> _Ending:
         watches = Watches(client, self._setup.random, self._on_change, inactivity=self._setup.inactivity)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(watches.run())
             if (ending := await self._synced(watches)) is None:
+                connected()
                 self._begin(_Session(client, self._setup.dialer(client), watches))
                 ending = await self._while_it_lasts(client, watches)
             running.cancel()
@@ -366,7 +380,8 @@ class Workload(Generic[Client]):
             self.connectivity = replace(before, reason=ending.reason, consecutive_failures=before.consecutive_failures + 1)
 
     async def _pause(self) -> None:
-        cap = _EAGER_PAUSE if self._eager else _LONGEST_PAUSE
+        eager = self._expected and _loop_time() < self._eager_until
+        cap = _EAGER_PAUSE if eager else _LONGEST_PAUSE
         backoff = Backoff(_FIRST_PAUSE, cap, self._setup.random, jitter=0.2)
         await _set_within(self._hurry, backoff.delay(max(0, self._attempts - 1)))
         self._hurry.clear()

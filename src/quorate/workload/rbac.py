@@ -1,6 +1,7 @@
-"""The one permission that kubeadm gained and that joining machines of its versions rely on: API servers may use the kubelets' API.
+"""The permissions that kubeadm gained and that joining machines of its versions rely on.
 
-Source: Cluster API's controlplane/kubeadm/pkg/workload_cluster_rbac.go; kubeadm itself makes the binding from v1.37 on.
+Its administrators have a group of their own since v1.29, beside system:masters, and API servers may use the kubelets' API as a user of their own from v1.37 on.
+Source: Cluster API's controlplane/kubeadm/pkg/workload_cluster_rbac.go.
 """
 
 from __future__ import annotations
@@ -16,26 +17,40 @@ CLUSTER_ROLE_BINDINGS: Resource[dict[str, Any]] = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", dict, namespaced=False
 )
 UNTIL = (1, 38, 0)
-"""From this version on every cluster was made, or upgraded, by a kubeadm that has made the binding."""
+"""From this version on every cluster was made, or upgraded, by a kubeadm that has made the bindings."""
 
 _GROUP = "rbac.authorization.k8s.io"
-_BINDING = {
-    "apiVersion": f"{_GROUP}/v1",
-    "kind": "ClusterRoleBinding",
-    "metadata": {"name": "kubeadm:apiserver-kubelet-client"},
-    "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-    "subjects": [{"apiGroup": _GROUP, "kind": "User", "name": "kube-apiserver-kubelet-client"}],
-}
+
+
+def _binding(name: str, role: str, kind: str, subject: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": _GROUP, "kind": kind, "name": subject}],
+    }
+
+
+_BINDINGS = (
+    _binding("kubeadm:cluster-admins", "cluster-admin", "Group", "kubeadm:cluster-admins"),
+    _binding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", "User", "kube-apiserver-kubelet-client"),
+)
 
 
 async def ensure_permissions(api: Api, version: Version) -> None:
-    """Create the binding where it is missing; one that exists, whatever it says, is left as it is. Idempotent. Raises what the API answers."""
+    """Create each binding where it is missing; one that exists, whatever it says, is left as it is. Idempotent. Raises what the API answers."""
     if version.release >= UNTIL:
         return
-    try:
-        await api.get(CLUSTER_ROLE_BINDINGS, "kubeadm:apiserver-kubelet-client")
-    except NotFound:
+    for binding in _BINDINGS:
         try:
-            await api.create(CLUSTER_ROLE_BINDINGS, _BINDING)
-        except AlreadyExists:
-            return  # somebody else was faster, or the answer to our own was lost
+            await api.get(CLUSTER_ROLE_BINDINGS, binding["metadata"]["name"])
+        except NotFound:
+            await _create(api, binding)
+
+
+async def _create(api: Api, binding: dict[str, Any]) -> None:
+    try:
+        await api.create(CLUSTER_ROLE_BINDINGS, binding)
+    except AlreadyExists:
+        return  # somebody else was faster, or the answer to our own was lost
