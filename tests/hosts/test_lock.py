@@ -34,6 +34,17 @@ async def test_the_second_operator_is_refused_and_told_who_is_first(world: World
     assert await world.lock(JANE).holder_elsewhere() is None
 
 
+async def test_a_number_that_a_lock_script_never_ends_with_is_that_hosts_own_failure(world: World) -> None:
+    host = world.states["cp-2"]
+    host.prelude = "exit 77"
+    with pytest.raises(NotLockable, match=r"host cp-2 cannot be locked: .*status 77"):
+        await world.lock(JANE).acquire()
+    assert await lock_file.renew(host, JANE) == Lost()
+    host.prelude = "exit 75"
+    assert isinstance(await lock_file.take(host, JANE), Busy)
+    assert isinstance(await lock_file.renew(host, JANE), Failed)
+
+
 async def test_whoever_is_refused_has_taken_nothing(world: World) -> None:
     assert await lock_file.take(world.states["cp-2"], JANE) == Taken()  # Jane has cp-2 alone
     with pytest.raises(Locked, match="host cp-2"):
@@ -94,52 +105,119 @@ async def test_a_host_that_cannot_lock_is_a_refusal_with_its_reason(world: World
     assert not any(host.locked for host in world.states.values())
 
 
+class Late(Host):
+    """A host on which a script begins only when another host has answered; `cut_off` tells whether the run went on before such a script had ended."""
+
+    other_answered: asyncio.Event
+    cut_off = False
+
+    async def run(self, script: str, *, stdin: bytes = b"", deadline: float, sudo: bool = True) -> Outcome:
+        await self.other_answered.wait()
+        try:
+            return await super().run(script, stdin=stdin, deadline=deadline, sudo=sudo)
+        except asyncio.CancelledError:
+            self.cut_off = True
+            raise
+
+
+class First(Host):
+    """A host that tells when it has answered."""
+
+    answered: asyncio.Event
+
+    async def run(self, script: str, *, stdin: bytes = b"", deadline: float, sudo: bool = True) -> Outcome:
+        outcome = await super().run(script, stdin=stdin, deadline=deadline, sudo=sudo)
+        self.answered.set()
+        return outcome
+
+
+async def test_no_script_is_cut_off_that_takes_the_lock_where_another_host_cannot_lock(world: World, tmp_path: Path) -> None:
+    first, late = First("first", tmp_path / "first", prelude=NO_FLOCK), Late("late", tmp_path / "late")
+    first.answered = late.other_answered = asyncio.Event()
+    world.states = {"cp-1": world.states["cp-1"], "cp-2": first, "cp-3": late}
+    with pytest.raises(NotLockable, match="host first cannot be locked"):
+        await world.lock(JANE).acquire()
+    assert not late.cut_off
+    assert not any(host.locked for host in world.states.values())
+
+
 async def test_what_came_of_a_lock_is_one_of_six_answers(world: World) -> None:
     host = world.states["cp-1"]
     assert await lock_file.renew(host, JANE) == Lost()
     assert await lock_file.take(host, JANE) == Taken()
     assert await lock_file.look(host, JANE) == await lock_file.renew(host, JANE) == Taken()
     assert await lock_file.take(host, JOHN) == await lock_file.look(host, JOHN) == Theirs(JANE)
-    async with working(world, JANE, "cp-1", "sleep 1"):
+    async with working(world, JANE, "cp-1"):
         assert await lock_file.renew(host, JANE) == Taken()
         await world.sleep(LASTS)
         busy = await lock_file.take(host, JOHN, wait=0)
     assert isinstance(busy, Busy)
-    assert "sleep (" in busy.programs
+    assert "tee (" in busy.programs
     host.prelude = FULL
     assert isinstance(await lock_file.take(host, JOHN), Failed)
     host.silent = True
     assert await lock_file.take(host, JOHN) == Unasked("no answer")
 
 
+class Work:
+    """A script on a host that goes on until it is let end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._begun, self._ending = folder / "begun", folder / "ending"
+        os.mkfifo(self._begun)
+        os.mkfifo(self._ending)
+        self._pipe: int | None = os.open(self._ending, os.O_RDWR)
+        self.script = f"tee {self._begun} <{self._ending} >/dev/null"
+
+    async def begun(self) -> None:
+        """Return once it runs: it hands on what it is told."""
+        assert self._pipe is not None
+        os.write(self._pipe, b".")
+        await asyncio.to_thread(self._said)
+
+    def _said(self) -> None:
+        with self._begun.open("rb") as pipe:
+            assert pipe.read(1) == b"."
+
+    def end(self) -> None:
+        """It has nothing more to hand on."""
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+
 @asynccontextmanager
-async def working(world: World, holder: Holder, name: str, script: str) -> AsyncIterator[asyncio.Task[Outcome]]:
-    """A script of a run that has the lock goes on meanwhile, and at the end of the block it has ended."""
+async def working(world: World, holder: Holder, name: str, then: str = ":") -> AsyncIterator[Work]:
+    """A script of a run that has the lock goes on meanwhile until it is let end, and does this then; at the end of the block it has ended."""
     host = world.states[name]
-    begun = host.root / "begun"
-    os.mkfifo(begun)
+    work = Work(host.root)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(host.run(lock_file.fenced(f"echo >{begun}\n{script}", holder), deadline=20.0))
-        await asyncio.to_thread(begun.read_bytes)
-        yield running
+        running = group.create_task(host.run(lock_file.fenced(f"{work.script}\n{then}", holder), deadline=20.0))
+        try:
+            await work.begun()
+            yield work
+        finally:
+            work.end()
     assert running.result().exit_status == 0
 
 
-async def test_scripts_of_an_earlier_run_are_waited_for_by_name(world: World) -> None:
+async def test_scripts_of_an_earlier_run_are_waited_for_by_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_file, "GUARD_WAIT", 0)
     await world.lock(JANE).acquire()
     host = world.states["cp-2"]
-    async with working(world, JANE, "cp-2", f"{lock_file_wait()}; {host.changing('first')}") as running:
+    async with working(world, JANE, "cp-2", then=host.changing("first")) as work:
         await world.sleep(LASTS)  # Jane's run is stopped, or gone
-        await world.lock(JOHN).acquire()
-        assert running.done()
-    assert any("host cp-2 is still changed by" in said and "sleep (" in said for said in world.said), world.said
-    assert host.changes == ["first"]
+        lock = world.lock(JOHN)
+
+        def tell(said: str) -> None:
+            world.said.append(said)
+            work.end()
+
+        lock._tell = tell
+        await lock.acquire()
+        assert host.changes == ["first"]
+    assert any("host cp-2 is still changed by" in said and "tee (" in said for said in world.said), world.said
     assert await world.lock(JANE).holder_elsewhere() == JOHN
-
-
-def lock_file_wait() -> str:
-    """Longer than somebody who takes the lock waits before it says for whom."""
-    return f"sleep {lock_file.GUARD_WAIT + 1}"
 
 
 async def test_a_script_that_never_ends_is_a_refusal_in_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +225,9 @@ async def test_a_script_that_never_ends_is_a_refusal_in_the_end(world: World, mo
     lock = world.lock(JOHN)
     lock._elapsed = iter([0.0, 0.0, PATIENCE + 1, PATIENCE + 1]).__next__
     assert await lock_file.take(world.states["cp-1"], JANE) == Taken()
-    async with working(world, JANE, "cp-1", "sleep 2"):
+    async with working(world, JANE, "cp-1"):
         await world.sleep(LASTS)
-        with pytest.raises(NotLockable, match=r"host cp-1 is still changed by .*sleep \("):
+        with pytest.raises(NotLockable, match=r"host cp-1 is still changed by .*tee \("):
             await lock._take_or_wait(world.states["cp-1"])
 
 
@@ -189,6 +267,15 @@ async def test_a_lease_keeps_operators_apart_who_reach_different_hosts(world: Wo
     with pytest.raises(Locked, match="Lease kube-system/quorate-hosts is locked by jane@desk"):
         await elsewhere.lock(JOHN).acquire()
     assert "watching for 60 s" in elsewhere.said[0]
+    assert not elsewhere.states["cp-4"].locked
+
+
+async def test_whoever_holds_a_lease_is_not_taken_for_ended_because_the_api_does_not_answer_any_more(world: World, tmp_path: Path) -> None:
+    world.leases = Leases()
+    await world.lock(JANE).acquire()
+    elsewhere = Vanishing({"cp-4": Host("cp-4", tmp_path / "cp-4")}, world.leases)
+    with pytest.raises(Locked, match="Lease kube-system/quorate-hosts is locked by jane@desk"):
+        await elsewhere.lock(JOHN).acquire()
     assert not elsewhere.states["cp-4"].locked
 
 
@@ -255,3 +342,11 @@ class Elsewhere(World):
         assert self.renewing is not None
         await self.renewing._keep_lease()
         await World.sleep(self, seconds)
+
+
+class Vanishing(World):
+    """Whose API does not answer any more once somebody has waited."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.leases = None
+        await super().sleep(seconds)

@@ -11,14 +11,15 @@ at the Lease, or at the hosts, and by a look at a clock that goes on while the p
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Protocol, assert_never
 
+from quorate.core.health import Unknown
 from quorate.hosts import lock_file, lock_lease
 from quorate.hosts.access import AccessFailed
+from quorate.hosts.clock import since_boot
 from quorate.hosts.lock_file import LASTS, Answer, Busy, Failed, Lost, Refusal, Taken, Theirs, Unasked
 from quorate.hosts.lock_lease import LeaseLock
 from quorate.hosts.operator import Holder
@@ -88,11 +89,6 @@ class Access(Protocol):
 
 
 _TROUBLE = (SshError, AccessFailed, ApiError, ConnectionFailed, ConfigError, TimeoutError)
-
-
-def since_boot() -> float:
-    """Seconds that go on while the process, or the machine, is suspended. (macOS, which has no CLOCK_BOOTTIME, counts sleep in CLOCK_MONOTONIC.)"""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lock:
@@ -222,7 +218,7 @@ class Lock:
 
     async def _renew_lease(self) -> None:
         """Which takes up to 15 s where no API server answers, and delays nothing on the hosts."""
-        if (other := await self._keep_lease()) is not None:
+        if isinstance(other := await self._keep_lease(), Lease):
             raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(other)))
 
     def _lose(self, refused: LockRefused) -> LockRefused:
@@ -253,18 +249,25 @@ class Lock:
 
         await self._all_hosts(take)
         other = await self._keep_lease()
-        if other is not None:
+        if isinstance(other, Lease):
             await self._outlast(other)
-        return bool(waited) or other is not None
+        return bool(waited) or isinstance(other, Lease)
 
     async def _all_hosts(self, work: Callable[[Host], Awaitable[None]]) -> None:
-        """The first host before the others: of two that begin at once one gets it, and the other has taken nothing."""
+        """The first host before the others: of two that begin at once one gets it, and the other has taken nothing.
+
+        Raises the first refusal once every host has answered: a script that was cut off would go on there, and take the lock after it was given back.
+        """
         hosts = self._hosts()
         for first in hosts[:1]:
             await work(first)
+        refusals: list[LockRefused] = []
 
         async def one(host: Host) -> None:
-            await work(host)
+            try:
+                await work(host)
+            except LockRefused as refused:
+                refusals.append(refused)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -272,6 +275,8 @@ class Lock:
                     group.create_task(one(host))
         except BaseExceptionGroup as errors:
             raise sole(errors) from None
+        for refused in refusals:
+            raise refused
 
     async def _take_or_wait(self, host: Host) -> bool:
         """Have the host's lock. Tells whether it had to be waited for."""
@@ -322,7 +327,7 @@ class Lock:
     # The Lease.
 
     async def _outlast(self, other: Lease) -> None:
-        """Return once the Lease has not changed for as long as it lasts, and is ours. Raises Locked when it does change."""
+        """Return once the Lease has not changed for as long as it lasts, and is ours. Raises Locked when it does change, or nobody can tell any more."""
         lasts = other.spec.lease_duration_seconds or LASTS
         by = lock_lease.holder_of(other) or "somebody"
         self._tell(f"{lock_lease.NAME} is held by {by}, whose hosts are not locked: watching for {lasts} s whether that run still lives")
@@ -330,13 +335,13 @@ class Lock:
         if await self._keep_lease(instead_of=other) is not None:
             raise Locked(lock_lease.NAME, lock_lease.holder_of(other))
 
-    async def _keep_lease(self, instead_of: Lease | None = None) -> Lease | None:
-        """Take or renew the Lease. The Lease where it is somebody else's; nothing where no API server can be asked: then the hosts say it."""
+    async def _keep_lease(self, instead_of: Lease | None = None) -> Lease | Unknown | None:
+        """Take or renew the Lease. None: it is ours; the Lease where it is somebody else's; Unknown where no API server can be asked: then the hosts say it."""
         try:
             async with asyncio.timeout(_DEADLINE):
                 return await self._write_lease(await self._access.api(), instead_of)
-        except _TROUBLE:
-            return None
+        except _TROUBLE as error:
+            return Unknown(str(error) or "no answer in time")
 
     async def _write_lease(self, client: LeaseClient, instead_of: Lease | None = None) -> Lease | None:
         asked = self._elapsed()

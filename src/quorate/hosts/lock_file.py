@@ -130,9 +130,9 @@ async def _ask(host: Host, script: str, holder: Holder, *, dead: str = "", wait:
             return Taken()
         case 76:
             return Theirs(decode(outcome.stdout))
-        case 77:
+        case 77 if script is _RENEW:
             return Lost()
-        case 75:
+        case 75 if script is _TAKE:
             return Busy(" ".join(outcome.lines) or "a program that has just ended")
     return Failed(f"{outcome.last_words} (status {outcome.exit_status})")
 
