@@ -17,12 +17,16 @@ from quorate.cli.hosts_access import Loaded
 from quorate.core.in_place import forecast
 from quorate.core.in_place.cluster import Cluster, Wishes
 from quorate.core.in_place.steps import Step
+from quorate.hosts.observe.authority import fingerprints
 from quorate.hosts.ssh.scripts import Outcome
 from tests.core.in_place.conftest import Build
 from tests.hosts.manifests import SMALLEST
+from tests.hosts.probe.machine import authority
 
 BUILD = Build()
 _THEIRS = 76
+FINGERPRINT = next(iter(fingerprints(authority().certificate)))
+"""Of the cluster's authority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Seen:
     cluster: Cluster
     facts: Mapping[str, Any]
     machines: Mapping[str, Any]
+    authority: str = FINGERPRINT
 
 
 @dataclass

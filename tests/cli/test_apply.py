@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import threading
@@ -27,6 +28,7 @@ from quorate.hosts.events import Ended, Outcome
 from quorate.hosts.operator import Holder
 from tests.core.in_place.conftest import V135
 from tests.hosts.manifests import SMALLEST
+from tests.hosts.probe.machine import authority
 
 from .hosts import BUILD, FakeHost, HostsWorld, world
 
@@ -36,7 +38,12 @@ Cli = Callable[..., Result]
 KUBECONFIG = {
     "current-context": "admin@demo",
     "contexts": [{"name": "admin@demo", "context": {"cluster": "demo", "user": "admin"}}],
-    "clusters": [{"name": "demo", "cluster": {"server": "https://lb:6443", "certificate-authority-data": "Y2E="}}],
+    "clusters": [
+        {
+            "name": "demo",
+            "cluster": {"server": "https://lb:6443", "certificate-authority-data": base64.b64encode(authority().certificate).decode()},
+        }
+    ],
 }
 UPGRADE = BUILD.three(version=V135, snapshot_taken=False)
 
@@ -227,7 +234,70 @@ def test_a_plan_is_refused_where_the_manifest_is_another(cli: Cli, world: HostsW
     assert "manifest kubeone.yaml is another" in result.stderr
 
 
-@pytest.mark.parametrize("flag", [("-t", "tf.json"), ("--without", "cp-3"), ("--remove-hosts", "2"), ("-m", "other.yaml"), ("--no-init",)])
+@pytest.mark.parametrize("place", ["tf.json", "terraform"])
+def test_a_plan_finds_its_files_from_another_folder(
+    cli: Cli, world: HostsWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    world.cluster = one_missing()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "terraform").mkdir()
+    outputs = {"kubeone_api": {"value": {"endpoint": "api.example.com"}}}
+    (tmp_path / "tf.json").write_text(json.dumps(outputs))
+    (tmp_path / "terraform" / "terraform.tfstate").write_text(json.dumps({"outputs": outputs}))
+    monkeypatch.chdir(tmp_path)
+    assert cli("plan", "-m", world.manifest.name, "-t", place, "--out", "plan.json").exit_code == 2
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    result = cli("apply", "../plan.json", "-y")
+    assert (result.exit_code, world.steps[-1]) == (0, Join("cp-3")), result.output
+
+
+@pytest.mark.parametrize("changed", ["policy.yaml", "limits.yaml", "selectors.yaml", "authorities.pem"])
+def test_a_plan_is_refused_where_a_file_beside_the_manifest_is_another(cli: Cli, world: HostsWorld, tmp_path: Path, changed: str) -> None:
+    world.cluster = one_missing()
+    features = {
+        "staticAuditLog": {"enable": True, "config": {"policyFilePath": "policy.yaml"}},
+        "eventRateLimit": {"enable": True, "config": {"configFilePath": "limits.yaml"}},
+        "podNodeSelector": {"enable": True, "config": {"configFilePath": "selectors.yaml"}},
+    }
+    document = SMALLEST | {"features": SMALLEST["features"] | features, "certificateAuthority": {"file": "authorities.pem"}}
+    world.manifest.write_text(yaml.safe_dump(document))
+    for name in ("policy.yaml", "limits.yaml", "selectors.yaml"):
+        (tmp_path / name).write_text("{}\n")
+    (tmp_path / "authorities.pem").write_bytes(authority("one").certificate)
+    kept = str(tmp_path / "plan.json")
+    assert cli("plan", "-m", str(world.manifest), "--out", kept).exit_code == 2
+    (tmp_path / changed).write_bytes(authority("two").certificate)
+    result = cli("apply", kept, "-y")
+    assert (result.exit_code, world.steps) == (17, []), result.output
+    assert "is another" in result.stderr
+
+
+@pytest.mark.parametrize("place", ["/nowhere/\x1b[2J", "/nowhere/\0", "/nowhere/\ud800"])
+def test_a_plan_whose_manifest_cannot_be_printed_is_refused(cli: Cli, world: HostsWorld, tmp_path: Path, place: str) -> None:
+    world.cluster = one_missing()
+    kept = tmp_path / "plan.json"
+    cli("plan", "-m", str(world.manifest), "--out", str(kept))
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"manifest": place}))
+    result = cli("apply", str(kept), "-y")
+    assert (result.exit_code, world.steps) == (15, [])
+    assert all(line.isprintable() for line in result.stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        ("-t", "tf.json"),
+        ("-m", "other.yaml"),
+        ("--ignore-unsupported",),
+        ("--no-init",),
+        ("--force-upgrade",),
+        ("--rotate-encryption-key",),
+        ("--without", "cp-3"),
+        ("--keep-firewall",),
+        ("--parallel-workers", "2"),
+        ("--remove-hosts", "2"),
+    ],
+)
 def test_what_a_kept_plan_says_is_not_said_otherwise(cli: Cli, world: HostsWorld, tmp_path: Path, flag: tuple[str, ...]) -> None:
     world.cluster = one_missing()
     kept = str(tmp_path / "plan.json")
@@ -368,6 +438,17 @@ def test_an_earlier_run_is_explained_with_the_checks_behind_each_step(apply: Cli
     assert cli("explain", "--run", path, "-o", "json").stdout == Path(path).read_text()
 
 
+def test_a_record_from_elsewhere_sends_a_terminal_nothing(apply: Cli, cli: Cli, world: HostsWorld) -> None:
+    world.cluster = one_missing()
+    apply("-y")
+    path = records.newest(world.runs)
+    path.write_text(path.read_text().replace("cp-3", r"cp\u001b[2J-\u202e3" + "\x9b"))
+    for arguments in ((), ("-o", "json")):
+        result = cli("explain", "--run", str(path), *arguments)
+        assert result.exit_code == 0
+        assert all(line.isprintable() for line in result.stdout.split("\n"))
+
+
 def test_a_run_that_was_killed_is_said_to_have_no_end(apply: Cli, cli: Cli, world: HostsWorld) -> None:
     world.cluster = one_missing()
     apply("-y")
@@ -442,7 +523,7 @@ def test_a_reset_that_would_take_the_quorum_along_is_refused(cli: Cli, world: Ho
 def test_the_whole_cluster_is_reset_without_asking_its_ring(cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     cleaned: list[str] = []
 
-    async def clean(_tools: Any, host: str) -> None:
+    async def clean(_tools: Any, host: str, _observation: Any) -> None:
         cleaned.append(host)
         hosts = tuple(BUILD.prepared(int(each.name[-1])) if each.name == host else each for each in world.cluster.hosts)
         world.cluster = replace(world.cluster, hosts=hosts)

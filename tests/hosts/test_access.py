@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import cast
 
 import asyncssh
@@ -27,12 +25,13 @@ from quorate.hosts.ssh.target import Target
 from quorate.hosts.ssh.tunnel import Tunnel
 from quorate.kubernetes.errors import ConnectionFailed
 from quorate.kubernetes.resource import NODES
-from quorate.pki.issue import generate_authority, issue_server
+from quorate.pki.issue import generate_authority
 from quorate.pki.keys import KeyAlgorithm
 from quorate.pki.kubeconfig import admin_kubeconfig
 from tests.etcd.conftest import NODES as MEMBERS
 from tests.etcd.conftest import EtcdRing, running_ring
 from tests.hosts.manifests import SMALLEST, load
+from tests.https import served
 
 ADMIN = "/etc/kubernetes/admin.conf"
 PKI = "/etc/kubernetes/pki/etcd"
@@ -109,35 +108,8 @@ async def api_server(nodes: Iterable[str] = (), failing: str = "") -> AsyncItera
             return web.Response(text=failing or "ok", status=500 if failing else 200)
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": name}} for name in nodes]})
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=_server_context()).start()
-    try:
-        yield runner.addresses[0][1], asked
-    finally:
-        await runner.cleanup()
-
-
-def _server_context() -> ssl.SSLContext:
-    now = datetime.now(UTC)
-    pair = issue_server(
-        AUTHORITY,
-        common_name="kube-apiserver",
-        dns_names=["kubernetes"],
-        algorithm=KeyAlgorithm.ECDSA_P256,
-        not_before=now - timedelta(minutes=5),
-        not_after=now + timedelta(days=1),
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(cadata=AUTHORITY.certificate.decode())
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(pair.certificate + pair.key)
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context
+    async with served(AUTHORITY, handle, "kubernetes", wants_certificates=True) as port:
+        yield port, asked
 
 
 def kubeconfig() -> bytes:

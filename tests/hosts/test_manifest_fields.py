@@ -350,7 +350,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Clusters:
 
 def differences(cluster: Cluster) -> set[str]:
     """Everything that an observation says is otherwise than in the manifest."""
-    found = {*cluster.configuration_drift, *cluster.problems, *lasting(cluster)}
+    found = {*cluster.configuration_drift, *cluster.addon_drift, *cluster.problems, *lasting(cluster)}
     for host in cluster.hosts:
         found |= {*host.drift, *host.node_drift}
     if (change := next_change(cluster.api_servers, cluster.encryption)) is not None:

@@ -131,6 +131,15 @@ def test_a_value_of_another_kind_is_refused(path: str, value: object, expected: 
     assert message == expected
 
 
+@pytest.mark.parametrize("path", ["controlPlane.hosts.0.sshPort", "controlPlaneComponents.etcd.quotaBackendBytes"])
+@pytest.mark.parametrize("number", [f"0x{'f' * 5000}", f"-0x{'f' * 5000}", "9" * 5000, "0x1ffffffffffffffff"])
+def test_a_number_that_nobody_can_print_is_refused_with_its_line(path: str, number: str) -> None:
+    text = yaml.safe_dump(changed(path, 123456789)).replace("123456789", number)
+    with pytest.raises(ManifestError, match=r"is a number that is too large|is not a value of the kind that its tag says") as raised:
+        parse(text)
+    assert raised.value.problems[0].mark.line
+
+
 def test_every_mistake_is_told_at_once_in_the_order_of_the_lines() -> None:
     found = mistakes(
         """\

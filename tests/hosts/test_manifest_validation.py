@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.hosts.feature_contents import read as read_contents
 from quorate.hosts.manifest import ManifestError, parse
 from quorate.hosts.manifest.encryption import kms_endpoints, problems_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
@@ -427,6 +429,34 @@ def test_a_bundle_of_authorities_is_read_from_its_file_from_its_field_or_from_it
     (tmp_path / "ca.pem").write_text(bundle)
     for path, value in (("certificateAuthority.file", "ca.pem"), ("certificateAuthority.bundle", bundle), ("caBundle", bundle)):
         assert load(changed(path, value), folder=tmp_path).certificate_authority.bundle == bundle
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fifo", "it is no regular file"),
+        ("/dev/zero", "it is no regular file"),
+        ("large", "it has more than 1 MiB"),
+        ("folder", "Is a directory"),
+    ],
+)
+@pytest.mark.parametrize("field", ["certificateAuthority.file", "features.podNodeSelector.config.configFilePath"])
+def test_a_file_that_has_no_end_or_is_none_is_refused(tmp_path: Path, field: str, name: str, expected: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "large").write_bytes(bytes(2 << 20))
+    made = changed(field, name)
+    put(made, "features.podNodeSelector.enable", value="podNodeSelector" in field)
+    with pytest.raises(ManifestError, match=f"{expected}|there is no file") as raised:
+        read_contents(load(made, folder=tmp_path))
+    assert [problem.path for problem in raised.value.problems] == [field]
+
+
+def test_a_private_key_among_the_authorities_reaches_no_host() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\naHVudGVyMg==\n-----END PRIVATE KEY-----\n"
+    said = problems(changed("certificateAuthority.bundle", certificate() + key))["certificateAuthority.bundle"]
+    assert "holds a private key" in said
+    assert "aHVudGVy" not in said
 
 
 KEY = base64.b64encode(bytes(32)).decode()

@@ -78,6 +78,20 @@ def test_the_last_twenty_are_kept(tmp_path: Path) -> None:
     assert left[0].name.startswith("20260101T120005")
 
 
+def test_a_folder_that_is_the_users_and_what_is_in_it_stay_as_they_are(tmp_path: Path) -> None:
+    theirs, link = tmp_path / "sales", tmp_path / "demo-runs"
+    theirs.mkdir()
+    theirs.chmod(0o755)
+    for year in range(1990, 2020):
+        (theirs / f"{year}-sales.jsonl").write_text("precious\n")
+    link.symlink_to(theirs)
+    with records.Record(link) as record:
+        record.write(ALL[0])
+    assert len(list(theirs.glob("*-sales.jsonl"))) == 30
+    assert theirs.stat().st_mode & 0o777 == 0o755
+    assert records.all_in(link) == [record.path]
+
+
 def test_nothing_is_made_before_there_is_something_to_write(tmp_path: Path) -> None:
     with records.Record(tmp_path / "runs"):
         pass

@@ -7,6 +7,7 @@ from dataclasses import replace
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place.cluster import Cluster, Kind, Node, Wishes
 from quorate.core.in_place.forecast import forecast
+from quorate.core.in_place.rules.guard import HOSTS_FIT
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
 from quorate.hosts import resetting
 from quorate.hosts.renewing import FIRST, decide_renewal, only_renewal
@@ -18,7 +19,7 @@ NOON = BUILD.noon
 
 
 def steps(cluster: Cluster, *names: str, everything: bool = False, save: bool = True) -> list[Step | None]:
-    return [each.step for each in resetting.freeing(cluster, Request(names, everything, save))]
+    return [each.step for each in resetting.freeing(cluster, Request(names, everything, save, resetting.apart(cluster)))]
 
 
 def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host() -> None:
@@ -138,3 +139,10 @@ def test_of_the_plan_only_the_renewals_that_nothing_comes_before_are_shown() -> 
     shown = only_renewal(forecast(renewing(BUILD.three()), NOON))
     assert [each.step for each in shown.steps] == [RenewCertificates("cp-2"), RenewCertificates("cp-3"), RenewCertificates("cp-1")]
     assert only_renewal(forecast(renewing(BUILD.three(version=V135)), NOON)).steps == ()
+
+
+def test_hosts_that_contradict_the_manifest_keep_every_host() -> None:
+    cluster = BUILD.three(problems=("cp-1 is Node cp-2 by its kubelet's certificate",), snapshot_taken=False)
+    for request in (Request(("cp-1",)), Request(ALL, everything=True), Request(ALL, everything=True, save=False)):
+        decision = resetting.deciding(request)(cluster, NOON)
+        assert (decision.step, [check.name for check in decision.refusals]) == (None, [HOSTS_FIT])

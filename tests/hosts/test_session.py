@@ -12,7 +12,8 @@ from quorate.core.checks import failed, passed, unknown
 from quorate.core.in_place.approval import Approval
 from quorate.core.in_place.cluster import Cluster, Kind
 from quorate.core.in_place.decide import Decision
-from quorate.core.in_place.steps import Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
+from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration, Encryption
+from quorate.core.in_place.steps import ChangeEncryption, Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
 from quorate.hosts.patience import LONGEST_WAIT, PATIENCE, SETTLING
@@ -285,3 +286,11 @@ async def test_an_error_of_our_own_ends_the_record_too() -> None:
     assert isinstance(world.events[-1], Ended)
     assert world.events[-1].outcome is Outcome.FAILED
     assert not any(isinstance(event, StepDone) for event in world.events)
+
+
+def test_who_ends_an_exchange_of_keys_that_was_cut_has_exchanged_them() -> None:
+    one, both = (Configuration.made({SECRETS: providers}) for providers in (("b", IDENTITY), ("b", "a", IDENTITY)))
+    last = ChangeEncryption("cp-2", one)
+    at_rest = BUILD.cluster(BUILD.host(1, encryption=Encryption(one, flagged=True)), BUILD.host(2))
+    cut = BUILD.cluster(BUILD.host(1, encryption=Encryption(one, flagged=True)), BUILD.host(2, encryption=Encryption(both, flagged=True)))
+    assert (Done().after(last, at_rest).rotated, Done().after(last, cut).rotated) == (False, True)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import asyncssh
+import pytest
+
 from quorate.hosts.manifest import Host
+from quorate.hosts.ssh.errors import IdentityUnusable
 from quorate.hosts.ssh.host_keys import parse_pin
+from quorate.hosts.ssh.identities import offered
 from quorate.hosts.ssh.target import Endpoint, Identity
 from quorate.hosts.targets import target
 from tests.hosts.manifests import PUBLIC_KEY, document, load
@@ -16,6 +21,21 @@ def test_a_host_without_settings_is_reached_as_root_by_the_operators_agent() -> 
     made = target(load(document()).hosts[0], "cp-1", {"SSH_AUTH_SOCK": "/run/agent"})
     assert made.endpoint == Endpoint(address="192.0.2.1", identity=Identity(agent_socket="/run/agent"))
     assert (made.name, made.bastion) == ("cp-1", None)
+
+
+@pytest.mark.parametrize("with_a_key", [False, True])
+async def test_what_a_variable_of_the_operators_holds_is_said_nowhere(tmp_path: Path, *, with_a_key: bool) -> None:
+    key = tmp_path / "id"
+    asyncssh.generate_private_key("ssh-ed25519").write_private_key(key)
+    settings: dict[str, object] = {"sshAgentSocket": "env:MY_TOKEN", **({"sshPrivateKeyFile": str(key)} if with_a_key else {})}
+    endpoint = target(_host(settings), "cp-1", {"MY_TOKEN": "hunter2"}).endpoint
+    try:
+        async with offered(endpoint, "host cp-1") as offer:
+            said = f"{offer}"
+    except IdentityUnusable as error:
+        said = str(error)
+    assert "the agent at env:MY_TOKEN does not answer" in said
+    assert "hunter2" not in f"{said}{endpoint!r}"
 
 
 def test_a_host_is_reached_as_the_manifest_says() -> None:

@@ -60,6 +60,7 @@ async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         (b"", "tf.json:1: is not JSON"),
         (b'{"a":\n hunter2}', "tf.json:2: is not JSON"),
         (b"\xff\xfe\x00", "tf.json: is not JSON"),
+        (b"9" * 5000, "tf.json: is not JSON"),
         (b"[" * 100_000, "tf.json: is not JSON"),
         (b"[]", "tf.json: is not an object of outputs"),
         (b'"hunter2"', "tf.json: is not an object of outputs"),

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from quorate.etcd import errors as etcd
 from quorate.etcd.client import Member, Status
+from quorate.hosts.events import Progress, encode
+from quorate.hosts.events import decode as decode_events
+from quorate.hosts.manifest import ManifestError, parse
 from quorate.hosts.operator import Holder, decode
+from quorate.hosts.plan_file import WorldMoved
 from quorate.hosts.ssh import errors as ssh
 from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.terraform import Outputs
 from quorate.kubernetes import errors as kubernetes
 from quorate.kubernetes import objects
 from quorate.kubernetes.config import ConfigError
 from tests.core.test_text import INJECTIONS
+from tests.hosts.manifests import SMALLEST
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -38,6 +46,22 @@ def member(text: str) -> str:
     return f"{found.name}{''.join((*found.peer_urls, *found.client_urls))}"
 
 
+def mistake(text: str, **changes: Any) -> str:
+    with pytest.raises(ManifestError) as raised:
+        parse(
+            yaml.safe_dump(SMALLEST | changes),
+            terraform=Outputs("tf.json", {"kubeone_static_workers": {"value": {text: {"sshuser": "x"}}}}),
+        )
+    return "".join(str(raised.value).split("\n"))
+
+
+def recorded(text: str) -> str:
+    """Without the line ends of what a step's failure says."""
+    (event,) = decode_events([encode(Progress(NOON, text, text))])
+    assert isinstance(event, Progress)
+    return "".join(f"{event.host}{event.what}".split("\n"))
+
+
 SAID: dict[str, Callable[[str], str]] = {
     "an SSH error": lambda text: str(ssh.NoAnswer("host cp-1", text)),
     "its cause": lambda text: ssh.NoAnswer("host cp-1", text).cause,
@@ -51,6 +75,12 @@ SAID: dict[str, Callable[[str], str]] = {
     "an etcd member's status": lambda text: f"{Status(1, 1, version=text).version}{''.join(Status(1, 1, errors=(text,)).errors)}",
     "the holder of a lock": held,
     "a condition": condition,
+    "a manifest's key": lambda text: mistake("x", **{text: 1}),
+    "a manifest's kind": lambda text: mistake("x", kind=text),
+    "a manifest's version": lambda text: mistake("x", apiVersion=text),
+    "a key of Terraform's": mistake,
+    "a kept plan's fact": lambda text: str(WorldMoved((text,))).split("\n", 1)[1],
+    "a record's event": recorded,
     "a name": lambda text: msgspec.json.decode(msgspec.json.encode({"name": text}), type=objects.ObjectMeta).name,
 }
 

@@ -19,17 +19,8 @@ if TYPE_CHECKING:
     from quorate.hosts.plan_file import Kept
 
 
-_IN_THE_PLAN = (
-    "manifest",
-    "tfjson",
-    "ignore_unsupported",
-    "no_init",
-    "force_upgrade",
-    "without",
-    "parallel_workers",
-    "remove_hosts",
-)
-"""Parameters that a plan keeps."""
+_BESIDE_A_PLAN = frozenset({"plan_file", "known_hosts", "accept_new_host_keys", "yes", "snapshot_dir", "plain", "output"})
+"""Parameters that are said beside a plan; every other is kept in it."""
 
 
 @click.command(name="apply", context_settings={"help_option_names": ["-h", "--help"]})
@@ -90,7 +81,8 @@ def command(
 
 def _require_only_the_plan(ctx: click.Context) -> None:
     """What a plan says is not said again, nor otherwise: it would be left unheard. Raises UsageError."""
-    said = [name for name in _IN_THE_PLAN if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    names = (str(parameter.name) for parameter in ctx.command.params if parameter.name not in _BESIDE_A_PLAN)
+    said = [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if said:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in said)
         raise click.UsageError(f"PLAN has its own {flags}: leave it out, or make another plan with `quorate plan --out`")

@@ -87,8 +87,7 @@ def etcd(ring: Ring | Unknown) -> str:
         return "unknown"
     verdict, learners = ring.now, len(ring.learners)
     voters = f"{verdict.voters} voter{'' if verdict.voters == 1 else 's'}"
-    reach = f"tolerates {verdict.margin}" if verdict else f"{-verdict.margin} short of quorum"
-    return ", ".join([voters, *([f"{learners} learning"] if learners else []), reach])
+    return ", ".join([voters, *([f"{learners} learning"] if learners else []), verdict.reach])
 
 
 def role(observation: Observation, machine: ObservedMachine) -> str:
@@ -97,11 +96,7 @@ def role(observation: Observation, machine: ObservedMachine) -> str:
     if isinstance(observation.ring, Unknown) or member_id is None:
         return ""
     member = observation.ring.member(member_id)
-    if member is None:
-        return ""
-    if member.learner:
-        return "learner"
-    return "leader" if observation.ring.leader == member.id else "voter"
+    return "" if member is None else observation.ring.role(member)
 
 
 def _member(observation: Observation, machine: ObservedMachine) -> int | None:

@@ -58,10 +58,11 @@ def snapshot(ctx: click.Context, /, file: Path | None, snapshot_dir: Path | None
 
 async def _taken(loaded: Loaded, file: Path | None, folder: Path) -> Path:
     from quorate.cli import hosts_run
-    from quorate.cli.hosts_access import entered
+    from quorate.cli.hosts_access import entered, of_one_cluster
     from quorate.hosts.act import snapshot as taking
 
     async with entered(loaded) as access:
+        await of_one_cluster(loaded, access)
         lock = hosts_run.lock_of(access, hosts_run.this_run("etcd snapshot"), tell=lambda _: None)  # never taken: nothing is changed
         tools = hosts_run.tools(loaded, access, lock, _said, folder)
         if file is None:

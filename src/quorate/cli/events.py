@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from quorate.core.text import printable
+
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
     from quorate.clusterapi.observation import Observation, ObservedMachine
@@ -100,7 +102,7 @@ def sight(finding: Finding, at: datetime) -> Sight:
     control_plane = ControlPlaneSeen(
         at=at,
         name=observation.kcp.metadata.name,
-        version=observation.kcp.spec.version,
+        version=printable(observation.kcp.spec.version),
         desired=counts.desired,
         replicas=counts.replicas,
         ready=counts.ready,
@@ -121,7 +123,7 @@ def _machine(observation: Observation, machine: ObservedMachine, at: datetime) -
     return MachineSeen(
         at=at,
         name=machine.name,
-        version=machine.machine.spec.version,
+        version=printable(machine.machine.spec.version),
         created=machine.machine.metadata.creation_timestamp or at,
         node=machine.node.metadata.name if machine.node else "",
         role=describe.role(observation, machine),

@@ -14,6 +14,7 @@ import click
 from quorate.cli.access import Access, with_access
 from quorate.cli.documents import as_json
 from quorate.cli.hosts_access import with_manifest
+from quorate.core.text import printable
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
@@ -164,7 +165,7 @@ def explanation(finding: Finding) -> Explanation:
         name=metadata.name,
         cluster=observation.cluster.metadata.name if observation.cluster else "",
         standing=describe.standing(finding).value,
-        version=observation.kcp.spec.version,
+        version=printable(observation.kcp.spec.version),
         counts=asdict(describe.counts(observation.kcp)),
         rule=decision.rule if decision else "wait for a Cluster",
         next=describe.next_step(finding),
@@ -207,7 +208,7 @@ def member_lines(ring: Ring | Unknown | Absent) -> tuple[MemberLine, ...]:
         MemberLine(
             id=f"{member.id:x}",
             name=member.name,
-            role="learner" if member.learner else "leader" if member.id == ring.leader else "voter",
+            role=ring.role(member),
             health=member.health.value,
             evidence=member.evidence or ("" if member.name else "never started"),
         )
@@ -221,7 +222,7 @@ def _machine(observation: Observation, machine: ObservedMachine) -> MachineLine:
     found = sorted(machine.findings.items())
     return MachineLine(
         name=machine.name,
-        version=machine.machine.spec.version,
+        version=printable(machine.machine.spec.version),
         node=machine.node.metadata.name if machine.node else "",
         role=describe.role(observation, machine),
         health=describe.health(machine).value,

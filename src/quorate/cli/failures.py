@@ -37,6 +37,8 @@ from typing import TextIO
 
 import click
 
+from quorate.core.text import printable_lines
+
 
 class ExitCode(IntEnum):
     """The codes that commands give by themselves; those of `quorate.local` come with its errors."""
@@ -77,10 +79,10 @@ def pass_over(stream: TextIO) -> None:
 
 
 class Failure(click.ClickException):
-    """The reason, as one line for stderr, and the code to end with."""
+    """The reason, as printable lines for stderr whatever files it quotes, and the code to end with."""
 
     def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
+        super().__init__(printable_lines(message))
         self.exit_code = code  # type: ignore[misc]  # click declares it for the class, and reads it from the instance
 
 

@@ -11,6 +11,7 @@ import click
 
 from quorate.cli.access import Access, with_access
 from quorate.cli.documents import as_json
+from quorate.core.text import printable
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding, Inspector
@@ -175,7 +176,7 @@ def summary_of(finding: Finding) -> Summary:
         ready=counts.ready,
         available=counts.available,
         up_to_date=counts.up_to_date,
-        version=kcp.spec.version,
+        version=printable(kcp.spec.version),
         is_available=condition.status if condition else "Unknown",
         etcd=describe.etcd(observation.ring),
         next=describe.next_step(finding),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,7 +87,6 @@ def place(flags: Mapping[str, Any]) -> Place:
 async def load(where: Place) -> Loaded:
     """Read the manifest, Terraform's outputs and the files that features name. Raises ManifestError and TerraformError."""
     import asyncio
-    import hashlib
     import json
     import sys
 
@@ -95,10 +96,22 @@ async def load(where: Place) -> Loaded:
     outputs = await terraform.read(where.terraform, sys.stdin.buffer) if where.terraform else None
     manifest = await asyncio.to_thread(manifests.load, where.manifest, terraform=outputs, ignore_unsupported=where.ignore_unsupported)
     contents = await asyncio.to_thread(feature_contents.read, manifest)
-    inputs = {f"manifest {where.manifest.name}": hashlib.sha256(await asyncio.to_thread(where.manifest.read_bytes)).hexdigest()}
+    read = {f"manifest {where.manifest.name}": await asyncio.to_thread(where.manifest.read_bytes)}
+    read |= {name: content for name, content in _beside(manifest, contents).items() if content is not None}
     if outputs is not None:
-        inputs["Terraform's outputs"] = hashlib.sha256(json.dumps(dict(outputs.values), sort_keys=True).encode()).hexdigest()
-    return Loaded(where, manifest, contents, inputs)
+        read["Terraform's outputs"] = json.dumps(dict(outputs.values), sort_keys=True).encode()
+    return Loaded(where, manifest, contents, {name: hashlib.sha256(content).hexdigest() for name, content in read.items()})
+
+
+def _beside(manifest: Manifest, contents: Contents) -> dict[str, bytes | None]:
+    """What the files hold that the manifest names and hosts are given, by the field that names each."""
+    authority = manifest.certificate_authority
+    return {
+        "features.staticAuditLog.config.policyFilePath": contents.audit_policy,
+        "features.eventRateLimit.config.configFilePath": contents.event_rate_limit,
+        "features.podNodeSelector.config.configFilePath": contents.pod_node_selector,
+        "certificateAuthority.file": str(authority.bundle).encode() if authority.file else None,
+    }
 
 
 @asynccontextmanager
@@ -123,6 +136,17 @@ async def observed(loaded: Loaded, access: Access, memory: Memory | None = None,
     from quorate.hosts.observe import Memory, observe
 
     return await observe(access, loaded.manifest, memory or Memory(), loaded.contents, now, wishes or Wishes())
+
+
+async def of_one_cluster(loaded: Loaded, access: Access) -> Observation:
+    """One look, after which the ways in lead to the cluster that most control-plane hosts belong to. Raises Failure where that cannot be told."""
+    from quorate.cli.failures import ExitCode, Failure
+    from quorate.core.health import Unknown
+
+    observation = await observed(loaded, access)
+    if isinstance(observation.authority, Unknown):
+        raise Failure(f"{observation.authority.reason} -> {observation.authority.remedy}", ExitCode.HOSTS)
+    return observation
 
 
 async def looked_at(
@@ -163,7 +187,12 @@ def say_notices(manifest: Manifest) -> None:
 
 
 def now() -> datetime:
-    """The time, aware and in UTC."""
-    from datetime import UTC, datetime
+    """The time, aware and in UTC, by a clock that nobody sets while this process lasts."""
+    return _clock()()
 
-    return datetime.now(UTC)
+
+@cache
+def _clock() -> Callable[[], datetime]:
+    from quorate.hosts.clock import steady
+
+    return steady()

@@ -128,11 +128,12 @@ def _host(said: HostExplanation) -> list[str]:
 def run_of(file: str, flags: dict[str, Any], *, output: str) -> None:
     """`quorate explain --run [FILE]`: a record, the newest of the manifest's cluster where none is named. Raises RecordError and ManifestError."""
     from quorate.hosts import records
+    from quorate.hosts.events import encode
 
     path = Path(file) if file != NEWEST else records.newest(_folder(flags))
     events = records.read(path)
     if output == "json":
-        click.echo(path.read_text(encoding="utf-8"), nl=False)
+        click.echo("".join(f"{encode(event)}\n" for event in events), nl=False)
     else:
         click.echo(f"{path}\n{history(events)}", nl=False)
 

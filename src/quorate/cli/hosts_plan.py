@@ -70,7 +70,7 @@ def run(ctx: click.Context, flags: dict[str, Any], wishes: Wishes, *, output: st
 def keep(path: Path, loaded: Loaded, cluster: Cluster, plan: HostsPlan) -> None:
     """Write the plan to a file that `quorate apply` takes. Raises PlanError."""
     from quorate.cli.hosts_access import now
-    from quorate.hosts import plan_file
+    from quorate.hosts import plan_file, terraform
 
     place = loaded.place
     plan_file.write(
@@ -79,7 +79,7 @@ def keep(path: Path, loaded: Loaded, cluster: Cluster, plan: HostsPlan) -> None:
             format=plan_file.FORMAT,
             made=now(),
             manifest=str(place.manifest.absolute()),
-            terraform=place.terraform,
+            terraform=terraform.absolute(place.terraform),
             inputs=dict(loaded.inputs),
             ignore_unsupported=place.ignore_unsupported,
             wishes=cluster.wishes,
@@ -103,7 +103,7 @@ def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -
         ring=ring_in_words(cluster.ring),
         api=told(cluster.api),
         hosts=rows(cluster, now),
-        settings=cluster.configuration_drift,
+        settings=(*cluster.configuration_drift, *cluster.addon_drift),
         lasting=lasting(foreseen.end),
         steps=_planned(foreseen),
         keeps_firewalls=cluster.wishes.keep_firewall,
@@ -151,8 +151,7 @@ def short(verdict: Verdict | None) -> str:
     """The ring's verdict in a few words; empty where it is not known."""
     if verdict is None:
         return ""
-    reach = f"tolerates {verdict.margin}" if verdict else f"{-verdict.margin} short of quorum"
-    return f"{verdict.good} of {verdict.voters}, {reach}"
+    return f"{verdict.good} of {verdict.voters}, {verdict.reach}"
 
 
 def as_text(plan: HostsPlan) -> str:

@@ -31,8 +31,9 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
 
 
 async def _read(where: Place) -> bytes:
-    """From the first host, in the manifest's order, that has one which can be used."""
-    from quorate.cli.hosts_access import entered, load
+    """From the first host, in the manifest's order, that has one of the cluster which can be used."""
+    from quorate.cli.hosts_access import entered, load, of_one_cluster
+    from quorate.hosts.observe.authority import fingerprints
     from quorate.hosts.ssh.errors import SshError
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.inline_kubeconfig import read
@@ -40,9 +41,13 @@ async def _read(where: Place) -> bytes:
     loaded = await load(where)
     causes = []
     async with entered(loaded) as access:
+        authority = (await of_one_cluster(loaded, access)).authority
         for name in access.control_planes:
             try:
-                return _written(read(await access.ssh(name).read_file(PATH), source=f"{PATH} of host {name}"))
+                found = read(await access.ssh(name).read_file(PATH), source=f"{PATH} of host {name}")
+                if authority in fingerprints(found.authority):
+                    return _written(found)
+                causes.append(f"{PATH} of host {name} is another cluster's, by its authority")
             except (SshError, ConfigError) as error:
                 causes.append(str(error))
     raise Failure(f"no control-plane host gave {PATH}: {'; '.join(causes)}", ExitCode.HOSTS)

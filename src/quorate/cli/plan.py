@@ -17,6 +17,7 @@ from quorate.cli.documents import as_json
 from quorate.cli.failures import ExitCode, Failure
 from quorate.cli.hosts_access import with_manifest
 from quorate.cli.wishes import with_wishes
+from quorate.core.text import printable
 
 if TYPE_CHECKING:
     from quorate.cli.explain import CheckLine
@@ -154,7 +155,7 @@ def _plan(finding: Finding, foreseen: Forecast) -> Plan:
     return Plan(
         namespace=observation.kcp.metadata.namespace,
         name=observation.kcp.metadata.name,
-        version=observation.kcp.spec.version,
+        version=printable(observation.kcp.spec.version),
         replicas=1 if observation.kcp.spec.replicas is None else observation.kcp.spec.replicas,
         ring=explain.verdict(observation.ring),
         replacements=tuple(

@@ -64,7 +64,7 @@ def command(
     memory = Memory()
     loaded, observation = event_loop.run(hosts_access.looked_at(hosts_access.place(flags), memory=memory))
     cluster = observation.cluster
-    request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot)
+    request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
     click.echo(as_text(cluster, request), nl=False, err=output == "json")
     steps = resetting.freeing(cluster, request)
     if not any(each.step for each in steps):
@@ -113,19 +113,14 @@ def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:
     """Hosts of a cluster that ends, and hosts that no ring can be checked against, are freed without asking etcd: their owner has just said so."""
-    from quorate.core.health import Absent
-    from quorate.core.in_place.cluster import Kind
     from quorate.core.in_place.steps import Reset
     from quorate.hosts.act.reset import clean
+    from quorate.hosts.resetting import asks_no_ring
 
     async def otherwise(tools: Tools, step: Step, observation: Observation) -> bool:
-        cluster = observation.cluster
-        if not isinstance(step, Reset):
+        if not isinstance(step, Reset) or not asks_no_ring(observation.cluster, request, step.host):
             return False
-        foreign = cluster.host(step.host).kind is Kind.FOREIGN
-        if not (foreign or request.everything or isinstance(cluster.ring, Absent)):
-            return False
-        await clean(tools, step.host)
+        await clean(tools, step.host, observation)
         return True
 
     return otherwise
@@ -135,7 +130,7 @@ def as_text(cluster: Cluster, request: Request) -> str:
     """What would be done, for a person."""
     from quorate.cli.hosts_plan import refusals, short
     from quorate.hosts.overview import ring_in_words
-    from quorate.hosts.resetting import ANOTHERS, freeing
+    from quorate.hosts.resetting import ANOTHERS, freeing, not_unique
 
     found = freeing(cluster, request)
     lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {ring_in_words(cluster.ring)}"]
@@ -144,6 +139,7 @@ def as_text(cluster: Cluster, request: Request) -> str:
     lines += [
         f"{each.host} belongs to another cluster, whose etcd is not asked." for each in found if ANOTHERS in {c.name for c in each.checks}
     ]
+    lines += dict.fromkeys(why for each in found if each.step is not None and each.host for why in not_unique(cluster.host(each.host)))
     steps = [each for each in found if each.step is not None]
     width = max((len(str(each.step)) for each in steps), default=0)
     lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(each.before)}".rstrip() for number, each in enumerate(steps, 1)]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from quorate.core.checks import Check
+from quorate.core.text import printable_lines
 
 
 class Outcome(StrEnum):
@@ -135,15 +136,30 @@ def encode(event: Event) -> str:
 
 
 def decode(lines: Iterable[str]) -> list[Event]:
-    """The events of JSON lines. Raises ValueError for a line that is none, naming its number; a last line that was cut short is left out."""
+    """The events of JSON lines, each text of them printable. Raises ValueError for a line that is none, naming its number; a last line that was cut short is
+    left out.
+    """
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     events: list[Event] = []
     for number, line in written:
         try:
             data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-            events.append(msgspec.convert(data, _KINDS[data.pop("event")]))
+            kind = _KINDS[data.pop("event")]
+            events.append(msgspec.convert(_shown(data), kind))
         except (msgspec.MsgspecError, KeyError) as error:
             if number == written[-1][0] and not line.endswith("}"):
                 break  # whoever wrote it was ended while writing
             raise ValueError(f"line {number} is no event of a run: {error}") from error
     return events
+
+
+def _shown(value: Any) -> Any:
+    """With every text in it printable, line by line: a record that came from elsewhere may hold anything."""
+    match value:
+        case str():
+            return printable_lines(value)
+        case list():
+            return [_shown(each) for each in value]
+        case dict():
+            return {_shown(key): _shown(each) for key, each in value.items()}
+    return value

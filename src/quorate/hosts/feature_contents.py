@@ -7,6 +7,7 @@ from pathlib import Path
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.manifest import Manifest, ManifestError, Problem
 from quorate.hosts.manifest.findings import Mark
+from quorate.hosts.named_files import content_of
 
 
 def read(manifest: Manifest) -> Contents:
@@ -29,7 +30,7 @@ def _content(field: str, path: str, problems: list[Problem]) -> bytes | None:
     if not path:
         return None
     try:
-        return Path(path).read_bytes()
+        return content_of(Path(path))
     except OSError as error:
         problems.append(Problem(field, f"{path} cannot be read: {error.strerror}", Mark("the manifest")))
         return None

@@ -135,10 +135,9 @@ def _member(cluster: Cluster, host: Host) -> str:
         case Absent():
             return NONE
     member = member_of(cluster, host)
-    if member is None:
+    if member is None or not isinstance(cluster.ring, Ring):
         return "unknown"
-    leads = isinstance(cluster.ring, Ring) and cluster.ring.leader == member.id
-    kind = "learner" if member.learner else "leader" if leads else "voter"
+    kind = cluster.ring.role(member)
     return kind if member.health is Health.GOOD else f"{kind}, {'ill' if member.health is Health.BAD else 'unknown'}"
 
 

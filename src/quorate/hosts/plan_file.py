@@ -21,6 +21,7 @@ from quorate.core.health import Finding, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Node, Silence, StrayMember, Wishes
 from quorate.core.in_place.steps import Step, involved
 from quorate.core.ring import Member, Ring
+from quorate.core.text import printable
 from quorate.core.versions import Version
 from quorate.hosts.private_files import create
 
@@ -36,6 +37,7 @@ _UNCOMPARED: dict[type, frozenset[str]] = {
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),
     Silence: frozenset({"probes", "last"}),
+    StrayMember: frozenset({"without_vote_for"}),
     Unknown: frozenset({"reason", "remedy"}),
     Upkeep: frozenset({"retry_at"}),
 }
@@ -51,16 +53,15 @@ class WorldMoved(Exception):
 
     def __init__(self, moved: tuple[str, ...]) -> None:
         self.moved = moved
+        named = [printable(each) for each in moved[:_MOST_NAMED]]
         more = [f"and {len(moved) - _MOST_NAMED} more"] if len(moved) > _MOST_NAMED else []
-        text = "\n  ".join(
-            ["the world has moved since the plan was made; make a new one with `quorate plan --out`:", *moved[:_MOST_NAMED], *more]
-        )
+        text = "\n  ".join(["the world has moved since the plan was made; make a new one with `quorate plan --out`:", *named, *more])
         super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A plan as the file has it. `inputs` are digests of the manifest and of Terraform's outputs, by what they are of."""
+    """A plan as the file has it. `inputs` are digests of the manifest, of the files that it names and of Terraform's outputs, by what they are of."""
 
     format: int
     made: datetime
@@ -97,6 +98,8 @@ def read(path: Path) -> Kept:
         raise PlanError(f"{path}: is no plan that `quorate plan --out` wrote: {error}") from None
     if kept.format != FORMAT:
         raise PlanError(f"{path}: was written by another version of quorate; make it anew with `quorate plan --out`")
+    if not "".join((kept.manifest, kept.terraform, *kept.wishes.without)).isprintable():
+        raise PlanError(f"{path}: names a file or a host in characters that cannot be printed; make it anew with `quorate plan --out`")
     return kept
 
 
@@ -107,7 +110,7 @@ def facts(cluster: Cluster) -> dict[str, str]:
 
 def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: tuple[str, ...]) -> tuple[str, ...]:
     """What is not as it was when the plan was made; nothing: it can be carried out."""
-    found = [f"{name} is another" for name, digest in kept.inputs.items() if inputs.get(name) != digest]
+    found = [f"{name} is another" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
     found += _differences(kept.facts, now)
     if not found and kept.steps != steps:
         found.append("the steps are others, in another order, or other checks pass: " + "; ".join(steps or ("none",)))

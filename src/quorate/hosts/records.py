@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from quorate.hosts.private_files import create, private_folder
 KEPT = 20
 """Records of one cluster that stay."""
 _SUFFIX = ".jsonl"
+_NAME = re.compile(rf"\d{{8}}T\d{{12}}Z(-[a-z-]+)?{re.escape(_SUFFIX)}", re.ASCII)
 
 
 class RecordError(ValueError):
@@ -52,7 +54,6 @@ class Record:
 
     def _open(self, event: Event) -> int:
         private_folder(self._folder)
-        self._folder.chmod(0o700)
         stamp = event.at.strftime("%Y%m%dT%H%M%S%fZ")
         command = f"-{event.command.replace(' ', '-')}" if isinstance(event, Started) else ""
         self.path = self._folder / f"{stamp}{command}{_SUFFIX}"
@@ -63,8 +64,8 @@ class Record:
 
 
 def all_in(folder: Path) -> list[Path]:
-    """Every record in the folder, the oldest first; none where there is no such folder."""
-    return sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
+    """Every record in the folder, by the names that records have, the oldest first; none where there is no such folder. Other files are their owner's."""
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
 
 
 def newest(folder: Path) -> Path:

@@ -8,10 +8,11 @@ from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind, Node
+from quorate.core.in_place.cluster import CLUSTERS_DIFFER, NOT_UNIQUE, UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.in_place.decide import Decision
 from quorate.core.in_place.gates import removal
-from quorate.core.in_place.rules.facts import takes_evictions
+from quorate.core.in_place.rules.facts import takes_evictions, told
+from quorate.core.in_place.rules.guard import HOSTS_FIT
 from quorate.core.in_place.rules.members import AGREEMENT
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, Step, TakeSnapshot
 from quorate.core.plan import without
@@ -30,11 +31,15 @@ _UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this com
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before."""
+    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
+
+    `apart`: those that were shown as hosts of another cluster, or of none that has a ring, so that whoever agreed to it knew that no ring would be asked.
+    """
 
     names: tuple[str, ...]
     everything: bool = False
     save: bool = True
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,36 @@ class Freeing:
     before: Verdict | None
 
 
+def apart(cluster: Cluster) -> frozenset[str]:
+    """The hosts that are freed without asking a ring, as it is now: of another cluster, or all where there is no ring."""
+    return frozenset(host.name for host in cluster.hosts if host.kind is Kind.FOREIGN or isinstance(cluster.ring, Absent))
+
+
+def asks_no_ring(cluster: Cluster, request: Request, name: str) -> bool:
+    """Whether the host is freed without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
+    return request.everything or name in request.apart & apart(cluster)
+
+
 def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
     """Whether no control-plane host is left out: nothing of the cluster is kept then, which only a request for everything may ask for."""
     return all(host.name in names for host in cluster.control_planes)
+
+
+def not_unique(host: Host) -> tuple[str, ...]:
+    """Why the host may be another machine than the one that is meant, in words: what is freed is that one, too."""
+    return (*host.not_unique, *(finding.message for finding in host.findings if finding.reason == NOT_UNIQUE))
 
 
 def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
     """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
 
     A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
-    read. A host of another cluster is meant only where it was named.
+    read. A host of another cluster is meant only where it was named. Nobody is freed while the hosts contradict the manifest or each other: what it says of a
+    host may be true of another, or of another cluster.
     """
+    if cluster.problems:
+        checks = tuple(failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems)
+        return (Freeing("", None, checks, None),)
     found = _freed(cluster, request)
     saving = _saving(cluster) if request.save else None
     first = 0 if request.everything else next((at for at, each in enumerate(found) if isinstance(each.step, RemoveMember)), None)
@@ -88,18 +112,10 @@ def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
     )
     found: list[Freeing] = []
     for host in hosts:
-        if host.kind is Kind.FOREIGN and request.everything:
-            steps = [
-                _refusal(
-                    cluster,
-                    host,
-                    failed(
-                        OURS,
-                        f"{host.name} belongs to another cluster",
-                        f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`.",
-                    ),
-                )
-            ]
+        if host.kind is Kind.FOREIGN and (request.everything or host.name not in request.apart):
+            remedy = f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`."
+            evidence = f"{host.name} belongs to another cluster" + ("" if request.everything else ", and did not when it was shown")
+            steps = [_refusal(cluster, host, failed(OURS, evidence, remedy))]
         else:
             steps = list(_ending(cluster, host) if request.everything else _leaving(cluster, host))
         found += steps
@@ -126,6 +142,9 @@ def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
     """Of a cluster that ends nothing is to be kept, so nobody is asked."""
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
+    elif differ := [told(finding) for finding in host.findings if finding.reason == CLUSTERS_DIFFER]:
+        remedy = "Take the hosts of the other cluster out of the manifest."
+        yield _refusal(cluster, host, unknown(OURS, f"{host.name}: {'; '.join(differ)}", remedy))
     elif not _is_free(host):
         yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
 
@@ -146,7 +165,7 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
-        drain = not host.control_plane and takes_evictions(host.node)
+        drain = (host.works or not host.control_plane) and takes_evictions(host.node)
         yield Freeing(host.name, DeleteNode(host.node.name, drain), (), _verdict(cluster))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))

@@ -49,8 +49,8 @@ class Done:
     renewed: tuple[str, ...] = ()
     rotated: bool = False
 
-    def after(self, step: Step) -> Done:
-        """With this step done too."""
+    def after(self, step: Step, cluster: Cluster) -> Done:
+        """With this step done too, in a cluster as it was before."""
         match step:
             case TakeSnapshot():
                 return replace(self, snapshot_taken=True)
@@ -58,7 +58,7 @@ class Done:
                 return replace(self, regenerated=(*self.regenerated, host))
             case RenewCertificates(host):
                 return replace(self, renewed=(*self.renewed, host))
-            case ChangeEncryption() if step.exchanges_keys:
+            case ChangeEncryption() if step.exchanges_keys or cluster.exchanges_keys:
                 return replace(self, rotated=True)
         return self
 
@@ -164,7 +164,7 @@ class Session(Generic[Seen]):
         except StepFailed as failure:
             parts.emit(StepBroke(parts.now(), self._steps, str(step), failure.where, failure.cause, failure.remedy))
             return self._after_failure(step, failure)
-        self._done = self._done.after(step)
+        self._done = self._done.after(step, observation.cluster)
         parts.emit(StepDone(parts.now(), self._steps, str(step)))
         return None
 

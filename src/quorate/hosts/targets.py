@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from quorate.hosts.manifest import Host
@@ -20,6 +21,7 @@ def target(host: Host, name: str, environment: Mapping[str, str]) -> Target:
         key_file=_file(host.ssh_private_key_file),
         certificate_file=_file(host.ssh_cert_file),
         agent_socket=agent_socket(host.ssh_agent_socket, environment),
+        agent_setting=host.ssh_agent_socket,
     )
     endpoint = Endpoint(
         address=host.public_address,
@@ -40,7 +42,7 @@ def _bastion(host: Host, identity: Identity) -> Endpoint | None:
         address=host.bastion,
         port=host.bastion_port,
         user=host.bastion_user,
-        identity=Identity(key_file=own, agent_socket=identity.agent_socket) if own else identity,
+        identity=replace(identity, key_file=own, certificate_file=None) if own else identity,
         host_key=_host_key(host.bastion_host_public_key),
     )
 

@@ -45,6 +45,11 @@ async def read(where: str, stdin: BinaryIO, *, deadline: float = DEADLINE) -> Ou
     return found or parse(await _ask(folder, deadline), f"terraform output in {where}")
 
 
+def absolute(where: str) -> str:
+    """The same outputs, named so that they are found from any folder; empty where none are named."""
+    return str(Path(where).absolute()) if where not in ("", STANDARD_INPUT) else where
+
+
 def _on_disk(path: Path) -> Outputs | None:
     """The outputs in a file, or of the local state in a folder; None where only Terraform itself can tell."""
     if not path.is_dir():
@@ -69,7 +74,7 @@ def _content(path: Path) -> bytes:
 def _object(content: bytes, source: str) -> Mapping[str, Any]:
     try:
         document = json.loads(content)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError alone: of a number with thousands of digits
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TerraformError(f"{source}{line}: is not JSON; give what `terraform output -json` prints") from None
     if not isinstance(document, dict):

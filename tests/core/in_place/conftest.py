@@ -107,9 +107,13 @@ class Build:
         """So many probes without an answer, the last so long ago."""
         return Silence(probes, self.noon - timedelta(seconds=seconds_ago))
 
-    def stray(self, number: int, letter: str = "g", *, probes: int | None = None, name: str | None = None) -> StrayMember:
-        """A member of no host. `probes`: it was silent so often."""
-        return StrayMember(self.member(number, letter, name), None if probes is None else self.silent(probes))
+    def stray(
+        self, number: int, letter: str = "g", *, probes: int | None = None, name: str | None = None, without_vote_for: float = 180
+    ) -> StrayMember:
+        """A member of no host. `probes`: it was silent so often; `without_vote_for`: so many seconds, of one that has none."""
+        member = self.member(number, letter, name)
+        seen = timedelta() if member.votes else timedelta(seconds=without_vote_for)
+        return StrayMember(member, None if probes is None else self.silent(probes), seen)
 
     def cluster(self, *hosts: Host, ring: str | Ring | Unknown | Absent | None = None, **changes: Any) -> Cluster:
         """A cluster of exactly these hosts at v1.34.4; its ring is of their members, all good, and of the strays, unless given."""

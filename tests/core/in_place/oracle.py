@@ -103,6 +103,9 @@ def _remove(cluster: Cluster, member_id: int) -> Iterator[str]:
     half_joined = owner is not None and owner.kind is Kind.HALF_JOINED
     if not half_joined and not _answers(cluster, member) and _probes(cluster, member_id) < 3:
         yield "it was not silent for three probes"
+    stray = next((each for each in cluster.strays if each.member.id == member_id), None)
+    if stray is not None and not joined and stray.without_vote_for.total_seconds() < 120 and (stray.silence is None or not member.name):
+        yield "somebody may be about to make it a voter"
     if any(isinstance(host.member, Unknown) for host in cluster.control_planes) and owner is None:
         yield "it may be the member of a host"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from quorate.core.in_place.cluster import Wishes
 from quorate.core.in_place.encryption import (
     IDENTITY,
     NEW,
@@ -21,6 +22,10 @@ from quorate.core.in_place.encryption import (
     disagreement,
     next_change,
 )
+from quorate.core.in_place.forecast import forecast
+from quorate.core.in_place.steps import ChangeEncryption
+
+from .conftest import Build
 
 A, B, C = "secretbox:a:1", "secretbox:b:2", "aescbc:c:3"
 
@@ -173,3 +178,11 @@ def rests_well(state: State) -> None:
             assert (len(runs.secrets), len(runs.keys), runs.secrets[1]) == (2, 1, IDENTITY), state
         case wanted:
             assert runs == wanted, state
+
+
+def test_an_exchange_of_keys_that_was_cut_at_its_end_and_is_asked_for_again_is_ended_and_not_begun_anew(build: Build) -> None:
+    with_both, with_one = Encryption(of(B, A, IDENTITY), flagged=True), Encryption(of(B, IDENTITY), flagged=True)
+    hosts = (build.host(1, encryption=with_one), build.host(2, encryption=with_both), build.host(3, encryption=with_both))
+    cluster = build.cluster(*hosts, encryption=Desired(None, B), wishes=Wishes(rotate_encryption_key=True))
+    foreseen = forecast(cluster, build.noon)
+    assert [str(step.step) for step in foreseen.steps] == [str(ChangeEncryption(name, of(B, IDENTITY))) for name in ("cp-2", "cp-3")]

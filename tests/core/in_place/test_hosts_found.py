@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.core.control_plane import Upkeep
 from quorate.core.health import Unknown
-from quorate.core.in_place.cluster import Host, Kind
+from quorate.core.in_place.cluster import Host, Kind, Node
 from quorate.core.in_place.rules import found, guard
-from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, TakeSnapshot
+from quorate.core.in_place.steps import EnsureMachineDeployments, Initialize, Join, JoinWorkers, Prepare, TakeSnapshot
 
-from .conftest import BAD, V134, V135, Build
+from .conftest import BAD, GOOD, V134, V135, Build
 
 
 def silent(build: Build, number: int) -> Host:
@@ -128,3 +129,23 @@ def test_others_join_one_at_a_time_after_a_snapshot_and_workers_when_the_control
     assert build.step(build.cluster(*hosts)) == Join("cp-3")
     hosts[2] = build.host(3)
     assert build.step(build.cluster(*hosts)) == JoinWorkers(("worker-1",))
+
+
+def test_no_worker_joins_above_an_api_server_that_an_upgrade_did_not_reach_before_its_host_fell_silent(build: Build) -> None:
+    """Two hosts have the version, and the cluster's configuration names it; the third cannot be asked, and its Node tells of the kubelet before."""
+    upgraded = [
+        build.host(number, components=V135, kubelet=V135, kubeadm=V135, node=Node(f"cp-{number}", GOOD, kubelet=V135)) for number in (1, 2)
+    ]
+    worker = build.prepared(1, control_plane=False, kubelet=V135, kubeadm=V135)
+    behind = build.cluster(*upgraded, build.unreachable(3), worker, version=V135, running=V135)
+    assert build.step(behind) is None
+    assert "no API server is older than the kubelets that join" in build.refused(behind)
+    assert "Bring cp-3 back" in build.said(behind)
+    reached = build.unreachable(3, node=Node("cp-3", BAD, kubelet=V135))
+    assert build.step(build.cluster(*upgraded, reached, worker, version=V135, running=V135)) == JoinWorkers(("worker-1",))
+    deployments = Upkeep(pending=True)
+    assert build.step(build.cluster(*upgraded, build.unreachable(3), version=V135, running=V135, machine_deployments=deployments)) is None
+    assert (
+        build.step(build.cluster(*upgraded, reached, version=V135, running=V135, machine_deployments=deployments))
+        == EnsureMachineDeployments()
+    )

@@ -9,7 +9,8 @@ import pytest
 
 from quorate.core.checks import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL, Outcome
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.cluster import Cluster, Kind, Node
+from quorate.core.in_place.cluster import JOINED_AS_WORKER, Cluster, Kind, Node
+from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.rules import facts, join, leftovers, members, repair
 from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
 from quorate.core.in_place.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot
@@ -67,6 +68,16 @@ def test_a_node_may_be_that_of_a_host_whose_own_is_not_known(build: Build) -> No
     assert leftovers.NODE_GOES in build.refused(cluster)
 
 
+def test_a_ready_worker_that_somebody_else_joined_keeps_its_node_though_a_new_host_has_its_name(build: Build) -> None:
+    hosts = (build.host(1), build.host(2), build.host(3), build.prepared(4, control_plane=False))
+    elsewhere = Node("worker-4", GOOD, kubelet=V134)
+    theirs = build.cluster(*hosts, lost_nodes=("worker-4",), other_nodes=(elsewhere,))
+    assert build.step(theirs) is None
+    assert "Give host worker-4 another hostname" in build.said(theirs)
+    ours = replace(theirs, other_nodes=(replace(elsewhere, static_worker=True),))
+    assert build.step(ours) == DeleteNode("worker-4", drain=True)
+
+
 def test_the_node_of_a_worker_that_left_the_manifest_is_drained_while_its_kubelet_answers(build: Build) -> None:
     cluster = build.three(lost_nodes=("gone",))
     assert build.step(replace(cluster, other_nodes=(Node("gone", GOOD, kubelet=V134, static_worker=True),))) == DeleteNode(
@@ -119,6 +130,24 @@ def test_one_that_never_started_is_not_believed_to_be_dead_before_it_was_probed(
     cluster = build.three(strays=(build.stray(4, "-"),))
     assert members.SILENT in build.refused(cluster)
     assert build.decide(cluster).wake_at == build.noon + members.PROBE_INTERVAL
+
+
+@pytest.mark.parametrize(("letter", "probes"), [("G", None), ("-", 3)])
+def test_a_learner_of_nobody_stays_as_long_as_whoever_lets_it_join_may_make_it_a_voter(
+    build: Build, letter: str, probes: int | None
+) -> None:
+    """It answers, or has yet to start: somebody lets a machine join by hand, or with another manifest."""
+    cluster = build.three(strays=(build.stray(4, letter, probes=probes, without_vote_for=100),))
+    assert build.step(cluster) is None
+    assert members.GIVEN_UP in build.refused(cluster)
+    assert build.decide(cluster).wake_at == build.noon + timedelta(seconds=80)
+    assert [type(each.step) for each in forecast(cluster, build.noon).steps] == [RemoveMember]
+    assert isinstance(build.step(build.three(strays=(build.stray(4, letter, probes=probes, without_vote_for=180),))), RemoveMember)
+
+
+def test_a_learner_that_was_given_up_and_may_not_leave_wakes_nobody(build: Build) -> None:
+    cluster = build.cluster(build.host(1), build.broken(2), strays=(build.stray(3, "G"),), ring="gbG")
+    assert (build.step(cluster), build.decide(cluster).wake_at) == (None, None)
 
 
 def test_the_learner_of_a_join_that_was_cut_short_leaves_then_node_traces_and_it_joins_anew(build: Build) -> None:
@@ -217,6 +246,21 @@ def test_a_worker_whose_join_was_cut_short_is_reset_unless_it_runs_pods(build: B
     assert build.step(build.cluster(build.host(1), half)) == Reset("worker-1")
     busy = replace(half, node=Node("worker-1", GOOD))
     assert leftovers.RUNS_NOTHING in build.refused(build.cluster(build.host(1), busy))
+
+
+def test_a_worker_that_the_manifest_has_as_a_control_plane_is_not_freed_for_it(build: Build) -> None:
+    joined = replace(BAD, reason=JOINED_AS_WORKER)
+    works = build.host(4, kind=Kind.HALF_JOINED, findings=(joined,), member=Absent(), member_health=None, node=Node("cp-4", BAD))
+    cluster = build.cluster(build.host(1), build.host(2), works)
+    assert leftovers.RUNS_NOTHING in build.refused(cluster)
+    assert build.step(cluster) is None
+
+
+def test_a_member_stays_while_the_disk_with_its_data_may_not_be_mounted_yet(build: Build) -> None:
+    booted = build.broken(3, etcd_data_lost=True, just_booted=True)
+    cluster = build.cluster(build.host(1), build.host(2), booted, ring="ggb", member_silences=((3, build.silent(3)),))
+    assert members.LOST in build.refused(cluster)
+    assert build.step(cluster) is None
 
 
 # Hosts taken out of the manifest

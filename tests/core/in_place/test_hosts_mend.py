@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.in_place.cluster import JOINED_HALF, Kind, Silence
-from quorate.core.in_place.rules import repair
-from quorate.core.in_place.steps import Join, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
+from quorate.core.in_place.rules import facts, repair
+from quorate.core.in_place.steps import Join, JoinWorkers, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
 from .conftest import BAD, GOOD, V135, Build
 
@@ -38,6 +40,24 @@ def test_a_host_that_a_setting_broke_is_mended_before_others_join_with_that_sett
     assert build.step(build.cluster(build.host(1), broken, build.host(3), build.prepared(4))) == Reconfigure("cp-2")
     assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), build.prepared(4))) == Join("cp-4")
     assert build.step(build.cluster(build.host(1), broken, build.host(3), build.bare(4))) == Prepare(("cp-4",))
+
+
+def test_nobody_joins_with_a_setting_that_the_manifest_has_corrected_though_what_it_broke_cannot_be_mended_yet(build: Build) -> None:
+    """Two hosts are broken by it, so that neither is mended before the other is well: a third joined with it would be broken, too, and so on."""
+    drift = ("kube-apiserver: --profiling is true instead of false",)
+    hosts = (*(build.broken(number, **ETCD_WELL, drift=drift) for number in (1, 2)), build.host(3), build.host(4))
+    assert build.step(build.cluster(*hosts, build.prepared(5), configuration_drift=drift)) == UpdateConfiguration()
+    assert build.step(build.cluster(*hosts, build.prepared(5))) == Join("cp-5")
+    well = (build.host(1), build.host(2), build.host(3))
+    assert build.step(build.cluster(*well, build.prepared(4, control_plane=False), configuration_drift=drift)) == UpdateConfiguration()
+    assert build.step(build.cluster(*well, build.prepared(4, control_plane=False))) == JoinWorkers(("worker-4",))
+
+
+def test_nothing_is_done_in_advance_of_a_step_that_is_barred(build: Build) -> None:
+    """A snapshot each time the command is run would push out those that may be needed."""
+    waiting = build.cluster(build.host(1), build.host(2), build.host(3), build.prepared(4), version=V135, snapshot_taken=False)
+    assert build.step(waiting) is None
+    assert build.step(replace(waiting, configuration_drift=("--profiling",))) is None
 
 
 def test_the_only_host_that_a_setting_broke_is_mended_without_its_api(build: Build) -> None:
@@ -103,3 +123,26 @@ def test_whatever_a_host_is_that_is_not_well_somebody_is_told_what_to_do(build: 
         opinions = (repair.repair_comes_first(cluster, build.noon), repair.workers_come_first(cluster, build.noon))
         checks = [check for opinion in opinions for check in opinion.checks if not check.passed and ill.name in check.evidence]
         assert [check.evidence for check in checks if not check.remedy] == []
+
+
+def test_where_only_hosts_that_were_taken_out_serve_the_api_it_is_said_to_take_one_back(build: Build) -> None:
+    """The only host of the manifest is broken by a setting, and the ring does not bear that it restarts, since a third has lost its data."""
+    unknown = Unknown("no API server answers")
+    down = Finding(Health.BAD, "APINotAnswering", "no API server answers")
+    only = build.broken(1, **ETCD_WELL, node=unknown, drift=("kube-apiserver: --profiling is true instead of false",))
+    hosts = (only, build.wiped(2, node=unknown), build.bare(5, node=unknown))
+    taken_out = (build.stray(3), build.stray(4))
+    cluster = build.cluster(*hosts, ring="gbgg", strays=taken_out, api=down, running=None)
+    assert build.step(cluster) is None
+    assert "take one of them back into the manifest" in build.said(cluster)
+    assert "cp-3" in build.said(cluster)
+    silent = tuple(replace(stray, silence=build.silent()) for stray in taken_out)
+    assert "take one of them back" not in build.said(replace(cluster, strays=silent))
+
+
+def test_nobody_joins_where_no_control_plane_is_wholly_well(build: Build) -> None:
+    cluster = build.cluster(build.broken(1, **ETCD_WELL), build.prepared(2))
+    assert build.step(cluster) is None
+    assert facts.SOMEBODY_SERVES in build.refused(cluster)
+    workers = build.cluster(build.broken(1, **ETCD_WELL), build.prepared(2, control_plane=False))
+    assert build.step(workers) is None

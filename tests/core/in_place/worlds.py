@@ -53,7 +53,8 @@ BEGINNERS: dict[str, Make] = {
     "foreign": lambda b, n: b.prepared(n, kind=Kind.FOREIGN),
 }
 
-STRAYS: tuple[tuple[str, int | None], ...] = (("g", None), ("b", 3), ("b", 2), ("G", 3), ("-", 3))
+STRAYS: tuple[tuple[str, int | None, float], ...] = (("g", None, 0), ("b", 3, 0), ("b", 2, 0), ("G", 3, 0), ("G", None, 60), ("-", 3, 180))
+"""Each with how often it was silent, and for how many seconds it has been seen without a vote."""
 WISHES: tuple[Wishes, ...] = (Wishes(), Wishes(without=("cp-1",)), Wishes(without=("cp-2", "cp-3")))
 VARIANTS: tuple[dict[str, Any], ...] = (
     {},
@@ -92,9 +93,13 @@ def everything(build: Build, hosts: int) -> Iterator[Cluster]:
         yield from (replace(cluster, **variant) for variant in (VARIANTS if hosts <= 3 else VARIANTS[:2]))
 
 
-def _cluster(build: Build, hosts: tuple[Host, ...], letters: list[tuple[int, str]], strays: tuple[tuple[str, int | None], ...]) -> Cluster:
+def _cluster(
+    build: Build, hosts: tuple[Host, ...], letters: list[tuple[int, str]], strays: tuple[tuple[str, int | None, float], ...]
+) -> Cluster:
     members = tuple(build.member(number, letter) for number, letter in letters)
-    others = tuple(build.stray(10 + number, letter, probes=probes) for number, (letter, probes) in enumerate(strays))
+    others = tuple(
+        build.stray(10 + number, letter, probes=probes, without_vote_for=seen) for number, (letter, probes, seen) in enumerate(strays)
+    )
     everybody = (*members, *(stray.member for stray in others))
     ring = Ring(everybody, everybody[0].id) if everybody else Absent()
     silences = tuple((number, build.silent(3)) for number, letter in letters if letter == "b")

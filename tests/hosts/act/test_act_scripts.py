@@ -245,6 +245,24 @@ def test_reset_empties_the_folder_that_the_host_has_its_data_in(host: FakeHost) 
     assert (elsewhere.exists(), usual.exists()) == (False, True)
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_reset_empties_the_folder_of_the_log_and_of_nothing_else_in_it(host: FakeHost, cut: bool) -> None:
+    host.program("kubeadm", "exit 1" if cut else "")
+    for path in ("/var/lib/etcd/member/snap/db", "/var/lib/etcd/wal/0.wal", "/var/lib/etcd/wal/1.tmp"):
+        host.file(path)
+    script = reset.script("/var/lib/etcd", f"{host.root}/var/lib/etcd/wal").replace(f"{host.root}", "")
+    if cut:
+        assert run(host, script).returncode != 0
+        host.program("kubeadm")
+        script = reset.script("/var/lib/etcd")  # its manifest, which told of it, is gone
+    assert run(host, script).returncode == 0
+    assert list((host.root / "var/lib/etcd").iterdir()) == []
+    mine_ = host.file("/var/lib/fast/mine")
+    host.file("/var/lib/fast/0.wal")
+    assert run(host, reset.script("/var/lib/etcd", "/var/lib/fast")).returncode == 0
+    assert list(mine_.parent.iterdir()) == [mine_]
+
+
 def test_a_reset_that_kubeadm_refuses_deletes_no_data(host: FakeHost) -> None:
     host.program("kubeadm", "echo cannot unmount; exit 1")
     data = host.file("/var/lib/etcd/member/snap/db")

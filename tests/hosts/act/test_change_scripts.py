@@ -172,7 +172,40 @@ def test_etcds_manifest_is_not_replaced_by_one_that_looks_for_its_data_elsewhere
     moves = folder != "/var/lib/etcd"
     assert (done.returncode != 0) is moves
     assert ("--quota-backend-bytes" in old.read_text()) is not moves
-    assert ("the data of etcd are in /srv/etcd, and its new manifest has them in /var/lib/etcd" in done.stderr) is moves
+    assert ("the --data-dir of etcd is /srv/etcd, and /var/lib/etcd in its new manifest" in done.stderr) is moves
+
+
+@pytest.mark.parametrize(
+    ("component", "found", "wanted"),
+    [
+        (Component.ETCD, "--wal-dir=/var/lib/etcd/wal", ""),
+        (Component.ETCD, "", "--wal-dir=/fast"),
+        (Component.API_SERVER, "'--etcd-prefix=/k8s'", "--etcd-prefix=/registry"),
+        (Component.API_SERVER, "--etcd-servers-overrides=/events#https://10.0.0.9:2379", ""),
+    ],
+)
+def test_no_manifest_is_replaced_by_one_that_looks_elsewhere_for_what_is_stored(
+    host: FakeHost, component: Component, found: str, wanted: str
+) -> None:
+    def text(flag: str) -> str:
+        return "    - --data-dir=/var/lib/etcd\n" + (f"    - {flag}\n" if flag else "")
+
+    old = host.file(f"{MANIFESTS}/{component}.yaml", text(found))
+    host.file(f"{FOLDER}/new/{component}.yaml", text(wanted))
+    done = host.run(_take_place("h2", component, ()))
+    assert (done.returncode, old.read_text()) == (1, text(found))
+    flag = (found or wanted).strip("'").partition("=")[0]
+    assert f"the {flag} of {component} is" in done.stderr
+    host.file(f"{FOLDER}/new/{component}.yaml", text(found.strip("'")))
+    assert host.run(_take_place("h2", component, ())).returncode == 0
+
+
+PS = """\
+case "$*" in
+    *"-p 1"*) echo '        11' ;;
+    *) printf '%s\\n' '        11     100' '4026532777   86400' ;;
+esac"""
+"""The host's own API server runs for 100 s, and one of another cluster, in a Pod, for a day."""
 
 
 def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_other(host: FakeHost) -> None:
@@ -181,7 +214,7 @@ def test_the_api_server_restarts_for_a_file_that_is_younger_than_it_and_for_no_o
     placed = host.place(policy)
     long_ago = placed.stat().st_mtime - 1000
     os.utime(host.place(provider), (long_ago, long_ago))
-    host.program("ps", "echo 100")
+    host.program("ps", PS)
     host.file(f"{MANIFESTS}/kube-apiserver.yaml", "old\n")
     generate(host, Component.API_SERVER)
     (host.root / FOLDER.lstrip("/") / "kube-apiserver.before").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 
 from quorate.core.in_place.cluster import UNTOUCHED, Kind, Wishes
 from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
+from quorate.hosts.act import kubeadm
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.initialize import SUPER_ADMIN
@@ -17,8 +19,9 @@ from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.ssh.scripts import Outcome
 from quorate.kubernetes.errors import ServerError
-from tests.hosts.act.world import DATA, SECRETS, World, pki_files, tools_for
+from tests.hosts.act.world import DATA, SECRETS, FakeHost, World, pki_files, tools_for
 from tests.hosts.manifests import document, load
 
 PROVIDERS = "/etc/kubernetes/encryption-providers/encryption-providers.yaml"
@@ -211,6 +214,28 @@ async def test_what_preflight_refuses_is_said_in_its_own_words() -> None:
     assert (
         failed.value.cause == "kubeadm init failed: kubeadm's preflight refuses the host: Port-6443: Port 6443 is in use; Swap: swap is on"
     )
+
+
+async def test_the_password_of_a_proxy_that_kubeadm_quotes_is_told_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(manifest())
+    quoting = '[ERROR HTTPProxy]: Connection to "https://10.0.0.1" uses proxy "http://jane:hunter2@proxy:3128"'
+    world.failures["h1"] = ("kubeadm init --config", quoting)
+    tools = tools_for(world)
+    await Hands(tools).carry_out(Prepare(tuple(world.hosts)), world.observed())
+    with pytest.raises(StepFailed, match="http://proxy:3128"):
+        await Hands(tools).carry_out(Initialize("h1"), world.observed())
+
+    async def look(_host: FakeHost, _script: str, *, deadline: float) -> Outcome:
+        return Outcome(int(deadline < 0), quoting.encode(), b"")
+
+    monkeypatch.setattr(FakeHost, "look", look)
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(kubeadm._tell(tools, world.hosts["h1"], "h1"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        watching.cancel()
+    assert "http://proxy:3128" in world.reports[-1][1]
+    assert "hunter2" not in repr(world.reports)
 
 
 async def test_secrets_are_in_no_report_and_no_repr() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quorate.core.in_place.steps import Reset
 from quorate.etcd.client import Member
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.reset import clean
+from quorate.hosts.probe.facts import HostFacts
 from tests.hosts.act.world import DATA, KUBELET, World, tools_for
 from tests.hosts.manifests import document, load
 
@@ -129,3 +133,12 @@ async def test_a_host_that_cannot_be_reached_is_a_failed_step(world: World) -> N
     with pytest.raises(StepFailed) as failed:
         await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
     assert (failed.value.where, failed.value.cause) == ("h3", "no answer")
+
+
+async def test_whose_cluster_ends_is_freed_of_the_data_where_they_were_seen(world: World) -> None:
+    """Its manifest of etcd was moved away, which alone says on the host that they are not where kubeadm puts them."""
+    seen = world.observed()
+    facts = seen.facts["h3"]
+    assert isinstance(facts, HostFacts)
+    await clean(tools_for(world), "h3", replace(seen, facts={**seen.facts, "h3": replace(facts, etcd_folder="/srv/data/etcd")}))
+    assert world.hosts["h3"].probes[-1].startswith("folders=/srv/data/etcd\n")

@@ -10,6 +10,7 @@ import pytest
 from quorate.core.health import Absent, Finding, Health
 from quorate.core.in_place.cluster import Node, Silence
 from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
+from quorate.core.ring import Ring
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
@@ -81,6 +82,18 @@ async def test_a_member_that_answers_again_is_not_removed_as_a_dead_one() -> Non
     world.unreachable.add("h3")
     await Hands(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
     assert names(world) == {"h1", "h2"}
+
+
+async def test_a_learner_that_was_made_a_voter_meanwhile_is_not_removed_as_one_that_was_given_up() -> None:
+    world = cluster()
+    seen = world.observed()
+    learner = id_of(world, "h3")
+    ring = seen.cluster.ring
+    assert isinstance(ring, Ring)
+    then = Ring(tuple(replace(member, learner=member.id == learner) for member in ring.members), ring.leader)
+    with pytest.raises(StepFailed, match="h3 votes now"):
+        await Hands(tools(world)).carry_out(RemoveMember(learner, "h3"), replace(seen, cluster=replace(seen.cluster, ring=then)))
+    assert names(world) == {"h1", "h2", "h3"}
 
 
 async def test_no_member_leaves_when_no_host_of_the_manifest_holds_the_data_any_more() -> None:

@@ -33,7 +33,7 @@ from quorate.hosts.kubeadm_configuration import cluster_configuration, image_rep
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.marks import CORDONED, STATIC_WORKER
 from quorate.hosts.observe.api import ApiReading
-from quorate.hosts.observe.configuration import configuration_drift
+from quorate.hosts.observe.configuration import addon_drift, configuration_drift
 from quorate.kubernetes.errors import NotFound
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
@@ -107,7 +107,7 @@ def drift(world: World) -> tuple[str, ...]:
     data = {name: world.api.objects[f"{CONFIG_MAPS}/{name}"]["data"] for name in ("kubeadm-config", "kubelet-config", "kube-proxy")}
     core_dns, budget, proxy = (world.api.objects.get(path, Absent()) for path in (CORE_DNS, CORE_DNS_BUDGET, KUBE_PROXY))
     reading = ApiReading((), data["kubeadm-config"], data["kubelet-config"], data["kube-proxy"], Absent(), (), core_dns, budget, proxy)
-    return configuration_drift(world.manifest, reading)
+    return configuration_drift(world.manifest, reading) + addon_drift(world.manifest, reading)
 
 
 CHANGED: dict[str, Any] = {
@@ -228,6 +228,22 @@ def test_etcds_data_stay_where_they_are() -> None:
     found = {**wanted, "etcd": {"local": {**wanted["etcd"]["local"], "dataDir": "/srv/etcd", "extraArgs": []}}}
     local = merged_cluster_configuration(manifest(), found)["etcd"]["local"]
     assert local == {**wanted["etcd"]["local"], "dataDir": "/srv/etcd"}
+
+
+def test_what_says_where_data_are_stays_whatever_the_manifest_says() -> None:
+    wanted = cluster_configuration(manifest())
+    wal, prefix = {"name": "wal-dir", "value": "/var/lib/etcd/wal"}, {"name": "etcd-prefix", "value": "/k8s"}
+    found = {
+        **wanted,
+        "apiServer": {**wanted["apiServer"], "extraArgs": [prefix]},
+        "etcd": {"local": {**wanted["etcd"]["local"], "extraArgs": [wal]}},
+    }
+    ours = manifest(controlPlaneComponents={"apiServer": {"flags": {"etcd-prefix": "/mine", "etcd-servers-overrides": "/events#x"}}})
+    for each in (manifest(), ours):
+        merged = merged_cluster_configuration(each, found)
+        assert wal in merged["etcd"]["local"]["extraArgs"]
+        flags = [argument for argument in merged["apiServer"]["extraArgs"] if argument["name"].startswith("etcd-")]
+        assert flags == [prefix]
 
 
 def test_a_kubelets_fields_of_others_stay_at_every_depth() -> None:

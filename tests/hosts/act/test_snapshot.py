@@ -89,6 +89,14 @@ class Damaged:
                 yield piece
 
 
+async def test_what_a_run_of_another_cluster_writes_into_the_same_folder_is_let_be(client: GrpcClient, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / ".demo-20260101T110000Z.db.partial", tmp_path / ".demo-2-20260101T110000Z.db.partial"
+    for path in (ours, theirs):
+        path.write_bytes(b"half")
+    await take_snapshot(with_ring(cluster(), client, tmp_path))
+    assert (ours.exists(), theirs.exists()) == (False, True)
+
+
 async def test_what_does_not_arrive_whole_gets_no_name(client: GrpcClient, tmp_path: Path) -> None:
     damaged: Any = Damaged(client)
     with pytest.raises(StepFailed, match="cannot be used"):

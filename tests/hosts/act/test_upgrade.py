@@ -16,8 +16,10 @@ from quorate.hosts.act.hands import Hands
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.kubeadm_configuration import UPGRADE_PATH
 from quorate.hosts.marks import CORDONED
+from quorate.hosts.probe.parse import parse
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, api_of, cluster, manifest, running, tools
+from tests.hosts.act.test_settings import configured
 from tests.hosts.act.world import World
 
 TARGET = Version.parse(NEW)
@@ -83,6 +85,21 @@ async def test_the_configuration_and_the_files_of_flags_are_there_before_kubeadm
     patches = {f"/etc/kubernetes/patches/{name}" for name in ("kubeletconfiguration0+merge.yaml", "etcd0+json.json")}
     assert {UPGRADE_PATH, "/etc/kubernetes/audit/policy.yaml", *patches} <= set(running(world, "h1").files)
     assert yaml.safe_load(running(world, "h1").files[UPGRADE_PATH])["apply"]["patches"] == {"directory": "/etc/kubernetes/patches"}
+
+
+async def test_nothing_is_upgraded_with_which_data_would_be_looked_for_elsewhere() -> None:
+    """By kubeadm's configuration, of which it makes the new manifests; the host was changed by hand."""
+    world = configured()
+    manifests = (
+        b"manifests\t=\t1\nmanifest.etcd.yaml\t=\t"
+        + b"0" * 64
+        + b"\tetcd:3.6.5-0\t--data-dir=/var/lib/etcd\t--wal-dir=/var/lib/etcd/wal\nend\t=\n"
+    )
+    observed = world.observed()
+    observed = replace(observed, facts={**observed.facts, "h1": parse(manifests)})
+    with pytest.raises(StepFailed, match="the --wal-dir of etcd is /var/lib/etcd/wal, and not there in kubeadm's configuration"):
+        await Hands(tools(world)).carry_out(FIRST, observed)
+    assert running(world, "h1").ran == []
 
 
 async def test_leadership_moves_away_before_its_holder_restarts() -> None:

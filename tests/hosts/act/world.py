@@ -81,6 +81,7 @@ class FakeHost:
     data_folder: str = "/var/lib/etcd"
     ran: list[str] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
+    probes: list[str] = field(default_factory=list)  # the scripts of those
 
     @property
     def kubelet_version(self) -> Version | None:
@@ -95,6 +96,7 @@ class FakeHost:
         if "tail -n 1 --" in script:
             return _said(b"[phase] it goes on")
         if script.endswith(probing()):
+            self.probes.append(script)
             return _said(self.probed())
         self.scripts.append(script)
         cut = self.world.cut_now()
@@ -116,7 +118,7 @@ class FakeHost:
         own = next((member.id for member in self.world.members if any(self.address in url for url in member.peer_urls)), None)
         data = self.data_of if self.data_of is not None else (own or 99, 7)
         log = base64.b64encode(etcd_log(*data)).decode()
-        told = [f"etcd_folder\t=\t{self.data_folder}", "etcd_data\t=\tmember" if there else "etcd_data\t-"]
+        told = [f"etcd_folder\t=\t{self.data_folder}", "etcd_log_folder\t-", "etcd_data\t=\tmember" if there else "etcd_data\t-"]
         told += [
             f"etcd_identity\t=\t{log}" if there else "etcd_identity\t-",
             f"processes\t=\t{'etcd' if ETCD in self.files else ''}",

@@ -12,19 +12,24 @@ import pytest
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Kind, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.rules.found import NO_TRACES, initialize
 from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
+from quorate.core.in_place.rules.leftovers import RUNS_NOTHING
 from quorate.core.in_place.rules.members import REPLACED_FIRST
 from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
-from quorate.core.in_place.steps import DeleteNode, RemoveMember
+from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
 from quorate.hosts.probe.facts import INITIALIZING, EtcdData, HostFacts
+from quorate.hosts.resetting import Request, freeing
 from quorate.kubernetes.errors import ServerError
-from tests.hosts.observe.world import NAMES, NODES, World, bare, put_configurations, put_node, stand, three
-from tests.hosts.probe.machine import NOW, joined
+from quorate.pki.issue import issue_client
+from quorate.pki.keys import KeyAlgorithm
+from tests.hosts.observe.world import NAMES, NODES, FolderHost, World, bare, join_worker, put_configurations, put_node, stand, three
+from tests.hosts.probe.machine import NOW, authority, joined
 
 
 async def test_a_cluster_that_is_well_has_nothing_to_be_done(tmp_path: Path) -> None:
@@ -48,6 +53,40 @@ async def test_a_host_whose_upgrade_was_cut_between_two_components_still_has_the
     api_server.write_text(api_server.read_text().replace("v1.34.4", "v1.35.4"))
     cluster = await world.cluster()
     assert str(cluster.host("cp-2").components) == "v1.34.4"
+
+
+def let_expire(world: World, *names: str, certificate: str = "front-proxy-client") -> None:
+    """The API server goes on to serve without a valid client certificate for its extensions."""
+    pair = issue_client(
+        authority(),
+        common_name=certificate,
+        algorithm=KeyAlgorithm.ECDSA_P256,
+        not_before=NOW - timedelta(days=366),
+        not_after=NOW - timedelta(hours=1),
+    )
+    for name in names:
+        world.machines[name].folder.file(f"etc/kubernetes/pki/{certificate}.crt", pair.certificate)
+
+
+@pytest.mark.parametrize("expired", [("cp-2",), NAMES])
+async def test_certificates_that_have_expired_are_renewed_where_nothing_else_is_wrong(tmp_path: Path, expired: tuple[str, ...]) -> None:
+    world = stand(tmp_path)
+    let_expire(world, *expired)
+    cluster = await world.cluster()
+    assert "front-proxy-client expired on 2026-03-01 11:00 UTC" in str(cluster.host("cp-2").findings)
+    foreseen = forecast(cluster, NOW)
+    assert sorted(step.step.host for step in foreseen.steps if isinstance(step.step, RenewCertificates)) == list(expired)
+    assert (len(foreseen.steps), foreseen.converged) == (len(expired), True)
+
+
+async def test_certificates_that_have_expired_wait_for_what_else_is_wrong(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    let_expire(world, *NAMES)
+    world.machines["cp-3"].folder.program("curl", r"printf 'etcd failed\n500'")
+    decision = decide(await world.cluster(), NOW)
+    assert decision.step is None
+    (refused,) = [check for check in decision.refusals if check.name == CONTROL_PLANE_WELL]
+    assert "The certificates of cp-1 are renewed once everything else is well." in refused.remedy
 
 
 async def test_a_host_that_was_switched_on_a_moment_ago_is_known_as_that(tmp_path: Path) -> None:
@@ -125,6 +164,21 @@ async def test_a_member_of_no_host_is_a_stray_which_is_asked_itself(tmp_path: Pa
     assert not cluster.member_silences
 
 
+async def test_a_learner_of_no_host_that_answers_is_let_be_until_it_votes_or_was_given_up(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.etcd_ring.add(9, "cp-9", "10.0.0.9", learner=True)
+    assert decide(await world.cluster(), NOW).step is None
+    later = NOW + timedelta(seconds=179)
+    assert decide(await world.cluster(later), later).step is None
+    later = NOW + timedelta(seconds=180)
+    assert decide(replace(await world.cluster(later), snapshot_taken=True), later).step == RemoveMember(9, "cp-9")
+    joined = world.etcd_ring.members[-1]
+    joined.member = replace(joined.member, learner=False)
+    later += timedelta(seconds=1)
+    strays = (await world.cluster(later)).strays
+    assert [(stray.member.votes, stray.without_vote_for) for stray in strays] == [(True, timedelta())]
+
+
 async def test_a_replaced_host_leaves_a_stray_member_and_a_lost_node_of_its_name(tmp_path: Path) -> None:
     world = stand(tmp_path)
     bare(world, "cp-3")
@@ -162,6 +216,72 @@ async def test_a_wiped_data_folder_is_proven_data_loss_unless_kubeadm_runs(tmp_p
     assert not (await world.cluster()).host("cp-3").etcd_data_lost
 
 
+async def test_a_member_stays_whose_host_was_switched_on_a_moment_ago_as_the_disk_with_its_data_may_not_be_mounted(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    shutil.rmtree(machine.folder.root / "var/lib/etcd/member")
+    machine.member = None
+    world.etcd_ring.members[2].answers = False
+    steps = {}
+    for seconds in (10, 20, 30, 40, 119, 121):
+        machine.folder.file("proc/uptime", f"{50 + seconds}.0 1.0\n")  # PID 1 began at 50 s
+        now = NOW + timedelta(seconds=seconds)
+        decision = decide(await world.cluster(now), now)
+        steps[seconds] = decision.step
+        assert decision.step is not None or (decision.wake_at is not None and decision.wake_at <= now + timedelta(seconds=5))
+    assert steps == {10: None, 20: None, 30: None, 40: None, 119: None, 121: TakeSnapshot()}
+
+
+@pytest.mark.parametrize("ready", ["True", "False"])
+async def test_a_worker_that_the_manifest_has_as_a_control_plane_is_not_freed_unasked(tmp_path: Path, ready: str) -> None:
+    hosts = [
+        {"publicAddress": f"192.0.2.{n}", "privateAddress": f"10.0.0.{n}", "hostname": name} for n, name in enumerate((*NAMES, "w-4"), 1)
+    ]
+    world = stand(tmp_path, controlPlane={"hosts": hosts})
+    join_worker(world, "w-4", "10.0.0.4")
+    world.api_objects.objects[f"{NODES}/w-4"]["status"]["conditions"][0]["status"] = ready
+    cluster = replace(await world.cluster(), snapshot_taken=True)
+    assert cluster.host("w-4").works
+    plan = forecast(cluster, NOW)
+    assert not any(isinstance(each.step, DeleteNode | Reset) for each in plan.steps)
+    [said] = [check for check in plan.refusals if check.name == RUNS_NOTHING]
+    assert "w-4 has joined as a worker and may run Pods" in said.evidence
+    assert "quorate reset -m MANIFEST w-4" in said.remedy
+    assert DeleteNode("w-4", drain=ready == "True") in [each.step for each in freeing(cluster, Request(("w-4",)))]
+
+
+def in_a_pod(machine: FolderHost, number: int, name: str, *, namespace: str = "pid:[2]") -> None:
+    """A process that runs in a container there, with a namespace of processes of its own."""
+    machine.folder.file(f"proc/{number}/comm", f"{name}\n")
+    for process, its in ((1, "pid:[1]"), (number, namespace)):
+        link = machine.folder.root / f"proc/{process}/ns/pid"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(its)
+
+
+async def test_a_program_called_kubeadm_in_a_pod_keeps_nobody_waiting_and_hides_no_loss(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    machine = world.machines["cp-3"]
+    in_a_pod(machine, 4711, "kubeadm")
+    cluster = await world.cluster()
+    assert (cluster.host("cp-3").kind, cluster.host("cp-3").kubeadm_runs) == (Kind.MEMBER, False)
+    shutil.rmtree(machine.folder.root / "var/lib/etcd/member")
+    world.etcd_ring.members[2].answers = False
+    assert (await world.cluster()).host("cp-3").etcd_data_lost
+    in_a_pod(machine, 4712, "kubeadm", namespace="pid:[1]")
+    host = (await world.cluster()).host("cp-3")
+    assert (host.kubeadm_runs, host.etcd_data_lost) == (True, False), "this one runs on the host"
+
+
+async def test_a_cluster_in_containers_on_a_bare_host_is_not_the_hosts(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    in_a_pod(bare(world, "cp-3"), 4711, "k3s-server")
+    world.etcd_ring.members.pop()
+    del world.api_objects.objects[f"{NODES}/cp-3"]
+    assert (await world.cluster()).host("cp-3").kind is Kind.PACKAGES_ONLY
+
+
 async def test_a_data_folder_without_its_log_is_proven_data_loss_and_one_without_its_database_is_none(tmp_path: Path) -> None:
     world = stand(tmp_path)
     world.etcd_ring.members[2].answers = False
@@ -176,10 +296,21 @@ async def test_a_data_folder_without_its_log_is_proven_data_loss_and_one_without
     assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, True)
 
 
+LOG_LOST = '{"level":"panic","msg":"tocommit(34) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?"}\n'
+
+
+async def test_a_member_that_answers_has_not_lost_its_data_whatever_is_in_its_log(tmp_path: Path) -> None:
+    world = stand(tmp_path)
+    world.machines["cp-3"].folder.file("var/log/pods/kube-system_etcd-cp-3_2f1a/etcd/4.log", LOG_LOST)
+    cluster = await world.cluster()
+    host = cluster.host("cp-3")
+    assert (host.kind, host.etcd_data_lost) == (Kind.MEMBER, False)
+    assert decide(cluster, NOW).step is None
+
+
 async def test_a_data_folder_that_etcd_began_anew_is_proven_data_loss(tmp_path: Path) -> None:
     world = stand(tmp_path)
-    words = "tocommit(34) is out of range [lastIndex(0)]. Was the raft log corrupted, truncated, or lost?\n"
-    world.machines["cp-3"].folder.file("var/log/pods/kube-system_etcd-cp-3_2f1a/etcd/4.log", words)
+    world.machines["cp-3"].folder.file("var/log/pods/kube-system_etcd-cp-3_2f1a/etcd/4.log", LOG_LOST)
     world.etcd_ring.members[2].answers = False
     host = (await world.cluster()).host("cp-3")
     assert (host.kind, host.etcd_data_lost) == (Kind.BROKEN, True)
@@ -471,6 +602,39 @@ async def test_data_that_are_gone_from_where_the_cluster_has_them_are_lost_witho
     assert decide(replace(cluster, snapshot_taken=True), NOW + timedelta(seconds=18)).step == RemoveMember(3, "cp-3")
 
 
+@pytest.mark.parametrize("told", [True, False])
+async def test_data_elsewhere_count_when_every_manifest_of_etcd_was_moved_away(tmp_path: Path, *, told: bool) -> None:
+    """They are found where kubeadm's configuration says, if an API server still tells of it; else nobody knows that there are none."""
+    world = elsewhere(stand(tmp_path))
+    if told:
+        put_configurations(world, lambda document: document["etcd"]["local"].update(dataDir="/data/etcd"))
+    world.api_objects.down = not told
+    for machine in world.machines.values():
+        (machine.folder.root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+        machine.member = None
+    observation = await world.observe()
+    facts, cluster = observation.facts["cp-1"], observation.cluster
+    assert isinstance(facts, HostFacts)
+    assert (facts.etcd_data is EtcdData.MEMBER) if told else isinstance(facts.etcd_data, Unknown)
+    assert isinstance(cluster.ring, Unknown)
+    assert decide(cluster, NOW).step is None
+    freed = freeing(cluster, Request(("cp-1",)))
+    assert [each.step for each in freed if each.step is not None] == []
+    assert "may have etcd's data" in "; ".join(check.evidence for each in freed for check in each.checks)
+
+
+async def test_while_an_api_server_answers_there_is_an_etcd_whatever_the_hosts_say(tmp_path: Path) -> None:
+    """Data that somebody has moved, and only etcd's manifest said where; then that was moved away, too."""
+    world = elsewhere(stand(tmp_path))
+    for machine in world.machines.values():
+        (machine.folder.root / "etc/kubernetes/manifests/etcd.yaml").unlink()
+        machine.member = None
+    cluster = await world.cluster()
+    assert isinstance(cluster.ring, Unknown)
+    assert "an API server answers" in cluster.ring.reason
+    assert [each.step for each in freeing(cluster, Request(("cp-1",))) if each.step is not None] == []
+
+
 async def test_a_folder_that_no_script_may_name_leaves_it_open_what_is_there(tmp_path: Path) -> None:
     world = stand(tmp_path)
     put_configurations(world, lambda document: document["etcd"]["local"].update(dataDir="/data/$(reboot)"))
@@ -489,3 +653,31 @@ def elsewhere(world: World) -> World:
         (root / "data").mkdir()
         (root / "var/lib/etcd").rename(root / "data/etcd")
     return world
+
+
+@pytest.mark.parametrize(
+    ("processes", "ports", "kind"),
+    [
+        (("rke2", "kubelet", "etcd", "kube-apiserver"), (6443, 2379, 10250), Kind.FOREIGN),
+        (("kubelet", "kube-apiserver"), (6443, 10250), Kind.FOREIGN),
+        (("k3s-server",), (6443, 10250), Kind.FOREIGN),
+        (("kubelet",), (10250,), Kind.PACKAGES_ONLY),  # the package's own, whose host was wiped under it
+        (("k3s-agent",), (10250,), Kind.FOREIGN),
+        (("kubelet", "containerd"), (), Kind.PACKAGES_ONLY),  # has no configuration yet, and ends again and again
+        (("haproxy",), (6443,), Kind.PACKAGES_ONLY),  # which kubeadm refuses by itself
+        (("kubelet", "kube-apiserver", "etcd"), (), Kind.PACKAGES_ONLY),  # of a cluster in containers, on networks of their own
+    ],
+)
+async def test_a_server_of_another_distribution_is_not_bare(
+    tmp_path: Path, processes: tuple[str, ...], ports: tuple[int, ...], kind: Kind
+) -> None:
+    world = World(three(), tmp_path)
+    for name in NAMES:
+        bare(world, name)
+    folder = world.machines["cp-2"].folder
+    for number, name in enumerate(processes, 900):
+        folder.file(f"proc/{number}/comm", f"{name}\n")
+    folder.listen(*ports)
+    cluster = await world.cluster()
+    assert cluster.host("cp-2").kind is kind
+    assert (forecast(cluster, NOW).steps == ()) is (kind is Kind.FOREIGN)

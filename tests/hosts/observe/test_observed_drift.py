@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.in_place.cluster import Node
+from quorate.core.in_place.cluster import Cluster, Node
+from quorate.core.in_place.forecast import forecast
 from quorate.hosts.component_configurations import kubelet_configuration
 from quorate.hosts.feature_files import Contents
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
@@ -26,7 +27,20 @@ from quorate.hosts.observe.kubelet import kubelet_differences, overruling_flags
 from quorate.hosts.observe.nodes import new_node_drift
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
-from tests.hosts.observe.world import CONFIG_MAPS, put_configurations, put_kube_proxy, put_node, stand, three, write_static_pods
+from tests.hosts.observe.world import (
+    CONFIG_MAPS,
+    NAMES,
+    NODES,
+    World,
+    bare,
+    put_configurations,
+    put_core_dns,
+    put_kube_proxy,
+    put_node,
+    stand,
+    three,
+    write_static_pods,
+)
 from tests.hosts.probe.machine import NOW, authority
 
 KUBEONE_PLUGINS = "NamespaceLifecycle,LimitRanger,ServiceAccount,NodeRestriction,DefaultStorageClass,ResourceQuota,PodSecurity,Priority"
@@ -110,15 +124,13 @@ async def test_images_from_another_registry_are_drift_of_each_host_and_of_kube_p
             ("etcd", "3.6.5-0"),
         )
     ]
-    assert (
-        f"kube-proxy: image is 'registry.k8s.io/kube-proxy:v1.34.4' instead of '{moved}/kube-proxy:v1.34.4'" in cluster.configuration_drift
-    )
+    assert f"kube-proxy: image is 'registry.k8s.io/kube-proxy:v1.34.4' instead of '{moved}/kube-proxy:v1.34.4'" in cluster.addon_drift
     put_kube_proxy(world.api_objects, image=f"{registry}/kube-proxy:v1.34.4")
     machine = world.machines["cp-1"].folder
     for path in (machine.root / "etc/kubernetes/manifests").iterdir():
         path.write_text(path.read_text().replace("registry.k8s.io/", f"{registry}/"))
     cluster = await world.cluster()
-    assert not any(": image " in each for each in (*cluster.hosts[0].drift, *cluster.configuration_drift) if not each.startswith("CoreDNS"))
+    assert not any(": image " in each for each in (*cluster.hosts[0].drift, *cluster.addon_drift) if not each.startswith("CoreDNS"))
 
 
 async def test_a_cluster_that_kubeone_made_is_observed_as_it_is(tmp_path: Path) -> None:
@@ -136,7 +148,7 @@ async def test_a_cluster_that_kubeone_made_is_observed_as_it_is(tmp_path: Path) 
     put_configurations(world, _as_kubeone_does)
     cluster = await world.cluster()
     assert [host.drift for host in cluster.hosts] == [()] * 3
-    assert (cluster.configuration_drift, cluster.problems) == ((), ())
+    assert (cluster.configuration_drift, cluster.addon_drift, cluster.problems) == ((), (), ())
 
 
 def _as_kubeone_does(document: dict[str, Any]) -> None:
@@ -174,6 +186,38 @@ async def test_the_configuration_in_the_cluster_differs_field_by_field(
     put_configurations(world, change)
     drift = (await world.cluster()).configuration_drift
     assert any(each.endswith(said) for each in drift), drift
+
+
+@pytest.mark.parametrize("joins", ["cp-3", "worker-1"])
+async def test_whoever_joins_gets_what_the_manifest_says_and_no_setting_that_it_has_corrected(tmp_path: Path, joins: str) -> None:
+    """kubeadm takes what it gives to a host that joins from the cluster: an API server would be started with the flag that broke the others."""
+    world = _with_one_that_is_to_join(tmp_path, joins)
+    put_configurations(world, lambda document: document["apiServer"]["extraArgs"].append({"name": "no-such-flag", "value": "x"}))
+    steps = _foreseen(await world.cluster())
+    assert steps.index("update kubeadm's configuration in the cluster") < steps.index(_JOINS[joins])
+
+
+async def test_what_only_addons_differ_in_waits_until_everybody_has_joined(tmp_path: Path) -> None:
+    world = _with_one_that_is_to_join(tmp_path, "cp-3")
+    put_core_dns(world.api_objects, replicas=1)
+    steps = _foreseen(await world.cluster())
+    assert steps.index(_JOINS["cp-3"]) < steps.index("update kubeadm's configuration in the cluster")
+
+
+_JOINS = {"cp-3": "join cp-3 as a control plane", "worker-1": "join worker-1 as workers"}
+
+
+def _with_one_that_is_to_join(folder: Path, name: str) -> World:
+    workers = {"hosts": [{"hostname": "worker-1", "publicAddress": "192.0.2.11", "privateAddress": "10.0.0.11", "sshUsername": "root"}]}
+    world = stand(folder, **({} if name in NAMES else {"staticWorkers": workers}))
+    bare(world, name)
+    world.etcd_ring.members = [each for each in world.etcd_ring.members if each.member.name != name]
+    world.api_objects.objects.pop(f"{NODES}/{name}", None)
+    return world
+
+
+def _foreseen(cluster: Cluster) -> list[str]:
+    return [str(step.step) for step in forecast(cluster, NOW).steps]
 
 
 async def test_a_mount_of_a_feature_that_is_missing_is_said(tmp_path: Path) -> None:
@@ -221,9 +265,12 @@ async def test_configurations_that_are_missing_or_broken_are_drift_and_those_not
     world.api_objects.put(f"{CONFIG_MAPS}/kubelet-config", {"data": {"kubelet": "a: [b"}})
     world.api_objects.put(f"{CONFIG_MAPS}/kube-proxy", {"data": {"config.conf": "mode: ipvs"}})
     del world.api_objects.objects[f"{CONFIG_MAPS}/kubeadm-config"]
-    assert (await world.cluster()).configuration_drift == (
+    cluster = await world.cluster()
+    assert cluster.configuration_drift == (
         "ClusterConfiguration: is missing or cannot be read",
         "KubeletConfiguration: it is not YAML: line 2, column 1",
+    )
+    assert cluster.addon_drift == (
         "kube-proxy: clusterCIDR is not set instead of '10.244.0.0/16'",
         "kube-proxy: mode is 'ipvs' instead of 'iptables'",
     )
@@ -358,3 +405,37 @@ def with_a_name_of_no_known_kind() -> bytes:
         x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, bytes.fromhex("3004a3020500")), critical=False
     )
     return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+PLACES = {"etcd": "wal-dir=/var/lib/etcd/wal", "kube-apiserver": "etcd-prefix=/k8s"}
+
+
+@pytest.mark.parametrize("component", PLACES)
+async def test_what_says_where_data_are_is_not_rolled_off(tmp_path: Path, component: str) -> None:
+    world = stand(tmp_path)
+    name, _, value = PLACES[component].partition("=")
+    for number, host in enumerate(NAMES):
+        write_static_pods(world.machines[host], world.manifest, founder=number == 0, extra={component: [f"--{PLACES[component]}"]})
+
+    def change(document: dict[str, Any]) -> None:
+        part = document["etcd"]["local"] if component == "etcd" else document["apiServer"]
+        part["extraArgs"] = [*part["extraArgs"], {"name": name, "value": value}]
+
+    put_configurations(world, change)
+    cluster = await world.cluster()
+    assert (cluster.configuration_drift, [host.drift for host in cluster.hosts], cluster.problems) == ((), [()] * 3, ())
+
+
+@pytest.mark.parametrize("cluster_has", ["/k8s", ""])
+async def test_a_manifest_that_wants_stored_objects_elsewhere_is_refused_by_name(tmp_path: Path, cluster_has: str) -> None:
+    world = stand(tmp_path, controlPlaneComponents={"apiServer": {"flags": {"etcd-prefix": "/mine"}}})
+
+    def change(document: dict[str, Any]) -> None:
+        kept = [each for each in document["apiServer"]["extraArgs"] if each["name"] != "etcd-prefix"]
+        document["apiServer"]["extraArgs"] = [*kept, *([{"name": "etcd-prefix", "value": cluster_has}] if cluster_has else [])]
+
+    put_configurations(world, change)
+    cluster = await world.cluster()
+    [problem] = cluster.problems
+    assert problem.startswith(f"the --etcd-prefix of kube-apiserver is {cluster_has or 'not there'}, and the manifest says /mine")
+    assert forecast(cluster, NOW).steps == ()

@@ -14,7 +14,7 @@ from quorate.core.in_place.cluster import Cluster, Kind
 from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.rules import leftovers
 from quorate.core.in_place.rules.guard import HOSTS_FIT
-from quorate.core.in_place.steps import RemoveMember
+from quorate.core.in_place.steps import RemoveMember, StartServices
 from quorate.etcd.client import Member
 from quorate.hosts.manifest import Manifest
 from tests.hosts.manifests import SMALLEST, load
@@ -176,6 +176,21 @@ async def test_a_member_that_has_lost_its_data_is_still_that_of_the_host_at_its_
     shutil.rmtree(machine.folder.root / "var/lib/etcd/member")
     host = (await world.cluster()).host("cp-3")
     assert (host.member, host.etcd_data_lost) == (3, True)
+
+
+async def test_a_stopped_kubelet_is_not_started_where_its_etcd_would_begin_anew(tmp_path: Path) -> None:
+    """The founder: with another address in the manifest the member is not known as its, and on its empty folder it would found a second cluster."""
+    world = stand(tmp_path)
+    machine = world.machines["cp-1"]
+    world.manifest = saying(cp1="10.0.0.9")
+    machine.member, world.etcd_ring.members[0].answers = None, False
+    systemctl = machine.folder.programs / "systemctl"
+    systemctl.write_text(systemctl.read_text().replace("ActiveState=active\nSubState=running", "ActiveState=inactive\nSubState=dead"))
+    assert (await world.cluster()).host("cp-1").stopped == ("containerd.service", "kubelet.service")
+    shutil.rmtree(machine.folder.root / "var/lib/etcd/member")
+    cluster = await world.cluster()
+    assert (cluster.host("cp-1").member, cluster.host("cp-1").stopped) == (Absent(), ())
+    assert not isinstance(table.decide(cluster, NOW).step, StartServices)
 
 
 async def test_a_well_member_stays_while_a_host_that_cannot_be_asked_may_be_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from quorate.core.in_place.cluster import Cluster, Wishes
 from quorate.core.in_place.decide import decide
+from quorate.core.in_place.forecast import forecast
 from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
 from quorate.core.in_place.rules.guard import HOSTS_FIT
 from quorate.core.in_place.rules.leftovers import NODE_GOES
@@ -160,6 +161,35 @@ async def test_nodes_of_hosts_that_a_manifest_has_lost_stay_until_their_number_i
     assert cluster.lost_nodes == ("worker-8", "worker-9")
     assert "--remove-hosts 2" in refusals(cluster)[AS_MANY_AS_SAID]
     assert decide(replace(cluster, wishes=Wishes(remove_hosts=2)), NOW).step == DeleteNode("worker-8", drain=True)
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"ownerReferences": [{"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "Machine", "name": "pool-1", "uid": "1"}]},
+        {"annotations": {"machine.k8s.io/machine": "pool-1"}},
+        {"annotations": {"cluster.x-k8s.io/machine": "pool-1"}},
+        {"labels": {"machine-controller/owned-by": "1"}},
+        {},
+    ],
+)
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+async def test_the_node_of_another_machine_stays_though_it_is_not_ready_for_a_moment(
+    tmp_path: Path, marks: dict[str, Any], ready: str
+) -> None:
+    world = stand(tmp_path, staticWorkers={"hosts": [{"publicAddress": "203.0.113.9", "privateAddress": "10.0.0.9", "hostname": "pool-1"}]})
+    bare(world, "pool-1")
+    put_node(world, "pool-1", "10.0.0.77", control_plane=False, **marks)
+    node = world.api_objects.objects[f"{NODES}/pool-1"]
+    node["status"]["conditions"][0]["status"] = ready
+    node["spec"] = {} if marks else {"providerID": "aws:///i-0abc"}
+    cluster = replace(await world.cluster(), snapshot_taken=True)
+    plan = forecast(cluster, NOW)
+    assert not any(isinstance(each.step, DeleteNode) for each in plan.steps)
+    assert any("Node pool-1 at another address is that of" in check.evidence for check in plan.refusals if check.name == NODE_GOES)
+    node["metadata"] = {"name": "pool-1"}
+    node["spec"] = {}
+    assert DeleteNode("pool-1") in [each.step for each in forecast(await world.cluster(), NOW).steps], "a predecessor's, which is gone"
 
 
 async def test_a_ready_node_that_quorate_did_not_join_stays_when_a_bare_host_has_its_name(tmp_path: Path) -> None:

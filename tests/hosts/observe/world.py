@@ -41,7 +41,7 @@ from quorate.hosts.ssh.tunnel import Tunnel
 from quorate.kubernetes.client import Client
 from tests.hosts.act.api import Api
 from tests.hosts.manifests import SMALLEST, load
-from tests.hosts.probe.machine import NOW, Folder, installed, joined, manifest
+from tests.hosts.probe.machine import NOW, Folder, installed, joined, joined_worker, manifest
 
 NAMES = ("cp-1", "cp-2", "cp-3")
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
@@ -338,14 +338,14 @@ def put_core_dns(api: Api, *, image: str = "registry.k8s.io/coredns/coredns:v1.1
     api.put(CORE_DNS_BUDGET, {"spec": {"maxUnavailable": 1}})
 
 
-def put_node(world: World, name: str, address: str, **metadata: Any) -> None:
-    """A Node that is Ready, with the label and the taint of a control plane."""
-    control_plane = "node-role.kubernetes.io/control-plane"
+def put_node(world: World, name: str, address: str, *, control_plane: bool = True, **metadata: Any) -> None:
+    """A Node that is Ready, with the label and the taint of a control plane, or as a worker's without them."""
+    role = "node-role.kubernetes.io/control-plane"
     world.api_objects.put(
         f"{NODES}/{name}",
         {
-            "metadata": {"name": name, "labels": {control_plane: ""}, **metadata},
-            "spec": {"taints": [{"key": control_plane, "effect": "NoSchedule"}]},
+            "metadata": {"name": name, "labels": {role: ""} if control_plane else {}, **metadata},
+            "spec": {"taints": [{"key": role, "effect": "NoSchedule"}]} if control_plane else {},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "addresses": [{"type": "InternalIP", "address": address}],
@@ -372,4 +372,15 @@ def bare(world: World, name: str) -> FolderHost:
     shutil.rmtree(path)
     machine = world.machines[name] = FolderHost(name, path)
     installed(machine.folder)
+    return machine
+
+
+def join_worker(world: World, name: str, address: str, **metadata: Any) -> FolderHost:
+    """Give a host everything that joining as a worker leaves on it, and its Node, which is Ready."""
+    machine = world.machines[name]
+    joined_worker(machine.folder, node=name, server=f"https://{control_plane_endpoint(world.manifest)}")
+    machine.folder.file("var/lib/kubelet/config.yaml", yaml_documents(kubelet_configuration(world.manifest)))
+    write_settings(machine, world.manifest)
+    machine.listen()
+    put_node(world, name, address, control_plane=False, **metadata)
     return machine

@@ -25,6 +25,7 @@ _TOOLS = (
     "grep",
     "head",
     "ls",
+    "readlink",
     "sed",
     "sha256sum",
     "sh",
@@ -182,6 +183,18 @@ def _varint(number: int) -> bytes:
     return head + bytes([number])
 
 
+def joined_worker(folder: Folder, issuer: str = "kubernetes", *, node: str, server: str = "https://lb:6443") -> None:
+    """Give the host everything that `kubeadm join` leaves on a worker."""
+    installed(folder)
+    leaf = client(issuer, node)
+    folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", leaf.certificate + leaf.key)
+    folder.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n")
+    folder.file("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n')
+    own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file=own, server=server))
+    folder.file("etc/kubernetes/pki/ca.crt", authority(issuer).certificate)
+
+
 def joined(
     folder: Folder,
     issuer: str = "kubernetes",
@@ -193,15 +206,8 @@ def joined(
     server: str = "https://lb:6443",
 ) -> None:
     """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host: this member of etcd is on it."""
-    installed(folder)
-    leaf = client(issuer, node)
-    folder.file("var/lib/kubelet/pki/kubelet-client-current.pem", leaf.certificate + leaf.key)
-    folder.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n")
-    folder.file("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n')
-    own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-    folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file=own, server=server))
+    joined_worker(folder, issuer, node=node, server=server)
     folder.file("etc/kubernetes/admin.conf", kubeconfig(issuer, server=server))
-    folder.file("etc/kubernetes/pki/ca.crt", authority(issuer).certificate)
     folder.file("etc/kubernetes/pki/ca.key", authority(issuer).key)
     state = () if founder else ("--initial-cluster-state=existing",)
     folder.file("etc/kubernetes/manifests/etcd.yaml", manifest("registry.k8s.io/etcd:3.6.5-0", "--data-dir=/var/lib/etcd", *state))

@@ -221,7 +221,8 @@ def test_a_log_that_is_kept_elsewhere_is_looked_for_there_and_not_called_lost(fo
     folder.file("var/lib/etcd/member/snap/db", "x")
     if there:
         folder.file("fast/wal/0-0.wal", "x")
-    assert parse(folder.probe()).etcd_data is expected
+    facts = parse(folder.probe())
+    assert (facts.etcd_data, facts.etcd_log_folder) == (expected, "/fast/wal")
 
 
 READY = '{"level":"info","msg":"ready to serve client requests"}\n'
@@ -249,6 +250,34 @@ def test_etcd_data_is_begun_anew_where_etcd_says_that_its_log_was_lost_and_never
         folder.file(path, log)
         os.utime(folder.root / path, (number, number))
     assert parse(folder.probe(shell)).etcd_data is expected
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Was the raft log corrupted, truncated, or lost",
+        "error validating peerURLs",
+        r"{\"level\":\"panic\",\"msg\":\"tocommit(1) is out of range. Was the raft log corrupted, truncated, or lost",
+    ],
+)
+def test_what_somebody_has_etcd_log_by_a_name_of_an_object_is_not_taken_for_etcds_own_words(folder: Folder, shell: str, words: str) -> None:
+    joined(folder)
+    slow = '2026-03-01T11:00:00Z stderr F {"level":"warn","msg":"apply request took too long","request":"key:\\"/registry/configmaps/team-a/%s\\""}\n'
+    path = "var/log/pods/kube-system_etcd-cp-1_2f1a/etcd/0.log"
+    folder.file(path, f"2026-03-01T10:00:00Z stderr F {READY}{slow % words}")
+    assert parse(folder.probe(shell)).etcd_data is EtcdData.MEMBER
+    folder.file(path, f"2026-03-01T10:00:00Z stderr F {LOST}{slow % 'ready to serve client requests'}")
+    assert parse(folder.probe(shell)).etcd_data is EtcdData.BEGUN_ANEW
+
+
+def test_a_log_that_was_put_aside_is_that_of_an_etcd_that_served(folder: Folder) -> None:
+    joined(folder)
+    for number, (name, log) in enumerate((("0.log", LOST), ("1.log.20260301-110000", READY), ("1.log", "compacted\n"))):
+        path = f"var/log/pods/kube-system_etcd-cp-1_2f1a/etcd/{name}"
+        folder.file(path, log)
+        os.utime(folder.root / path, (number, number))
+    assert parse(folder.probe()).etcd_data is EtcdData.MEMBER
 
 
 @pytest.mark.parametrize("shell", SHELLS)

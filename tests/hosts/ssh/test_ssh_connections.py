@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -13,8 +14,8 @@ import pytest
 from quorate.hosts.ssh.errors import AuthenticationFailed, BastionRefused, ConnectionCut, HostKeyChanged, IdentityUnusable, NoAnswer
 from quorate.hosts.ssh.host import SshHost
 from quorate.hosts.ssh.hosts import Hosts, Unreachable
-from quorate.hosts.ssh.identities import agent_socket
-from quorate.hosts.ssh.target import Identity, Target
+from quorate.hosts.ssh.identities import agent_socket, offered
+from quorate.hosts.ssh.target import Endpoint, Identity, Target
 from tests.hosts.conftest import NewHosts, NewMachine, endpoint
 from tests.hosts.ssh.machine import USER, Agent, Machine
 
@@ -94,6 +95,14 @@ def test_an_agent_named_by_a_variable_is_looked_up() -> None:
     assert agent_socket("env:SSH_AUTH_SOCK", {"SSH_AUTH_SOCK": "/run/agent"}) == "/run/agent"
     assert agent_socket("env:SSH_AUTH_SOCK", {}) == ""
     assert agent_socket("/run/agent", {}) == "/run/agent"
+
+
+async def test_a_key_file_that_never_ends_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(IdentityUnusable, match="cannot be read: it is no regular file"):
+            async with offered(Endpoint(address="a", identity=Identity(key_file=path)), "host cp-1"):
+                pass
 
 
 async def test_a_key_with_a_passphrase_is_sent_to_an_agent(

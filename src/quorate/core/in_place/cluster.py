@@ -41,12 +41,20 @@ WIPED = "Wiped"
 """The reason of the finding that says so."""
 JOINED_HALF = "JoinedHalf"
 """The reason of the finding that says that its member votes and that its kubelet never got its certificate."""
+JOINED_AS_WORKER = "JoinedAsWorker"
+"""The reason of the finding that says that it is to be a control plane host, and has joined as a worker."""
 INITIALIZING = "Initializing"
 """The reason of the finding that says that the mark of an initialization is on it, which quorate takes away when that has ended."""
 NODE_NOT_LISTED = "NodeNotListed"
 """The reason of the finding that says that the API has no Node of it, though it has joined."""
+CLUSTERS_DIFFER = "ClustersDiffer"
+"""The reason of the finding that says that the hosts belong to different clusters, so that nobody knows whether it is of the one that is meant."""
+NOT_UNIQUE = "NotUnique"
+"""The reason of the finding that says that it cannot be told from another host."""
 KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
+EXPIRED = "CertificatesExpired"
+"""The reason of the finding that says that certificates have expired which a renewal makes anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class Node:
     pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
     control_plane: bool = False  # by its label
     static_worker: bool = False  # by the annotation that quorate puts on every worker that it joined
+    kept_by: str = ""  # who else made it, and takes it away with its machine: a machine controller, or a cloud
     ready_since: datetime | None = None  # or not ready since; None: the Node does not tell
 
 
@@ -123,6 +132,12 @@ class Host:
         return self.control_plane and self.kind is Kind.BROKEN and cut_short and isinstance(self.node, Absent)
 
     @property
+    def works(self) -> bool:
+        """It has joined as a worker, and has a Node, though the manifest has it as a control plane host."""
+        joined = any(finding.reason == JOINED_AS_WORKER for finding in self.findings)
+        return joined and isinstance(self.node, Node) and not self.node.control_plane
+
+    @property
     def kubeadm_runs(self) -> bool:
         """A kubeadm that somebody started, perhaps an interrupted run of ours, has not ended."""
         return any(finding.reason == KUBEADM_RUNS for finding in self.findings)
@@ -145,6 +160,7 @@ class StrayMember:
 
     member: Member
     silence: Silence | None = None
+    without_vote_for: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +195,7 @@ class Cluster:
     membership_problem: str = ""  # in what the members disagree about who they are
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members: why it refuses writes, with the way out
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest
+    addon_drift: tuple[str, ...] = ()  # in what kube-proxy and CoreDNS differ from it
     lasting_drift: tuple[str, ...] = ()  # in what the cluster differs from the manifest and stays so, as that of a host
     encryption: Desired = Desired()  # noqa: RUF009 (frozen)
     machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
@@ -208,6 +225,11 @@ class Cluster:
     def api_servers(self) -> dict[str, Encryption]:
         """How each API server of which that is known stores Secrets, by the name of its host."""
         return {host.name: host.encryption for host in self.control_planes if isinstance(host.encryption, Encryption)}
+
+    @property
+    def exchanges_keys(self) -> bool:
+        """Whether an exchange of keys is under way: some API server reads with the one before, too."""
+        return any(len(each.configuration.keys) > 1 for each in self.api_servers.values())
 
     @property
     def encrypts(self) -> bool:

@@ -8,6 +8,7 @@ from quorate.core import opinion
 from quorate.core.in_place.cluster import Cluster
 from quorate.core.in_place.rules import (
     clocks,
+    configuration,
     encryption,
     found,
     guard,
@@ -56,7 +57,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("workers come first", repair.workers_come_first),
     ("upgrade the control plane", upgrade.upgrade_the_control_plane),
     ("upgrade kubelets", upgrade.upgrade_kubelets),
-    ("update the configuration", settings.update_the_configuration),
+    ("update the configuration", configuration.update_the_configuration),
     ("reconfigure hosts", settings.reconfigure_hosts),
     ("encrypt Secrets", encryption.encrypt_secrets),
     ("renew certificates", settings.renew_certificates),

@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from quorate.core import plan
 from quorate.core.control_plane import Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Host, Kind, Node, Silence
+from quorate.core.in_place.cluster import EXPIRED, Cluster, Host, Kind, Node, Silence, StrayMember
 from quorate.core.in_place.decide import decide, is_converged
 from quorate.core.in_place.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
-from quorate.core.in_place.rules.facts import successor
-from quorate.core.in_place.rules.members import PROBES
+from quorate.core.in_place.rules.members import PROBES, PROMOTED_WITHIN
 from quorate.core.in_place.steps import (
     ChangeEncryption,
     DeleteNode,
@@ -83,14 +82,14 @@ class _Model:
 
     def wait(self) -> bool:
         """Probes find silent what was silent, and Nodes without a host are called not ready. False: waiting brings nothing."""
-        before, wake_at = self.cluster, self.decide().wake_at
+        before, then, wake_at = self.cluster, self.now, self.decide().wake_at
         if wake_at is None:
             return False
-        self.now = max(wake_at, self.now)
+        self.now = max(wake_at, then)
         self.cluster = replace(
             before,
             hosts=tuple(_with_node(host, ready=_GONE) if host.is_wiped else host for host in before.hosts),
-            strays=tuple(replace(stray, silence=_probed(stray.silence, self.now)) for stray in before.strays),
+            strays=tuple(_seen_again(stray, then, self.now) for stray in before.strays),
             member_silences=tuple((member, _probed(silence, self.now) or silence) for member, silence in before.member_silences),
         )
         return self.cluster != before
@@ -108,7 +107,7 @@ class _Model:
     def _hand_over(self, member: int | None) -> None:
         """A member that leads hands leadership over before it leaves or is restarted."""
         ring = self.cluster.ring
-        if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := successor(ring)) is not None:
+        if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := ring.successor) is not None:
             self.cluster = replace(self.cluster, ring=Ring(ring.members, to.id))
 
     def _after(self, step: Step) -> Cluster:
@@ -146,7 +145,8 @@ class _Model:
             case Reconfigure(host):
                 return self._mended(host, drift=())
             case RenewCertificates(host):
-                cluster = self._change((host,), certificates_expire=self.now + VALIDITY)
+                findings = tuple(finding for finding in self.cluster.host(host).findings if finding.reason != EXPIRED)
+                cluster = self._change((host,), findings=findings, certificates_expire=self.now + VALIDITY)
                 return replace(cluster, renewed=(*cluster.renewed, host))
 
     def _kept_up(self, step: Step) -> Cluster:
@@ -161,7 +161,7 @@ class _Model:
             case RewriteSecrets(provider):
                 return replace(cluster, encryption=replace(cluster.encryption, written=provider))
             case UpdateConfiguration():
-                return replace(cluster, configuration_drift=())
+                return replace(cluster, configuration_drift=(), addon_drift=())
             case UpdateNodes(hosts):
                 return self._change(hosts, node_drift=())
             case Uncordon(host):
@@ -175,7 +175,9 @@ class _Model:
         """kubeadm's configuration follows as soon as all API servers have providers, or one has none any more."""
         before = self.cluster
         encryption = Encryption(step.configuration, flagged=step.configuration != PLAIN)
-        cluster = replace(self._change((step.host,), encryption=encryption), rotated=before.rotated or step.exchanges_keys)
+        cluster = replace(
+            self._change((step.host,), encryption=encryption), rotated=before.rotated or before.exchanges_keys or step.exchanges_keys
+        )
         told = ("encryption",) if cluster.encrypts != before.encrypts else ()
         return replace(cluster, configuration_drift=(*cluster.configuration_drift, *told))
 
@@ -286,6 +288,11 @@ def _changed(cluster: Cluster, names: tuple[str, ...], **changes: object) -> Clu
 
 def _with_node(host: Host, **changes: object) -> Host:
     return replace(host, node=replace(host.node, **changes)) if isinstance(host.node, Node) else host  # type: ignore[arg-type]
+
+
+def _seen_again(stray: StrayMember, then: datetime, now: datetime) -> StrayMember:
+    without = timedelta() if stray.member.votes else min(stray.without_vote_for + (now - then), PROMOTED_WITHIN)
+    return replace(stray, silence=_probed(stray.silence, now), without_vote_for=without)
 
 
 def _probed(silence: Silence | None, now: datetime) -> Silence | None:

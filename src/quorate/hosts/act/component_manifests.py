@@ -16,7 +16,12 @@ from quorate.hosts.act.tools import Tools
 from quorate.hosts.host_files import HostFile, yaml_documents
 from quorate.hosts.kubeadm_configuration import Machine, init_configuration
 from quorate.hosts.manifest import Secret
+from quorate.hosts.observe.flags import arguments
+from quorate.hosts.observe.inspection import OLDEST_API_SERVER
+from quorate.hosts.observe.known_flags import PLACES
+from quorate.hosts.probe.facts import HostFacts, StaticPod
 from quorate.hosts.shell import quoted
+from quorate.hosts.ssh.hosts import Unreachable
 from quorate.kubeadm.cluster_configuration import Document, decode
 from quorate.kubernetes.resource import CONFIG_MAPS
 from quorate.workload.kubeadm_config import KEY, NAME
@@ -56,6 +61,22 @@ async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | N
     if version is not None:
         cluster["kubernetesVersion"] = str(version)
     return own, cluster
+
+
+async def keep_places(tools: Tools, machine: Machine, facts: HostFacts | Unreachable) -> None:
+    """Let kubeadm write no manifest, from what it keeps in the cluster, whose flags say that data are elsewhere than the host's say. Raises StepFailed."""
+    pods = {name: pod for name in PLACES if isinstance(facts, HostFacts) and isinstance(pod := facts.manifest(name), StaticPod)}
+    if not pods:
+        return
+    _, cluster = await kubeadm_documents(tools, machine, None)
+    local = cluster["etcd"]["local"]
+    kept = {"kube-apiserver": arguments(cluster["apiServer"]), "etcd": {"data-dir": local["dataDir"], **arguments(local)}}
+    for component, pod in pods.items():
+        for name in sorted(PLACES[component]):
+            if pod.flag(name) != kept[component].get(name) and (name, pod.flag(name)) != ("data-dir", None):
+                found, wanted = (each or "not there" for each in (pod.flag(name), kept[component].get(name)))
+                cause = f"the --{name} of {component} is {found}, and {wanted} in kubeadm's configuration: with its next manifest its data would not be found"
+                raise StepFailed(machine.name, cause, f"Correct it in ConfigMap {NAMESPACE}/{NAME}, then run the same command again")
 
 
 async def replace_component(
@@ -126,10 +147,13 @@ def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) ->
         "listing": containers.listing(host, component),
         "ending": containers.ending(host, component),
         "files": " ".join(quoted(file.path) for file in files),
+        "oldest": OLDEST_API_SERVER,
+        "places": " ".join(sorted(PLACES.get(component, ()))),
     }
     names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
     parts = (
-        *((_KEEP_DATA, _KEEP_MEMBERS) if component is Component.ETCD else ()),
+        *((_KEEP_DATA,) if names["places"] else ()),
+        *((_KEEP_MEMBERS,) if component is Component.ETCD else ()),
         _TAKE_PLACE,
         *((_RESTART_FOR_FILES,) if files else ()),
     )
@@ -141,13 +165,17 @@ mkdir -p {FOLDER}/new
 rm -f -- {FOLDER}/new/*
 export KUBEADM_INIT_DRYRUN_DIR={FOLDER}/new
 """
-# In another folder a member would begin anew: one that founded the ring as a ring of its own.
+# In another folder a member would begin anew: one that founded the ring as a ring of its own. An API server that looks elsewhere finds nothing.
 _KEEP_DATA = """\
-found=$(sed -n 's/^ *- --data-dir=//p' {manifests}/etcd.yaml)
-wanted=$(sed -n 's/^ *- --data-dir=//p' {folder}/new/etcd.yaml)
-if [ -n "$found" ] && [ "$found" != "$wanted" ]; then
-    echo "the data of etcd are in $found, and its new manifest has them in $wanted: correct etcd.local.dataDir in ConfigMap kubeadm-config" >&2
-    exit 1
+if [ -e {manifests}/{component}.yaml ]; then
+    for flag in {places}; do
+        found=$(tr -d '\\042\\047' <{manifests}/{component}.yaml | sed -n "s/^ *- --$flag=//p") # without quotes
+        wanted=$(tr -d '\\042\\047' <{folder}/new/{component}.yaml | sed -n "s/^ *- --$flag=//p")
+        if [ "$found" = "$wanted" ] || [ "$flag$found" = data-dir ]; then continue; fi
+        echo "the --$flag of {component} is ${{found:-not there}}, and ${{wanted:-not there}} in its new manifest, so that its data would not be found:" \
+            "correct it in ConfigMap kubeadm-config (of etcd's --data-dir: etcd.local.dataDir)" >&2
+        exit 1
+    done
 fi
 """
 # Each is put right behind the flag that precedes both, the first of the two last.
@@ -174,8 +202,7 @@ if ! {same}; then
 fi
 """
 _RESTART_FOR_FILES = """\
-started=$(ps -C kube-apiserver -o etimes= | sort -n | tail -n 1)
-if [ ! -e {previous} ] && [ -n "$started" ]; then
+{oldest}if [ ! -e {previous} ] && [ -n "$started" ]; then
     for file in {manifests}/{component}.yaml {files}; do
         if [ "$(stat -c %Y -- "$file")" -ge "$(($(date +%s) - started))" ]; then
             ( {listing} ) >{containers}

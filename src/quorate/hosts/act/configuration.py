@@ -21,7 +21,7 @@ from quorate.hosts.component_configurations import kube_proxy_configuration, kub
 from quorate.hosts.host_files import yaml_documents
 from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
-from quorate.hosts.observe.known_flags import IGNORED, KUBEADMS
+from quorate.hosts.observe.known_flags import IGNORED, KUBEADMS, PLACES
 from quorate.hosts.observe.kubelet import FIELDS
 from quorate.kubeadm.cluster_configuration import V1BETA4, Document, converted
 from quorate.kubernetes.client import Client
@@ -92,7 +92,7 @@ def merged_kube_proxy_configuration(wanted: Mapping[str, Any], found: Mapping[st
 
 
 def merged_cluster_configuration(manifest: Manifest, document: Document) -> Document:
-    """The document with everything that the manifest decides about. Where etcd's data are is not among it: elsewhere a member would begin anew without them."""
+    """The document with everything that the manifest decides about. Where data are is not among it: elsewhere a member would begin anew without them."""
     wanted = cluster_configuration(manifest)
     made = converted(document, V1BETA4)
     for field in ("controlPlaneEndpoint", *_OPTIONAL):
@@ -115,15 +115,17 @@ def merged_kubelet_configuration(wanted: Mapping[str, Any], found: Mapping[str, 
 
 
 def _merged_part(component: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags are the manifest's, but for those that are kubeadm's own to set; mounts and variables of others stay."""
+    """Flags are the manifest's, but for those that are kubeadm's own to set, and those that say where data are; mounts and variables of others stay."""
     made = {**found, **wanted}
-    theirs = KUBEADMS[component] | IGNORED.get(component, {}).keys()
-    named = {each["name"] for each in wanted.get("extraArgs") or ()}
+    places = PLACES.get(component, frozenset())
+    theirs = KUBEADMS[component] | IGNORED.get(component, {}).keys() | places
+    ours = [each for each in wanted.get("extraArgs") or () if each["name"] not in places]
+    named = {each["name"] for each in ours}
     kept = [each for each in found.get("extraArgs") or () if each["name"] in theirs and each["name"] not in named]
-    made["extraArgs"] = sorted([*kept, *(wanted.get("extraArgs") or ())], key=lambda each: str(each["name"]))
+    made["extraArgs"] = sorted([*kept, *ours], key=lambda each: str(each["name"]))
     for field in ("extraVolumes", "extraEnvs"):
-        ours = {each["name"] for each in wanted.get(field) or ()}
-        if both := [*(each for each in found.get(field) or () if each["name"] not in ours), *(wanted.get(field) or ())]:
+        named = {each["name"] for each in wanted.get(field) or ()}
+        if both := [*(each for each in found.get(field) or () if each["name"] not in named), *(wanted.get(field) or ())]:
             made[field] = both
     return made
 

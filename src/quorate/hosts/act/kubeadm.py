@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from quorate.core.text import without_passwords
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Host, Tools
 from quorate.hosts.prerequisites import with_proxies
@@ -125,7 +126,7 @@ async def _tell(tools: Tools, host: Host, name: str) -> None:
         await tools.waits.pause(_LOOK_EVERY)
         with suppress(SshError):
             outcome = await host.look(_LOOK, deadline=_LOOK_DEADLINE)
-            line = " ".join(outcome.lines)[:200]
+            line = without_passwords(" ".join(outcome.lines))[:200]
             if line and line != told:
                 told = line
                 tools.report(name, f"kubeadm: {line}")

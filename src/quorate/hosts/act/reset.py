@@ -25,14 +25,15 @@ from quorate.hosts.shell import quoted
 DEADLINE = 300.0
 _FOLDER = re.compile(r"(/[\w.-]+){2,}")
 """What may be emptied: no folder of the root folder, and nothing that a shell could take for anything else."""
+_LOG_FOLDER = f"{kubeadm.LOG.rpartition('/')[0]}/etcd-log-folder"
+"""Has the folder of etcd's log until that is empty, whatever cuts a reset short. Others may have files there: only the log's go."""
 _NO_KUBECONFIG = "/etc/kubernetes/quorate/none"  # kubeadm would ask a cluster that may not answer, for nothing that is needed here
 
 
 async def reset(tools: Tools, step: Reset, observation: Observation) -> None:
     """Free the host, which holds no member. Idempotent. Raises StepFailed where the ring, asked now, has a member of it, or cannot tell."""
     await kubeadm.wait_for_others(tools, step.host)  # it may be about to join
-    seen = observation.facts[step.host]
-    facts = await _look(tools, step.host, seen.etcd_folder if isinstance(seen, HostFacts) else probe.DATA_FOLDER)
+    facts = await _look(tools, step.host, _folder(observation, step.host))
     if isinstance(observation.cluster.ring, Absent):
         _holds_no_data(step.host, facts)
     else:
@@ -40,13 +41,20 @@ async def reset(tools: Tools, step: Reset, observation: Observation) -> None:
     await _clean(tools, step.host, facts)
 
 
-async def clean(tools: Tools, host: str) -> None:
+async def clean(tools: Tools, host: str, observation: Observation) -> None:
     """Free the host without asking anybody: for a caller who has proven that no member is on it, or who ends the whole cluster. Idempotent.
 
     Packages, containerd, settings of the kernel and the network plugin's own configuration stay: the last may be the user's, and whoever writes it otherwise
     writes it again.
     """
-    await _clean(tools, host, await _look(tools, host, probe.DATA_FOLDER))
+    folder = _folder(observation, host)
+    await _clean(tools, host, await _look(tools, host, folder if isinstance(folder, str) else probe.DATA_FOLDER))
+
+
+def _folder(observation: Observation, host: str) -> Fact[str]:
+    """Where the host's etcd data were when it was observed."""
+    seen = observation.facts[host]
+    return seen.etcd_folder if isinstance(seen, HostFacts) else probe.DATA_FOLDER
 
 
 async def _look(tools: Tools, host: str, otherwise: Fact[str]) -> HostFacts:
@@ -63,6 +71,9 @@ async def _look(tools: Tools, host: str, otherwise: Fact[str]) -> HostFacts:
     if not isinstance(folder, str) or not _is_safe(folder):
         why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is no folder to be emptied"
         raise StepFailed(host, f"not reset, since it is not known where its etcd data are: {why}", "Look at etcd.yaml in its manifests")
+    if isinstance(facts.etcd_log_folder, str) and not _is_safe(facts.etcd_log_folder):
+        why = f"not reset, since etcd's log is in {facts.etcd_log_folder!r}, which is no folder to be emptied"
+        raise StepFailed(host, why, "Look at etcd.yaml in its manifests")
     return facts
 
 
@@ -72,13 +83,15 @@ def _is_safe(folder: str) -> bool:
 
 async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
     tools.report(host, "taking every trace of the cluster away")
-    await tools.run(host, script(str(facts.etcd_folder)), doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
+    log = facts.etcd_log_folder if isinstance(facts.etcd_log_folder, str) else ""
+    text = script(str(facts.etcd_folder), log)
+    await tools.run(host, text, doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
     tools.access.forget(host)
 
 
-def script(folder: str) -> str:
-    """What frees a host whose etcd data are in this folder."""
-    return f"data={quoted(folder)}\n{_CLEAN}"
+def script(folder: str, log_folder: str = "") -> str:
+    """What frees a host whose etcd data are in this folder, and its log in the other one, if it has one of its own."""
+    return f"data={quoted(folder)}\nwal={quoted(log_folder)}\n{_CLEAN}"
 
 
 async def _holds_no_member(tools: Tools, host: str, observation: Observation, facts: HostFacts) -> None:
@@ -118,6 +131,8 @@ mkdir -p {kubeadm.LOG.rpartition("/")[0]}
 exec 9>>{kubeadm.LOCK}
 flock -w 30 9 || {{ echo 'a kubeadm is running' >&2; exit {kubeadm.BUSY}; }}
 : >{kubeadm.LOG}
+# Its manifest alone names the folder of the log, and kubeadm takes that away.
+[ -z "$wal" ] || printf '%s\\n' "$wal" >{_LOG_FOLDER}
 if command -v kubeadm >/dev/null; then
     if ! kubeadm reset --force --skip-phases=remove-etcd-member --cleanup-tmp-dir --cri-socket={CRI_SOCKET} --kubeconfig={_NO_KUBECONFIG} \\
         >>{kubeadm.LOG} 2>&1; then
@@ -128,6 +143,12 @@ else
     systemctl stop kubelet 2>/dev/null || :
 fi
 rm -rf -- "$data/member"
+if [ -e {_LOG_FOLDER} ]; then
+    read -r wal <{_LOG_FOLDER}
+    rm -f -- "$wal"/*.wal "$wal"/*.wal.broken "$wal"/*.tmp
+    rmdir -- "$wal" 2>/dev/null || :
+    rm -f -- {_LOG_FOLDER}
+fi
 rm -rf -- /etc/kubernetes/pki /etc/kubernetes/quorate /etc/kubernetes/patches /etc/kubernetes/audit /etc/kubernetes/admission \\
     /etc/kubernetes/encryption-providers /var/lib/cni
 rm -f -- /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env

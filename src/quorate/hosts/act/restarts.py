@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quorate.core.in_place.gates import restart
-from quorate.core.in_place.rules.facts import successor
 from quorate.core.ring import Member
 from quorate.etcd.client import EtcdClient
 from quorate.hosts.act.failures import EXPECTED, StepFailed
@@ -27,7 +26,7 @@ async def make_ready(tools: Tools, host: str, observation: Observation) -> None:
 
 async def hand_over(tools: Tools, host: str, reading: RingReading, leader: Member) -> bool:
     """Hand leadership from this member to another voter that is well; tell whether that happened. `host` is told of in messages."""
-    to = successor(reading.ring)
+    to = reading.ring.successor
     if to is None or leader.id not in reading.member_ids.values():
         return False
     tools.report(host, f"handing etcd's leadership to {to.label}")

@@ -11,8 +11,9 @@ from quorate.core.health import Health
 from quorate.core.in_place.cluster import Node as SeenNode
 from quorate.core.in_place.gates import removal
 from quorate.core.in_place.rules.facts import holds_the_data
-from quorate.core.in_place.rules.members import SILENT
+from quorate.core.in_place.rules.members import NEVER_VOTED, SILENT
 from quorate.core.in_place.steps import DeleteNode, RemoveMember
+from quorate.core.ring import Member, Ring
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import MemberNotFound, Refused
 from quorate.hosts.act.drain import drain
@@ -40,8 +41,8 @@ _ETCD = "etcd"
 async def remove_member(tools: Tools, step: RemoveMember, observation: Observation) -> None:
     """Remove the member behind the gate, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
 
-    The ring is read anew for every attempt, and of that reading it is asked whether the member is still silent if it was, whether a host of the manifest
-    holds the data without it, and the gate.
+    The ring is read anew for every attempt, and of that reading it is asked whether the member is still silent if it was, or still without a vote if it
+    had none, whether a host of the manifest holds the data without it, and the gate.
     """
     where = step.owner or _ETCD
 
@@ -53,7 +54,8 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
         if reading.ring.leader == member.id and await hand_over(tools, where, reading, member):
             reading = await fresh_ring(tools, observation)
         held = holds_the_data(replace(observation.cluster, ring=reading.ring), apart_from=step.member)
-        require(where, [*_still_silent(observation, reading, step.member), held, removal(reading.ring, step.member)])
+        still = (*_still_silent(observation, reading, step.member), *_still_without_vote(observation, member))
+        require(where, [*still, held, removal(reading.ring, step.member)])
         client = await _staying(tools, step, reading)
         tools.report(where, f"removing member {step.member:x}")
         try:
@@ -76,6 +78,15 @@ def _still_silent(observation: Observation, reading: RingReading, member_id: int
     if member_id in silent_members(reading):
         return (passed(SILENT, f"{member.label} still gives no answer"),)
     return (failed(SILENT, f"{member.label} answers again", _AGAIN),)
+
+
+def _still_without_vote(observation: Observation, member: Member) -> tuple[Check, ...]:
+    """A learner leaves since its join was given up; one that was made a voter has joined after all."""
+    ring = observation.cluster.ring
+    decided = ring.member(member.id) if isinstance(ring, Ring) else None
+    if decided is None or decided.votes:
+        return ()
+    return (failed(NEVER_VOTED, f"{member.label} votes now", _AGAIN) if member.votes else passed(NEVER_VOTED, member.label),)
 
 
 async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) -> None:

@@ -25,6 +25,7 @@ _RESERVE = 64 << 20  # bytes that stay free on the operator's disk
 _PATIENCE, _SLOWEST = 600, 64 << 10  # seconds, and bytes in each second after them
 _LOOK = "Run the same command again; if it stays so, look at that member's disk and log"
 _PARTIAL = ".partial"
+_STAMP = "[0-9]" * 8 + "T" + "[0-9]" * 6 + "Z"
 
 
 async def take_snapshot(tools: Tools) -> Path:
@@ -146,7 +147,7 @@ async def _examined(path: Path) -> Snapshot:
 def _prepare(folder: Path, cluster: str) -> None:
     """The folder, without what an attempt that was killed has left in it."""
     private_folder(folder)
-    for left in folder.glob(f".{cluster}-*.db{_PARTIAL}"):
+    for left in folder.glob(f".{cluster}-{_STAMP}.db{_PARTIAL}"):
         left.unlink(missing_ok=True)
 
 
@@ -161,6 +162,5 @@ def _name(partial: Path, path: Path) -> None:
 
 def _keep_last(folder: Path, cluster: str) -> None:
     """Their names sort by their times. Those of other clusters, and files of other names, are let be."""
-    stamp = "[0-9]" * 8 + "T" + "[0-9]" * 6 + "Z"
-    for old in sorted(folder.glob(f"{cluster}-{stamp}.db"))[:-KEPT]:
+    for old in sorted(folder.glob(f"{cluster}-{_STAMP}.db"))[:-KEPT]:
         old.unlink(missing_ok=True)

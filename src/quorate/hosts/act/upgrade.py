@@ -15,6 +15,7 @@ import asyncio
 
 from quorate.core.in_place.steps import UpgradeControlPlane
 from quorate.hosts.act import kubeadm
+from quorate.hosts.act.component_manifests import keep_places
 from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.host_settings import bring_settings, well_again
@@ -47,6 +48,7 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
 
     Raises StepFailed; before the gate nothing has been down, after it kubeadm has put back what did not come up.
     """
+    await keep_places(tools, observation.machines[step.host], observation.facts[step.host])
     await _get_ready(tools, step, observation)
     tools = await as_they_have_it(tools, observation, step.host)
     files = _files(tools, step.host, observation)

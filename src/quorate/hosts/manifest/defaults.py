@@ -16,6 +16,7 @@ from quorate.hosts.manifest.findings import Findings
 from quorate.hosts.manifest.host_fields import Host, Taint, TaintEffect
 from quorate.hosts.manifest.network_fields import CNI, Canal, ClusterNetwork, ExternalCNI, Proxy
 from quorate.hosts.manifest.values import Text
+from quorate.hosts.named_files import content_of
 
 SSH_PORT = 22
 SSH_USERNAME = "root"
@@ -126,7 +127,7 @@ def _authority(manifest: Manifest, folder: Path, findings: Findings) -> Certific
         return replace(authority, bundle=authority.bundle or manifest.ca_bundle)
     file = folder / Path(authority.file).expanduser()
     try:
-        return replace(authority, file=str(file), bundle=Text(file.read_text()))
+        return replace(authority, file=str(file), bundle=Text(content_of(file).decode()))
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text"
         findings.wrong("certificateAuthority.file", f"cannot read {file}: {cause}")

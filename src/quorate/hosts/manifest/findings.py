@@ -1,11 +1,14 @@
 """What reading a manifest brings to light: mistakes, each with its place, and what a person should know although it is no mistake.
 
-Everything is collected before anything is raised, so that one run shows every mistake. No message holds a value that could be a secret.
+Everything is collected before anything is raised, so that one run shows every mistake. No message holds a value that could be a secret, and
+each is one printable line, whatever keys a document has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from quorate.core.text import printable
 
 ROOT = ""
 """The path of the whole manifest."""
@@ -31,7 +34,7 @@ class Problem:
     def __str__(self) -> str:
         subject = self.mark.path or self.path
         place = f"{self.mark.source}:{self.mark.line}" if self.mark.line else self.mark.source
-        return f"{place}: {subject}: {self.message}" if subject else f"{place}: {self.message}"
+        return printable(f"{place}: {subject}: {self.message}" if subject else f"{place}: {self.message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Notice:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return printable(f"{self.path}: {self.message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Ignored:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.path} is ignored: {self.reason}; {self.remedy}"
+        return printable(f"{self.path} is ignored: {self.reason}; {self.remedy}")
 
 
 class ManifestError(ValueError):

@@ -18,6 +18,9 @@ from quorate.hosts.manifest.findings import ROOT, Findings, Mark, child, item
 
 Scalar = str | int | float | bool | None
 
+LARGEST = 2**63
+"""No number in a manifest is larger, on either side of 0: Go reads each into 64 bits at most."""
+
 _TAG = "tag:yaml.org,2002:"
 _READ = {f"{_TAG}{name}" for name in ("null", "bool", "int", "float")}
 _TEXT = {f"{_TAG}{name}" for name in ("str", "timestamp", "value", "binary")}
@@ -148,5 +151,8 @@ class _Reader:
             value: Scalar = self._constructor.construct_object(node)
         except (ValueError, KeyError, yaml.YAMLError):
             self._findings.wrong(path, "is not a value of the kind that its tag says", Mark(self._findings.source, line))
+            return None
+        if isinstance(value, int) and abs(value) > LARGEST:
+            self._findings.wrong(path, "is a number that is too large", Mark(self._findings.source, line))
             return None
         return value

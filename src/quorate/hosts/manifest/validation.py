@@ -122,8 +122,11 @@ def _validate_registries(manifest: Manifest, findings: Findings) -> None:
 
 def _validate_authority(authority: CertificateAuthority, findings: Findings) -> None:
     where = "certificateAuthority"
-    if authority.bundle and not _is_bundle(authority.bundle):
-        findings.wrong(child(where, "file" if authority.file else "bundle"), "is no list of certificates as PEM")
+    given = child(where, "file" if authority.file else "bundle")
+    if "PRIVATE KEY-----" in authority.bundle:
+        findings.wrong(given, "holds a private key, which everybody on every host could read; leave the certificates in it alone")
+    elif authority.bundle and not _is_bundle(authority.bundle):
+        findings.wrong(given, "is no list of certificates as PEM")
     periods = {
         "certificateValidityPeriod": authority.certificate_validity_period,
         "caCertificateValidityPeriod": authority.ca_certificate_validity_period,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from quorate.core.health import Absent, Unknown
-from quorate.hosts.probe.condition import authorities
+from quorate.hosts.probe.condition import authorities, fingerprint
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.ssh.hosts import Unreachable
+from quorate.pki.certificates import read_certificates
 
 
 def cluster_authority(facts: Mapping[str, HostFacts | Unreachable], control_planes: Iterable[str]) -> str | Absent | Unknown:
@@ -17,17 +18,25 @@ def cluster_authority(facts: Mapping[str, HostFacts | Unreachable], control_plan
     """
     trusting: dict[str, set[str]] = {}
     for name in control_planes:
-        for fingerprint in trusted(facts[name]):
-            trusting.setdefault(fingerprint, set()).add(name)
+        for each in trusted(facts[name]):
+            trusting.setdefault(each, set()).add(name)
     if not trusting:
         return Absent()
     most = max(len(hosts) for hosts in trusting.values())
-    candidates = sorted(fingerprint for fingerprint, hosts in trusting.items() if len(hosts) == most)
+    candidates = sorted(each for each, hosts in trusting.items() if len(hosts) == most)
     if len({frozenset(trusting[each]) for each in candidates}) > 1:
         told = "; ".join(f"{', '.join(sorted(trusting[each]))} trust {each[:16]}..." for each in candidates)
         remedy = "Take the hosts that do not belong to this cluster out of the manifest, or reset them"
         return Unknown(f"the hosts belong to different clusters, and which one is meant is not known: {told}", remedy)
     return candidates[0]
+
+
+def fingerprints(pem: bytes) -> frozenset[str]:
+    """Those of the certificates in it; none where it has none that can be read."""
+    try:
+        return frozenset(map(fingerprint, read_certificates(pem)))
+    except ValueError:
+        return frozenset()
 
 
 def trusted(facts: HostFacts | Unreachable) -> frozenset[str]:

@@ -20,6 +20,7 @@ from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.core_dns import core_dns_differences
 from quorate.hosts.observe.flags import arguments, flag_differences
+from quorate.hosts.observe.known_flags import PLACES
 from quorate.hosts.observe.kubelet import kubelet_differences
 from quorate.hosts.observe.kubelet import read as read_kubelet
 from quorate.hosts.observe.values import differ, difference
@@ -52,16 +53,17 @@ def etcd_data_folder(api: ApiReading | Unknown | Absent) -> str | None:
 
 
 def configuration_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tuple[str, ...]:
-    """In what the configurations differ, each as a sentence. Nothing where they could not be read: that says nothing about them."""
+    """In what kubeadm's and the kubelets' configurations differ, each as a sentence. Nothing where they could not be read: that says nothing about them."""
     if not isinstance(api, ApiReading):
         return ()
-    found = (
-        *_of_cluster(manifest, api),
-        *_of_kubelets(manifest, api),
-        *_of_kube_proxy(manifest, api),
-        *_of_kube_proxys_image(manifest, api),
-        *core_dns_differences(manifest, api),
-    )
+    return tuple(map(printable, (*_of_cluster(manifest, api), *_of_kubelets(manifest, api))))
+
+
+def addon_drift(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tuple[str, ...]:
+    """In what kube-proxy and CoreDNS differ, which nobody reads who joins."""
+    if not isinstance(api, ApiReading):
+        return ()
+    found = (*_of_kube_proxy(manifest, api), *_of_kube_proxys_image(manifest, api), *core_dns_differences(manifest, api))
     return tuple(map(printable, found))
 
 
@@ -74,11 +76,35 @@ def fixed_problems(manifest: Manifest, api: ApiReading | Unknown | Absent) -> tu
     has, wants = document.get("networking") or {}, wanted["networking"]
     pairs = {"the cluster's name": (document.get("clusterName"), wanted["clusterName"])}
     pairs |= {f"the cluster's {field}": (has.get(field), wants[field]) for field in _NETWORKS}
-    return tuple(
+    return (*_pairs_apart(pairs), *_places_apart(document, wanted))
+
+
+def _pairs_apart(pairs: Mapping[str, tuple[object, object]]) -> Iterator[str]:
+    yield from (
         f"{what} is {found}, and the manifest says {wish}: it cannot be changed in a cluster that runs, so set it back in the manifest"
         for what, (found, wish) in pairs.items()
         if found and found != wish
     )
+
+
+def _places_apart(document: Document, wanted: Document) -> Iterator[str]:
+    """Flags that say where data are, and that the manifest wants otherwise than the cluster has them."""
+    for component, path in {"kube-apiserver": ("apiServer",), "etcd": ("etcd", "local")}.items():
+        has, wants = arguments(_below(document, path)), arguments(_below(wanted, path))
+        for name in sorted(PLACES[component] & wants.keys()):
+            if has.get(name) != wants[name]:
+                found = has.get(name, "not there")
+                yield (
+                    f"the --{name} of {component} is {found}, and the manifest says {wants[name]}: it cannot be changed in a cluster that runs, since what is "
+                    "stored would not be found, so set it back in the manifest"
+                )
+
+
+def _below(document: Document, path: tuple[str, ...]) -> Document:
+    here: Any = document
+    for key in path:
+        here = here.get(key) or {}
+    return here if isinstance(here, dict) else {}
 
 
 def _cluster_document(api: ApiReading | Unknown | Absent) -> Document | None:

@@ -13,12 +13,9 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import UNTOUCHED, Host, Kind
+from quorate.core.in_place.cluster import NOT_UNIQUE, UNTOUCHED, Host, Kind
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.ssh.hosts import Unreachable
-
-REASON = "NotUnique"
-"""The reason of the finding that says so."""
 
 Facts = Mapping[str, HostFacts | Unreachable]
 
@@ -53,7 +50,7 @@ def set_apart(hosts: Sequence[Host], found: Sequence[Doubt]) -> tuple[tuple[Host
             problems.append(doubt.why)
         elif len(joined) > 1:
             for name in joined:
-                finding = Finding(Health.BAD, REASON, doubt.why)
+                finding = Finding(Health.BAD, NOT_UNIQUE, doubt.why)
                 marked[name] = replace(marked[name], kind=Kind.UNKNOWN, findings=(*marked[name].findings, finding))
     return tuple(marked.values()), tuple(problems)
 

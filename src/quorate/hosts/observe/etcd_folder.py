@@ -10,6 +10,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.hosts.access import Access
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import etcd_data_folder
+from quorate.hosts.probe.condition import has_local_etcd
 from quorate.hosts.probe.facts import EtcdData, HostFacts, StaticPod
 from quorate.hosts.probe.probe import DATA_FOLDER, probe
 from quorate.hosts.ssh.hosts import Unreachable
@@ -32,6 +33,8 @@ async def with_etcd_data(access: Access, facts: Facts, api: ApiReading | Unknown
     found = dict(facts)
     if without and set(folders) - {DATA_FOLDER}:
         found |= await _looked_again(access, {name: known[name] for name in without}, folders)
+    if not folders:
+        found |= {name: _untold(known[name]) for name in without if _had_data(known[name])}
     if any(pod.flag("wal-dir") for pod in pods.values()):
         found |= {name: _without_its_log(each) for name in without if isinstance(each := found[name], HostFacts)}
     return found
@@ -51,6 +54,21 @@ def _with_data_of(facts: HostFacts, seen: HostFacts | Unreachable) -> HostFacts:
         why = Unknown(seen.reason, seen.remedy)
         return replace(facts, etcd_folder=why, etcd_data=why, etcd_identity=why)
     return replace(facts, etcd_folder=seen.etcd_folder, etcd_data=seen.etcd_data, etcd_identity=seen.etcd_identity)
+
+
+def _had_data(facts: HostFacts) -> bool:
+    """Whether its etcd has run, by all appearance: its kubelet got a certificate from an API server. Data that are where kubeadm puts them are found there."""
+    kubelet = facts.kubeconfigs["kubelet"]
+    joined = not isinstance(kubelet, Absent | Unknown) and not kubelet.inline
+    return joined and has_local_etcd(facts) and (isinstance(facts.etcd_data, Absent) or facts.etcd_data is EtcdData.EMPTY)
+
+
+def _untold(facts: HostFacts) -> HostFacts:
+    why = Unknown(
+        f"none are in {DATA_FOLDER}, and nobody tells whether this cluster has them elsewhere: its manifest of etcd is missing, and so is every other's",
+        "Bring etcd.yaml back; it names the folder",
+    )
+    return replace(facts, etcd_folder=why, etcd_data=why, etcd_identity=why)
 
 
 def _without_its_log(facts: HostFacts) -> HostFacts:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from quorate.hosts.observe.known_flags import DEFAULT_PLUGINS, IGNORED
+from quorate.hosts.observe.known_flags import DEFAULT_PLUGINS, IGNORED, PLACES
 from quorate.hosts.observe.values import difference, duration
 
 _LISTS = frozenset(
@@ -57,9 +57,12 @@ def parsed(flags: Iterable[str]) -> dict[str, str]:
 def flag_differences(
     component: str, wanted: Mapping[str, str], found: Mapping[str, str], *, own: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """In what the flags found differ from those wanted, each as a sentence with both values. Those in `own` may be there whether wanted or not."""
+    """In what the flags found differ from those wanted, each as a sentence with both values. Those in `own` may be there whether wanted or not.
+
+    Those that say where data are are never rolled out: `observe.configuration` refuses a manifest that wants them otherwise than the cluster has them.
+    """
     has, wants = _normalized(component, found), _normalized(component, wanted)
-    for name in sorted({*has, *wants}):
+    for name in sorted({*has, *wants} - PLACES.get(component, frozenset())):
         if name not in wants and (name in own or name in IGNORED.get(component, {})):
             continue
         if has.get(name) != wants.get(name):

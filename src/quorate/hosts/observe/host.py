@@ -20,22 +20,11 @@ from quorate.hosts.observe.lasting import lasting_drift
 from quorate.hosts.observe.membership import role
 from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
 from quorate.hosts.probe.condition import Listing, condition
-from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts, Program, StaticPod, Unit
+from quorate.hosts.probe.facts import RENEWED, RENEWED_KUBECONFIGS, EtcdData, Fact, HostFacts, Program, StaticPod, Unit
 from quorate.hosts.probe.healthy import endpoint
 from quorate.hosts.ssh.hosts import Unreachable
 from quorate.kubernetes import objects
 
-_RENEWED = (
-    "apiserver",
-    "apiserver-kubelet-client",
-    "apiserver-etcd-client",
-    "front-proxy-client",
-    "etcd/server",
-    "etcd/peer",
-    "etcd/healthcheck-client",
-)
-_RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
-"""Both are what `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
 _LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)
 """What is in a data folder without what its member had acknowledged."""
 BOOTING = timedelta(minutes=2)
@@ -75,7 +64,7 @@ def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: dat
     )
     if isinstance(learned.facts, Unreachable):
         return replace(host, findings=(_unreachable(learned.facts),))
-    return _reached(host, manifest, contents, learned, learned.facts, now)
+    return _reached(host, manifest, contents, learned, _as_its_member_answers(learned.facts, learned.member_health), now)
 
 
 def own_node(learned: Learned) -> objects.Node | Absent | Unknown:
@@ -115,6 +104,12 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
     )
 
 
+def _as_its_member_answers(facts: HostFacts, health: Finding | None) -> HostFacts:
+    """A member that is well by its own answer has what it acknowledged, whatever is in its log."""
+    served = facts.etcd_data is EtcdData.BEGUN_ANEW and health is not None and health.health is Health.GOOD
+    return replace(facts, etcd_data=EtcdData.MEMBER) if served else facts
+
+
 def _unreachable(state: Unreachable) -> Finding:
     return Finding(Health.UNKNOWN, state.kind, f"{state.reason}{'. ' if state.remedy else ''}{state.remedy}")
 
@@ -143,8 +138,11 @@ def _api_server(facts: HostFacts) -> Finding | None:
 
 
 def _stopped(facts: HostFacts) -> tuple[str, ...]:
-    """Units that a host which has joined must run. One that keeps failing is not stopped, and a start would not help it; nor one that is masked."""
-    if isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
+    """Units that a host which has joined must run. One that keeps failing is not stopped, and a start would not help it; nor one that is masked.
+
+    None where the kubelet would start an etcd without its data, whatever the ring says of its member: as the founder it would begin a second cluster.
+    """
+    if isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown) or starts_without_data(facts):
         return ()
     units = {name: facts.units[name] for name in ("containerd", "kubelet")}
     return tuple(
@@ -152,6 +150,11 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
         for name, unit in units.items()
         if isinstance(unit, Unit) and unit.load == "loaded" and unit.active in ("inactive", "failed") and unit.file != "masked"
     )
+
+
+def starts_without_data(facts: HostFacts) -> bool:
+    """Whether the etcd of the host has a manifest and none of its data: a kubelet starts it on an empty folder."""
+    return isinstance(facts.manifest("etcd"), StaticPod) and _has_no_data(facts)
 
 
 def data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
@@ -163,13 +166,17 @@ def data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
     if not isinstance(facts.processes, frozenset) or "kubeadm" in facts.processes:
         return False
     had = isinstance(member, Member) or (isinstance(member, Unknown) and isinstance(facts.manifest("etcd"), StaticPod))
-    return had and (facts.etcd_data in _LOST or isinstance(facts.etcd_data, Absent))
+    return had and _has_no_data(facts)
+
+
+def _has_no_data(facts: HostFacts) -> bool:
+    return facts.etcd_data in _LOST or isinstance(facts.etcd_data, Absent)
 
 
 def _expiry(facts: HostFacts) -> datetime | None:
     """When the first certificate that kubeadm renews expires; None where none could be read."""
-    chains = [facts.certificates[name] for name in _RENEWED]
-    for name in _RENEWED_KUBECONFIGS:
+    chains = [facts.certificates[name] for name in RENEWED]
+    for name in RENEWED_KUBECONFIGS:
         kubeconfig = facts.kubeconfigs[name]
         chains += [] if isinstance(kubeconfig, Absent | Unknown) else [kubeconfig.client]
     return min((chain[0].not_after for chain in chains if not isinstance(chain, Absent | Unknown)), default=None)

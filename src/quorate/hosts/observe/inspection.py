@@ -125,9 +125,13 @@ content() {{
         printf 'content %s\\n' "$1"
     fi
 }}"""
-# The oldest that runs: one that is about to end still answers.
-_YOUNGER = """\
-started=$(ps -C kube-apiserver -o etimes= 2>/dev/null | sort -n | tail -n 1) || started=
-younger() {
+# The oldest that runs: one that is about to end still answers. Those of other clusters, in Pods, have networks of their own.
+OLDEST_API_SERVER = """\
+own=$(ps -p 1 -o netns= 2>/dev/null | tr -d ' ') || own=
+started=$(ps -C kube-apiserver -o netns=,etimes= 2>/dev/null | awk -v own="$own" 'own ~ /^-?$/ || $1 == own { print $2 }' | sort -n | tail -n 1) || started=
+"""
+"""sh that sets `started`: for how many seconds the host's own API server runs, empty where none does."""
+_YOUNGER = f"""\
+{OLDEST_API_SERVER}younger() {{
     if [ -n "$started" ] && [ -e "$1" ] && [ "$(stat -c %Y -- "$1")" -gt "$(($(date +%s) - started))" ]; then printf 'younger %s\n' "$1"; fi
-}"""
+}}"""

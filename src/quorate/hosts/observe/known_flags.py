@@ -1,4 +1,4 @@
-"""Flags that are no difference from the manifest although the manifest does not ask for them: kubeadm's own, and KubeOne's."""
+"""Flags that are no difference from the manifest although the manifest does not ask for them: kubeadm's own, KubeOne's, and those that say where data are."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
     "kube-apiserver": {"endpoint-reconciler-type": "KubeOne names the API server's own default, lease"},
 }
 """What clusters made by KubeOne have beside that, by program, and why it is let be."""
+
+PLACES: Mapping[str, frozenset[str]] = {
+    "kube-apiserver": _names("etcd-prefix etcd-servers-overrides"),
+    "etcd": _names("data-dir wal-dir"),
+}
+"""What says where etcd has its data and its log, and where in etcd objects are. A cluster keeps those that it has: with another its data would be left behind.
+
+Without its log a member has forgotten for whom it voted; an API server that looks elsewhere serves an empty cluster, or one without some of its objects.
+"""
 
 DEFAULT_PLUGINS = _names(
     "CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass "

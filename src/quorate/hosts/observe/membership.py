@@ -17,7 +17,7 @@ from quorate.core.ring import Member
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.kubeadm_configuration import Machine, node_address
 from quorate.hosts.manifest import Host, Manifest
-from quorate.hosts.observe.memory import Silences
+from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.condition import EtcdRole
 from quorate.hosts.probe.facts import Fact, HostFacts
@@ -95,9 +95,9 @@ def health(member: Member | Absent | Unknown) -> Finding | None:
     return Finding(member.health, "EtcdMember", member.evidence)
 
 
-def stray_members(strays: Sequence[Member], silences: Silences[int]) -> tuple[StrayMember, ...]:
-    """The strays, each with its silence."""
-    return tuple(StrayMember(member, silences.of(member.id)) for member in strays)
+def stray_members(strays: Sequence[Member], memory: Memory) -> tuple[StrayMember, ...]:
+    """The strays, each with what is remembered of it."""
+    return tuple(StrayMember(member, memory.members.of(member.id), memory.without_vote_for(member.id)) for member in strays)
 
 
 class _Matching:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from quorate.core.in_place.cluster import Silence
+from quorate.core.ring import Ring
 
 Key = TypeVar("Key")
 
@@ -42,3 +43,15 @@ class Memory:
     def __init__(self) -> None:
         self.hosts: Silences[str] = Silences()  # by the host's name
         self.members: Silences[int] = Silences()  # by the member's id
+        self._without_vote: dict[int, tuple[datetime, datetime]] = {}  # by the member's id: when that was seen first, and last
+
+    def note_members(self, ring: Ring, silent: Iterable[int], now: datetime) -> None:
+        """Take note of one reading of the ring."""
+        self.members.note((member.id for member in ring.members), silent, now)
+        voteless = [member.id for member in ring.members if not member.votes]
+        self._without_vote = {member: (self._without_vote.get(member, (now, now))[0], now) for member in voteless}
+
+    def without_vote_for(self, member: int) -> timedelta:
+        """How long it has been seen without a vote, up to the last reading."""
+        seen = self._without_vote.get(member)
+        return seen[1] - seen[0] if seen is not None else timedelta()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from quorate.core.health import Finding, Health
 from quorate.core.in_place.cluster import Node
+from quorate.core.text import printable
 from quorate.core.versions import parse_or_none
 from quorate.hosts.manifest import Host
 from quorate.hosts.marks import CORDONED, STATIC_WORKER
@@ -14,6 +15,8 @@ from quorate.workload.nodes import CONTROL_PLANE, condition, is_control_plane, i
 
 _INTERNAL = "InternalIP"
 _PRESSURES = ("DiskPressure", "MemoryPressure", "PIDPressure")
+_MACHINES = ("machine.k8s.io/machine", "cluster.x-k8s.io/machine", "machine-controller/owned-by")
+"""How machine-controller and Cluster API mark the Nodes of their machines."""
 _OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-balancers")
 
 
@@ -29,8 +32,17 @@ def seen(node: objects.Node) -> Node:
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
         control_plane=is_control_plane(node),
         static_worker=STATIC_WORKER in node.metadata.annotations,
+        kept_by=_kept_by(node),
         ready_since=ready.last_transition_time if ready else node.metadata.creation_timestamp,
     )
+
+
+def _kept_by(node: objects.Node) -> str:
+    """Whose Node it is by its marks, empty where it has none."""
+    owner = next((f"{each.kind} {each.name}" for each in node.metadata.owner_references), "")
+    marks = {**node.metadata.labels, **node.metadata.annotations}
+    machine = next((f"Machine {marks[name]}" for name in _MACHINES if marks.get(name)), "")
+    return printable(owner or machine or node.spec.provider_id)
 
 
 def is_of_another_machine(node: objects.Node, host: Host) -> bool:

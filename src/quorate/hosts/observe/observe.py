@@ -21,7 +21,7 @@ from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.api import ApiReading, read_api
 from quorate.hosts.observe.authority import cluster_authority, trusted
-from quorate.hosts.observe.configuration import configuration_drift, fixed_problems, running_version
+from quorate.hosts.observe.configuration import addon_drift, configuration_drift, fixed_problems, running_version
 from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, desired
@@ -72,9 +72,10 @@ async def observe(
         asking_api = group.create_task(_api(access, facts, authority))
         inspecting = group.create_task(_inspect(access, manifest, contents, facts, systems))
     facts = await with_etcd_data(access, facts, asking_api.result())
-    ring = asking_ring.result()
+    read = asking_ring.result()
+    ring = _no_member_to_ask(facts, control_planes, authority, asking_api.result()) if read is None else read
     if isinstance(ring, RingReading):
-        memory.members.note((member.id for member in ring.ring.members), silent_members(ring), at)
+        memory.note_members(ring.ring, silent_members(ring), at)
     answers = _Answers(
         facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems, access.unnamed
     )
@@ -102,11 +103,10 @@ class _Answers:
 
 async def _ring(
     access: Access, facts: Facts, authority: str | Absent | Unknown, now: Callable[[], datetime]
-) -> RingReading | Unknown | Absent:
+) -> RingReading | Unknown | None:
+    """None: there is nobody to ask."""
     hosts = _with_member(facts, access.control_planes, authority)
-    if hosts:
-        return await read_members(access, hosts, now)
-    return _no_member_to_ask(facts, access.control_planes, authority)
+    return await read_members(access, hosts, now) if hosts else None
 
 
 def _with_member(facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown) -> tuple[str, ...]:
@@ -119,14 +119,18 @@ def _with_member(facts: Facts, control_planes: tuple[str, ...], authority: str |
     )
 
 
-def _no_member_to_ask(facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown) -> Unknown | Absent:
-    """That there is no ring is proven by hosts of which none has any data of it; a cluster, and a host that cannot be asked, may well have one."""
+def _no_member_to_ask(
+    facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown, api: ApiReading | Unknown | Absent
+) -> Unknown | Absent:
+    """That there is no ring is proven by hosts of which none has any data of it; a cluster whose API answers has one, and a host that cannot be asked may."""
     if isinstance(authority, Unknown):
         return authority
     with_data = [name for name in control_planes if isinstance(each := facts[name], HostFacts) and _may_have_data(each)]
     if with_data:
         remedy = f"Look at /etc/kubernetes/manifests/etcd.yaml of {', '.join(with_data)}, and at the folder of its data"
         return Unknown(f"{', '.join(with_data)} may have etcd's data, but no etcd that could be asked", remedy)
+    if isinstance(api, ApiReading):
+        return Unknown("an API server answers, and no host has an etcd that could be asked", "Look for etcd.yaml, which was moved away")
     missing = [name for name in control_planes if isinstance(facts[name], Unreachable)]
     if missing and isinstance(authority, str):
         return Unknown(f"no host that could be asked has an etcd member, and {', '.join(missing)} could not be asked", "Bring them back")
@@ -183,7 +187,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ring=ring,
         api=_api_finding(answers.api),
         running=running_version(answers.api),
-        strays=stray_members(members.strays, memory.members),
+        strays=stray_members(members.strays, memory),
         lost_nodes=_lost_nodes(answers.api, learned),
         other_nodes=_other_nodes(answers.api, learned),
         member_silences=tuple(
@@ -193,6 +197,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
+        addon_drift=addon_drift(manifest, answers.api),
         configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims.control_planes)), answers.api),
         lasting_drift=lasting_configuration_drift(manifest, answers.api),
         encryption=desired(manifest, answers.api),

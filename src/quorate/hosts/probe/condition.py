@@ -9,6 +9,7 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | authorities of this cluster and of another                                                 | BROKEN           |
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
 | no trace, and the ring or the API lists the host                                           | BROKEN           |
+| no trace, and a Kubernetes runs that kubeadm did not make                                  | FOREIGN          |
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
 | our mark of an initialization that has not ended, and an etcd manifest that founds a ring  | HALF_INITIALIZED |
 | files incomplete, a voter                                                                  | BROKEN           |
@@ -17,7 +18,7 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | complete, a learner; or a worker without Node                                              | HALF_JOINED      |
 | complete, unhealthy, founded the ring, no Node known, kubelet.conf as init first writes it | HALF_INITIALIZED |
 | complete, something is not healthy, or the ring or the API does not list it                | BROKEN           |
-| complete                                                                                   | MEMBER           |
+| complete, also where certificates have expired which a renewal makes anew                  | MEMBER           |
 
 A founder has served once kubelet.conf names a file for the kubelet's certificate: `kubeadm init` writes that when the API server has answered, so etcd had
 data. What is missing then was lost since, and another `kubeadm init` without the data would found a second cluster. So HALF_INITIALIZED is then only a host
@@ -36,14 +37,24 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import INITIALIZING, JOINED_HALF, NODE_NOT_LISTED, WIPED, Kind
+from quorate.core.in_place.cluster import (
+    CLUSTERS_DIFFER,
+    EXPIRED,
+    INITIALIZING,
+    JOINED_AS_WORKER,
+    JOINED_HALF,
+    NODE_NOT_LISTED,
+    WIPED,
+    Kind,
+)
 from quorate.hosts.probe.facts import INITIALIZING as MARK
-from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
+from quorate.hosts.probe.facts import OTHERS, EtcdData, Fact, HostFacts, Kubeconfig
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
 
 _NEEDED = ("containerd", "kubelet", "kubeadm")
 _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_SERVE = {"kubelet": 10250, "kube-apiserver": 6443}
 _NO_DATA = (EtcdData.EMPTY, EtcdData.INCOMPLETE, EtcdData.WITHOUT_LOG)
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -87,6 +98,15 @@ def authorities(facts: HostFacts) -> Mapping[str, frozenset[str]]:
     return {where: frozenset(map(fingerprint, known)) for where, known in found.items() if not isinstance(known, Absent | Unknown)}
 
 
+def has_local_etcd(facts: HostFacts) -> bool:
+    """False only where the API server is told of servers elsewhere, and there is no etcd manifest."""
+    if not isinstance(facts.manifest("etcd"), Absent):
+        return True
+    api_server = facts.manifest("kube-apiserver")
+    servers = None if isinstance(api_server, Absent | Unknown) else api_server.flag("etcd-servers")
+    return servers is None or any(f"//{address}:" in servers for address in _LOCAL)
+
+
 def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: datetime) -> Condition:
     """What the host is. `control_plane` is what the manifest wants it to be; `now` tells which certificates have expired. Total."""
     host = _Host(facts, listing, control_plane)
@@ -114,19 +134,17 @@ class _Host:
         return tuple(name for name, fact in files.items() if not isinstance(fact, Absent))
 
     @property
-    def has_local_etcd(self) -> bool:
-        """False only where the API server is told of servers elsewhere, and there is no etcd manifest."""
-        if not isinstance(self.facts.manifest("etcd"), Absent):
-            return True
-        api_server = self.facts.manifest("kube-apiserver")
-        servers = None if isinstance(api_server, Absent | Unknown) else api_server.flag("etcd-servers")
-        return servers is None or any(f"//{address}:" in servers for address in _LOCAL)
-
-    @property
     def founded_the_ring(self) -> bool:
         """Its etcd was told no initial cluster state, which is what `kubeadm init` does; a join says `existing`."""
         etcd = self.facts.manifest("etcd")
         return not isinstance(etcd, Absent | Unknown) and etcd.flag("initial-cluster-state") != "existing"
+
+    @property
+    def has_joined_as_worker(self) -> bool:
+        """A join as a control plane writes admin.conf and the components' manifests before the kubelet gets its kubeconfig."""
+        kubeconfigs = self.facts.kubeconfigs
+        before = (kubeconfigs["admin"], *map(self.facts.manifest, ("etcd", *_COMPONENTS)))
+        return self.control_plane and isinstance(kubeconfigs["kubelet"], Kubeconfig) and all(isinstance(fact, Absent) for fact in before)
 
     @property
     def may_be_continued(self) -> bool:
@@ -147,7 +165,7 @@ class _Host:
         if self.control_plane:
             files |= {"pki/ca.crt": facts.certificates["ca"]}
             files |= {f"the manifest of {name}": facts.manifest(name) for name in _COMPONENTS}
-            if self.has_local_etcd:
+            if has_local_etcd(self.facts):
                 files |= {"the manifest of etcd": facts.manifest("etcd"), "etcd's data": facts.etcd_data}
         return tuple(name for name, fact in files.items() if isinstance(fact, Absent) or fact in _NO_DATA)
 
@@ -184,10 +202,9 @@ def _not_known(host: _Host) -> Condition | None:
     unknown = list(_by_reason(needed))
     found = authorities(facts)
     if found and not isinstance(host.listing.authority, str):
-        why = f": {host.listing.authority.reason}" if isinstance(host.listing.authority, Unknown) else ""
-        unknown.append(
-            Finding(Health.UNKNOWN, "ClusterNotKnown", f"{', '.join(found)} of a cluster, but which one is this is not known{why}")
-        )
+        differ = host.listing.authority if isinstance(host.listing.authority, Unknown) else None
+        message = f"{', '.join(found)} of a cluster, but which one is this is not known{f': {differ.reason}' if differ else ''}"
+        unknown.append(Finding(Health.UNKNOWN, CLUSTERS_DIFFER if differ else "ClusterNotKnown", message))
     if not found and not isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
         unknown.append(Finding(Health.UNKNOWN, "AuthorityNotKnown", "kubelet.conf names no authority that can be read"))
     return Condition(Kind.UNKNOWN, tuple(unknown)) if unknown else None
@@ -208,10 +225,27 @@ def _untouched(host: _Host) -> Condition | None:
         return None
     if isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole):
         return Condition(Kind.BROKEN, (Finding(Health.BAD, WIPED, "the cluster lists this host, but nothing of the cluster is on it"),))
+    if others := _of_another_distribution(host.facts):
+        message = f"{', '.join(others)}: of a Kubernetes that kubeadm did not make, such as RKE2 or k3s, whose own program takes it away"
+        return Condition(Kind.FOREIGN, (Finding(Health.BAD, "AnotherDistribution", message),))
     missing = [name for name in _NEEDED if isinstance(host.facts.programs[name], Absent)]
     if missing:
         return Condition(Kind.BARE, (Finding(Health.GOOD, "NotInstalled", f"{', '.join(missing)} not installed, no trace of a cluster"),))
     return Condition(Kind.PACKAGES_ONLY, (Finding(Health.GOOD, "Installed", f"{', '.join(_NEEDED)} installed, no trace of a cluster"),))
+
+
+def _of_another_distribution(facts: HostFacts) -> list[str]:
+    """What runs of it. A program that only runs may be in a container's own network; and the kubelet of the package may be that of a host which was wiped."""
+    processes = facts.processes if isinstance(facts.processes, frozenset) else frozenset[str]()
+    ports = facts.ports if isinstance(facts.ports, frozenset) else frozenset[int]()
+    packaged = facts.units["kubelet"]
+    serve = {name: port for name, port in _SERVE.items() if name in processes and port in ports}
+    if not isinstance(packaged, Absent) and (isinstance(packaged, Unknown) or packaged.is_running):
+        serve.pop("kubelet", None)
+    return [
+        *(f"{name} runs" for name in OTHERS if name in processes),
+        *(f"{name} runs and {port} is taken" for name, port in serve.items()),
+    ]
 
 
 def _being_initialized(host: _Host) -> Condition | None:
@@ -232,20 +266,20 @@ def _incomplete(host: _Host) -> Condition | None:
     marks = (host.facts.kubeconfigs["super-admin"], host.facts.initialization)
     if host.founded_the_ring or not all(isinstance(mark, Absent) for mark in marks):
         return Condition(Kind.HALF_INITIALIZED if host.may_be_continued else Kind.BROKEN, (finding,))
-    return Condition(Kind.HALF_JOINED, (finding,))
+    return Condition(Kind.HALF_JOINED, (replace(finding, reason=JOINED_AS_WORKER) if host.has_joined_as_worker else finding,))
 
 
 def _complete(host: _Host, now: datetime) -> Condition:
-    healths = findings(host.facts, control_plane=host.control_plane, local_etcd=host.has_local_etcd, now=now)
+    healths = findings(host.facts, control_plane=host.control_plane, local_etcd=has_local_etcd(host.facts), now=now)
     found = (*healths, *kubeadm_runs(host.facts), *_listed(host))
-    unhealthy = any(finding.health is Health.BAD for finding in found)
-    if host.control_plane and host.has_local_etcd and host.listing.etcd is EtcdRole.LEARNER:
+    bad = {finding.reason for finding in found if finding.health is Health.BAD}
+    if host.control_plane and has_local_etcd(host.facts) and host.listing.etcd is EtcdRole.LEARNER:
         return Condition(Kind.HALF_JOINED, found)
     if not host.control_plane and isinstance(host.listing.node, Absent):
         return Condition(Kind.HALF_JOINED, found)
-    if unhealthy and host.founded_the_ring and not isinstance(host.listing.node, str) and _as_init_first_writes_it(host.facts):
+    if bad and host.founded_the_ring and not isinstance(host.listing.node, str) and _as_init_first_writes_it(host.facts):
         return Condition(Kind.HALF_INITIALIZED, found)
-    return Condition(Kind.BROKEN if unhealthy else Kind.MEMBER, found)
+    return Condition(Kind.BROKEN if bad - {EXPIRED} else Kind.MEMBER, found)
 
 
 def _as_init_first_writes_it(facts: HostFacts) -> bool:
@@ -267,7 +301,7 @@ def _listings(host: _Host) -> Iterator[Finding]:
             yield Finding(not_listed, NODE_NOT_LISTED, "the API has no Node of it")
         case Unknown(reason):
             yield Finding(Health.UNKNOWN, "NodeNotKnown", f"whether it has a Node is not known: {reason}")
-    if not (host.control_plane and host.has_local_etcd):
+    if not (host.control_plane and has_local_etcd(host.facts)):
         return
     match host.listing.etcd:
         case EtcdRole() as role:

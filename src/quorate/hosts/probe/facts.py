@@ -47,9 +47,14 @@ CERTIFICATES = (
     "kubelet",
 )
 """Below /etc/kubernetes/pki and without their suffix, except the last: the kubelet's own client certificate."""
+RENEWED = CERTIFICATES[3:-1]
+RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
+"""Both are what `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
 KEYS = ("ca", "front-proxy-ca", "etcd/ca", "sa")
 DIGESTS = ("sa.pub", "kubelet_configuration", "containerd_configuration")
 
+OTHERS = ("rke2", "k3s-server", "k3s-agent", "k0s", "kubelite")
+"""Processes of Kubernetes that kubeadm did not make: RKE2, k3s, k0s and MicroK8s. They leave nothing where kubeadm does."""
 INITIALIZING = "/etc/kubernetes/quorate/initializing"
 """The mark of an initialization that has not ended. kubeadm leaves no other proof: a control plane that serves may lack roles, tokens and add-ons."""
 
@@ -180,7 +185,9 @@ class HostFacts:
     programs: Mapping[str, Fact[Program]]
     packages: Mapping[str, Fact[Package]]
     units: Mapping[str, Fact[Unit]]
-    processes: Fact[frozenset[str]]  # of kubeadm, kubelet, containerd, etcd and the control plane's, in containers or not
+    processes: Fact[
+        frozenset[str]
+    ]  # of kubeadm, kubelet, containerd, etcd, the control plane's and OTHERS; kubeadm and these only outside of containers
     ports: Fact[frozenset[int]]  # TCP, listening, on any address
     kubeconfigs: Mapping[str, Fact[Kubeconfig]]
     certificates: Mapping[str, Fact[tuple[Certificate, ...]]]  # at least one; the first is the leaf
@@ -189,6 +196,7 @@ class HostFacts:
     kubelet_flags: Fact[str]  # KUBELET_KUBEADM_ARGS as kubeadm-flags.env has it
     manifests: Fact[Mapping[str, Fact[StaticPod]]]
     etcd_folder: Fact[str]  # of its data, on the host: where its manifest has it from, or else where this cluster has it
+    etcd_log_folder: Fact[str]  # where its manifest has etcd's log from; Absent: it names none, and the log is with the data
     etcd_data: Fact[EtcdData]
     etcd_identity: Fact[LogIdentity]  # whose the log in its data is; Absent: there is none
     initialization: Fact[None]  # None: one that quorate began on it has not ended, see INITIALIZING

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import KUBEADM_RUNS
-from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Unit
+from quorate.core.in_place.cluster import EXPIRED, KUBEADM_RUNS
+from quorate.hosts.probe.facts import RENEWED, Answer, EtcdData, Fact, HostFacts, Unit
 
 _DOORS_CLOSED = (401, 403)
 """It answers, but does not say how it does: anonymous requests are off, and the certificate that the probe used is not accepted either."""
@@ -27,7 +27,10 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
             if facts.etcd_data is EtcdData.BEGUN_ANEW:
                 message = "etcd finds no log, or one that lacks what its member had acknowledged, and ends: the data was lost"
                 yield Finding(Health.BAD, "EtcdDataBegunAnew", message)
-    yield _certificates(facts, now)
+    renewed = frozenset(RENEWED) if control_plane else frozenset[str]()
+    if expired := _expired(facts, now, renewed):
+        yield Finding(Health.BAD, EXPIRED, expired)
+    yield _certificates(facts, now, apart_from=renewed)
 
 
 def kubeadm_runs(facts: HostFacts) -> Iterator[Finding]:
@@ -60,19 +63,25 @@ def endpoint(name: str, answer: Fact[Answer]) -> Finding:
             return Finding(Health.GOOD if status == 200 else Health.BAD, name, f"{status} {body}")
 
 
-def _certificates(facts: HostFacts, now: datetime) -> Finding:
-    """What has expired. What cannot be read is unknown; a file that is not there is no finding: an external authority or etcd leaves some out."""
-    expired, unread = [], []
+def _certificates(facts: HostFacts, now: datetime, *, apart_from: Collection[str]) -> Finding:
+    """What has expired and nobody renews. What cannot be read is unknown; a file that is not there is no finding: an external authority or etcd leaves some
+    out.
+    """
+    if expired := _expired(facts, now, facts.certificates.keys() - apart_from):
+        return Finding(Health.BAD, "Certificates", expired)
+    unread = [f"{name}: {fact.reason}" for name, fact in facts.certificates.items() if isinstance(fact, Unknown)]
+    if unread:
+        return Finding(Health.UNKNOWN, "Certificates", "; ".join(unread))
+    return Finding(Health.GOOD, "Certificates", "no other has expired" if _expired(facts, now, apart_from) else "none has expired")
+
+
+def _expired(facts: HostFacts, now: datetime, names: Collection[str]) -> str:
+    """Which of these have expired, and when; empty: none that could be read."""
+    expired = []
     for name, certificates in facts.certificates.items():
-        if isinstance(certificates, Unknown):
-            unread.append(f"{name}: {certificates.reason}")
-        elif not isinstance(certificates, Absent):
+        if name in names and not isinstance(certificates, Absent | Unknown):
             # a bundle of authorities may keep an old one beside the new
             ends = max(each.not_after for each in certificates) if name in _AUTHORITIES else certificates[0].not_after
             if ends <= now:
                 expired.append(f"{name} expired on {ends:%Y-%m-%d %H:%M} UTC")
-    if expired:
-        return Finding(Health.BAD, "Certificates", "; ".join(expired))
-    if unread:
-        return Finding(Health.UNKNOWN, "Certificates", "; ".join(unread))
-    return Finding(Health.GOOD, "Certificates", "none has expired")
+    return "; ".join(expired)

@@ -91,6 +91,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         kubelet_flags=record.read("kubelet_flags", lambda fields: fields[0].strip("\"'") if fields else ""),
         manifests=_manifests(record),
         etcd_folder=record.read("etcd_folder", _text),
+        etcd_log_folder=record.read("etcd_log_folder", _text),
         etcd_data=record.read("etcd_data", _one_of(_ETCD_DATA)),
         etcd_identity=record.read("etcd_identity", lambda fields: identity(base64.b64decode(_text(fields), validate=True))),
         initialization=record.read("initialization", _one_of({"begun": None})),

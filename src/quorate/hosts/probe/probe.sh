@@ -203,9 +203,19 @@ tell_processes() { # NAME...: those of them that run, by the first 15 bytes of t
     names=$(cat "$root"/proc/[0-9]*/comm 2>/dev/null) || [ -n "$names" ] || return 1 # one that ends meanwhile cannot be read
     running=
     for name in "$@"; do
-        if printf '%s\n' "$names" | grep -qxF "$(printf %.15s "$name")"; then running="$running$name "; fi
+        printf '%s\n' "$names" | grep -qxF "$(printf %.15s "$name")" || continue
+        case $name in kubeadm | rke2 | k3s* | k0s | kubelite) runs_on_the_host "$name" || continue ;; esac
+        running="$running$name "
     done
     known processes "$running"
+}
+runs_on_the_host() { # NAME: not only in containers, which have namespaces of their own: what runs there changes nothing here
+    own=$(readlink "$root/proc/1/ns/pid" 2>/dev/null) || own=
+    for file in $(grep -lxF "$1" "$root"/proc/[0-9]*/comm 2>/dev/null); do
+        its=$(readlink "${file%comm}ns/pid" 2>/dev/null) || its=
+        if [ -z "$own" ] || [ -z "$its" ] || [ "$its" = "$own" ]; then return 0; fi
+    done
+    return 1
 }
 listening_ports() { # of TCP, decimal, from the kernel's hexadecimal table: 0A is LISTEN
     cat "$root/proc/net/tcp" "$root/proc/net/tcp6" 2>/dev/null | awk '
@@ -323,16 +333,21 @@ tell_manifests() { # every file that the kubelet reads: those without a dot in f
 }
 etcd_says_lost() { # emptied under a member, the folder is begun anew by the next start. That finds no log and ends, since the members are others by now than
     # when the host joined (etcd 3.6, bootstrap.go), or with the leader's first heartbeat (raft 3.6, log.go). It is so until an etcd serves (embed/serve.go).
+    # Only etcd's own words count, by the level that begins a line: names of objects, which anybody may choose, come later in it, their quotes escaped.
     set -f
     IFS=$newline
     # shellcheck disable=SC2046  # a field a file
-    set -- $(set +f && ls -tr "$root"/var/log/pods/kube-system_etcd-*/etcd/*.log 2>/dev/null)
+    set -- $(set +f && ls -tr "$root"/var/log/pods/kube-system_etcd-*/etcd/*.log* 2>/dev/null)
     unset IFS
     set +f
-    [ $# -gt 0 ] || return 1
-    serves='ready to serve client requests'
-    last=$(grep -h -o -e "$serves" -e 'error validating peerURLs' -e 'Was the raft log corrupted, truncated, or lost' "$@" | tail -n 1) || last=
-    [ -n "$last" ] && [ "$last" != "$serves" ]
+    last=
+    for file in "$@"; do
+        case $file in *.log.*) last= && continue ;; esac # so full that it was put aside: who wrote that served
+        said=$(grep -h -e '^[^{]*{"level":"info",.*"msg":"ready to serve client requests"' -e '^[^{]*{"level":"fatal",.*"error":"error validating peerURLs' \
+            -e '^[^{]*{"level":"panic",.*"msg":"tocommit(.*Was the raft log corrupted, truncated, or lost' "$file" | tail -n 1) || said=
+        [ -z "$said" ] || last=$said
+    done
+    case $last in '' | *'{"level":"info",'*) return 1 ;; esac
 }
 etcd_folders() { # sets `data` and `wal`, etcd's folders on the host: its manifest may name others, and mount them from elsewhere
     if [ ! -e "$kubernetes/manifests/etcd.yaml" ]; then # the first of those where the cluster may have them that has anything, or does not tell
@@ -515,7 +530,7 @@ done
 tell_packages containerd containerd.io kubelet kubeadm kubectl || unknown packages 'the package manager did not answer'
 tell_units containerd.service kubelet.service firewalld.service ufw.service nftables.service nm-cloud-setup.service || unknown units 'systemd did not answer'
 
-tell_processes kubeadm kubelet containerd etcd kube-apiserver kube-controller-manager kube-scheduler || unknown processes '/proc cannot be read'
+tell_processes kubeadm kubelet containerd etcd kube-apiserver kube-controller-manager kube-scheduler rke2 k3s-server k3s-agent k0s kubelite || unknown processes '/proc cannot be read'
 tell_ports || unknown ports '/proc/net/tcp cannot be read'
 
 for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do
@@ -534,6 +549,7 @@ tell_kubelet_flags || unknown kubelet_flags 'kubeadm-flags.env cannot be read'
 tell_manifests || unknown manifests 'the folder cannot be read'
 etcd_folders || data=/var/lib/etcd wal=
 known etcd_folder "$data"
+if [ -n "$wal" ]; then known etcd_log_folder "$wal"; else absent etcd_log_folder; fi
 tell_etcd_data || unknown etcd_data 'the folder cannot be read'
 tell_etcd_identity || unknown etcd_identity "etcd's log cannot be read"
 tell_initialization

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import asyncssh
 
+from quorate.hosts.named_files import content_of
 from quorate.hosts.ssh.errors import IdentityUnusable
 from quorate.hosts.ssh.target import Endpoint, Identity
 
@@ -62,7 +63,7 @@ def _certificate(identity: Identity, where: str) -> asyncssh.SSHCertificate | No
         remedy = "Name its private key file or the socket of the agent that holds it"
         raise IdentityUnusable(where, f"certificate {identity.certificate_file} has no key", remedy)
     try:
-        return asyncssh.read_certificate(identity.certificate_file)
+        return asyncssh.import_certificate(content_of(identity.certificate_file))
     except (OSError, ValueError) as error:
         raise _unusable_certificate(identity, where, str(error)) from None
 
@@ -95,7 +96,7 @@ def _unusable_certificate(identity: Identity, where: str, cause: str) -> Identit
 
 def _private_key(path: Path, where: str) -> asyncssh.SSHKey:
     try:
-        return asyncssh.read_private_key(path)
+        return asyncssh.import_private_key(content_of(path))
     except OSError as error:
         raise IdentityUnusable(
             where, f"key {path} cannot be read: {error.strerror or error}", "Correct its path or its permissions"
@@ -115,7 +116,7 @@ async def _agent(identity: Identity, where: str) -> tuple[asyncssh.SSHAgentClien
     try:
         return await asyncssh.connect_agent(identity.agent_socket), ""
     except OSError as error:
-        problem = f"the agent at {identity.agent_socket} does not answer: {error.strerror or error}"
+        problem = f"{identity.agent} does not answer: {error.strerror or error}"
         if identity.key_file is None:
             raise IdentityUnusable(where, problem, _remedy(identity, problem)) from None
         return None, problem
@@ -129,8 +130,8 @@ async def _agent_keys(
     try:
         keys = tuple(await agent.get_keys())
     except ValueError as error:
-        return (), f"the agent at {identity.agent_socket} does not list its keys: {error}"
-    return keys, "" if keys else f"the agent at {identity.agent_socket} holds no keys"
+        return (), f"{identity.agent} does not list its keys: {error}"
+    return keys, "" if keys else f"{identity.agent} holds no keys"
 
 
 def _remedy(identity: Identity, problem: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
-from quorate.core.text import lines
+from quorate.core.text import lines, without_passwords
 from quorate.hosts.ssh.errors import ConnectionCut, DeadlineExceeded, OutputTooLong, SessionRefused, SudoRefused
 
 LIMIT = 1 << 20
@@ -49,8 +49,8 @@ class Outcome:
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """What it wrote to stderr, likewise."""
-        return lines(self.stderr)
+        """What it wrote to stderr, likewise, with no password of a URL."""
+        return tuple(map(without_passwords, lines(self.stderr)))
 
     @property
     def last_words(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 SSH_PORT = 22
@@ -14,7 +14,15 @@ class Identity:
 
     key_file: Path | None = None
     certificate_file: Path | None = None  # of the key in key_file or, without one, of a key that the agent holds
-    agent_socket: str = ""
+    agent_socket: str = field(default="", repr=False)
+    agent_setting: str = field(
+        default="", compare=False
+    )  # what the manifest says of the socket: it may name a variable whose value is a secret
+
+    @property
+    def agent(self) -> str:
+        """The agent in words, with the socket as it was named."""
+        return f"the agent at {self.agent_setting or self.agent_socket}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

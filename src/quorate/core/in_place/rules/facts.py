@@ -44,11 +44,6 @@ def member_of(cluster: Cluster, host: Host) -> Member | None:
     return cluster.ring.member(host.member_id) if isinstance(cluster.ring, Ring) and host.member_id is not None else None
 
 
-def successor(ring: Ring) -> Member | None:
-    """Whom the leader hands leadership to: the first of those that may lead, if it is well."""
-    return next((member for member in ring.successors if member.votes_well), None)
-
-
 def leader_last(cluster: Cluster, hosts: Iterable[Host]) -> list[Host]:
     """In the order given, but whose member leads last: leadership moves once and not at every host."""
     leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None

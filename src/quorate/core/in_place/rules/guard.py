@@ -12,7 +12,7 @@ from quorate.core.in_place.gates import readable
 from quorate.core.in_place.rules.facts import HOLDS_THE_DATA, data_lost, names, told
 from quorate.core.in_place.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion, barring
-from quorate.core.ring import Ring
+from quorate.core.ring import Member, Ring
 
 ALONE = "nobody else works on these hosts"
 KUBEADM_ENDED = "no kubeadm is running"
@@ -95,7 +95,7 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
 
 def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """That members of no host are the last with etcd's data is said before everything else: all that waits, waits for that. Only their owner can change it."""
-    last = [stray.member for stray in cluster.strays if stray.member.votes_well and stray.silence is None]
+    last = _well_elsewhere(cluster)
     may_hold = [host for host in cluster.control_planes if not isinstance(host.member, Absent) and not data_lost(host)]
     if not cluster.stands or may_hold or not last:
         return NOTHING
@@ -121,6 +121,8 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return Opinion(checks=(passed(API, told(cluster.api)),))
     answer = failed if cluster.api.health is Health.BAD else unknown
     remedy = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
+    if others := ", ".join(member.label for member in _well_elsewhere(cluster)):
+        remedy += f" Those beside the members {others} are asked by nobody, since no host of the manifest is theirs: take one of them back into the manifest."
     return barring(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
 
 
@@ -135,6 +137,11 @@ def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if cluster.wishes.initialize:
         return NOTHING
     return Opinion(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), bars=EVERYTHING - {Prepare})
+
+
+def _well_elsewhere(cluster: Cluster) -> list[Member]:
+    """The members of no host of the manifest that vote and answer."""
+    return [stray.member for stray in cluster.strays if stray.member.votes_well and stray.silence is None]
 
 
 def _unread(cluster: Cluster, reason: str) -> Check:

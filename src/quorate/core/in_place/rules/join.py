@@ -9,9 +9,11 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.in_place.cluster import Cluster, Host
 from quorate.core.in_place.gates import addition
 from quorate.core.in_place.rules.clocks import clock_fits
+from quorate.core.in_place.rules.configuration import after_the_configuration
 from quorate.core.in_place.rules.facts import has_yet_to_join, names, somebody_serves
 from quorate.core.in_place.rules.found import is_ready
 from quorate.core.in_place.rules.members import blocks_the_name
+from quorate.core.in_place.rules.skew import none_is_older
 from quorate.core.in_place.rules.snapshot import after_a_snapshot
 from quorate.core.in_place.steps import Join, JoinWorkers, Prepare, Step
 from quorate.core.opinion import NOTHING, Opinion, barring, wanting
@@ -57,7 +59,7 @@ def join_control_planes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         )
         opinion = wanting(Join(host.name), *asked)
         if opinion.step is not None:
-            return after_a_snapshot(cluster, opinion)
+            return after_a_snapshot(cluster, after_the_configuration(opinion, cluster.configuration_drift))
         refused += opinion.checks
     return Opinion(checks=tuple(dict.fromkeys(refused)))
 
@@ -73,9 +75,9 @@ def join_workers(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if not joining:
         return Opinion(checks=apart)
     opinion = wanting(
-        JoinWorkers(joining[: max(cluster.wishes.parallel_workers, 1)]), somebody_serves(cluster), _kubelet_not_above(cluster)
+        JoinWorkers(joining[: max(cluster.wishes.parallel_workers, 1)]), somebody_serves(cluster), none_is_older(cluster, KUBELET_NOT_ABOVE)
     )
-    return replace(opinion, checks=(*opinion.checks, *apart))
+    return after_the_configuration(replace(opinion, checks=(*opinion.checks, *apart)), cluster.configuration_drift)
 
 
 def _name_free(cluster: Cluster, host: Host) -> Check:
@@ -98,10 +100,3 @@ def _members_answer(cluster: Cluster) -> Check:
     if strays:
         return failed(MEMBERS_ANSWER, f"{', '.join(strays)} is silent, and kubeadm would not end the join before it has left")
     return passed(MEMBERS_ANSWER, "all of them")
-
-
-def _kubelet_not_above(cluster: Cluster) -> Check:
-    older = [host for host in cluster.control_planes if host.components is not None and host.components < cluster.version]
-    if older:
-        return failed(KUBELET_NOT_ABOVE, f"waiting for the upgrade of {names(older)} to {cluster.version}")
-    return passed(KUBELET_NOT_ABOVE, str(cluster.version))

@@ -70,6 +70,8 @@ def is_to_be_reset(host: Host) -> bool:
 
 def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
     """Is it certain that the host holds nothing that the cluster needs (S4)?"""
+    if host.works:
+        return (_is_no_worker(host),)
     if not host.control_plane:
         return (_runs_nothing(host),)
     held = () if host.member_id is None else (host.member_id,)
@@ -101,6 +103,16 @@ def _runs_nothing(host: Host) -> Check:
     return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
 
 
+def _is_no_worker(host: Host) -> Check:
+    """Whether its Node is ready or not for a moment: nobody has said that what runs on it may go."""
+    remedy = (
+        f"Put it under staticWorkers; or free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
+    )
+    return failed(
+        RUNS_NOTHING, f"{host.name} has joined as a worker and may run Pods, and the manifest has it as a control plane host", remedy
+    )
+
+
 def _of_no_host(cluster: Cluster, name: str) -> Check:
     """As long as it is not known which Node is a host's, this one may be."""
     unmatched = [host for host in cluster.hosts if isinstance(host.node, Unknown)]
@@ -113,9 +125,12 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
 def _joined_by_us(cluster: Cluster, name: str) -> tuple[Check, ...]:
     """A worker's Node of the name of a host that has joined nothing, and at another address, need not be that host's predecessor: the name may be mistyped."""
     node = next((node for node in cluster.other_nodes if node.name == name), None)
-    if node is None or node.control_plane or node.static_worker or node.ready.health is not Health.GOOD:
+    if node is None or node.control_plane or node.static_worker or (node.ready.health is not Health.GOOD and not node.kept_by):
         return ()
-    evidence = f"host {name} has joined nothing, and Node {name} at another address is ready and was not joined by quorate: it is another machine's"
+    state = f"is that of {node.kept_by}" if node.kept_by else "is ready"
+    evidence = (
+        f"host {name} has joined nothing, and Node {name} at another address {state} and was not joined by quorate: it is another machine's"
+    )
     return (failed(NODE_GOES, evidence, f"Give host {name} another hostname in the manifest, or delete Node {name} yourself."),)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Host, Kind, Silence
+from quorate.core.in_place.cluster import Cluster, Host, Kind, Silence, StrayMember
 from quorate.core.in_place.gates import removal
 from quorate.core.in_place.rules.departures import as_many_as_said
 from quorate.core.in_place.rules.facts import data_lost, holds_the_data, member_of, names, silence_of
@@ -26,10 +26,17 @@ PROBES = 3
 PROBE_INTERVAL = timedelta(seconds=5)
 """At least so much lies between two probes that count: together longer than an etcd election or the restart of a static Pod takes."""
 
+PROMOTED_WITHIN = timedelta(minutes=3)
+"""A learner that is joining becomes a voter by then: kubeadm tries it for 2 minutes after it has written etcd's manifest (1.34, MemberPromote).
+
+Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/util/etcd/etcd.go; the default of timeouts.etcdAPICall.
+"""
+
 AGREEMENT = "the etcd members agree about who they are"
 SILENT = "the member is dead: three probes found it silent"
 LOST = "the member's data is lost"
 NEVER_VOTED = "the member never became a voter"
+GIVEN_UP = "nobody makes the member a voter any more"
 NEVER_A_NODE = "the member's host never became a Node"
 NOT_IN_MANIFEST = "no host of the manifest is the member's"
 REPLACED_FIRST = "every control plane host of the manifest has joined"
@@ -113,7 +120,11 @@ def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         dead = stray.silence is not None or not stray.member.name  # one that never started has nothing that could answer
         wake = _next_probe(stray.silence, now) if dead else None
         reasons += [_dead(stray.member, stray.silence)] if dead else []
-        reasons += [as_many_as_said(cluster)] if stray.member.votes else []
+        if stray.member.votes:
+            reasons.append(as_many_as_said(cluster))
+        elif stray.silence is None or not stray.member.name:
+            reasons.append(_given_up(stray))
+            wake = wake or _given_up_at(stray, now)
         yield _Leaver(stray.member, stray.member.name, tuple(reasons), wake)
 
 
@@ -127,7 +138,11 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         if data_lost(host) and host.kind is not Kind.MEMBER:  # a host that has everything else contradicts it: somebody has to look
             answers = member.health is Health.GOOD  # it runs on what it still has in memory, and cannot start again
             dead = () if answers else (_dead(member, silence),)
-            yield _Leaver(member, host.name, (passed(LOST, _lost(host)), *dead), None if answers else _next_probe(silence, now))
+            wake = None if answers else _next_probe(silence, now)
+            if host.just_booted and not host.is_wiped:
+                yield _Leaver(member, host.name, (_not_mounted(host), *dead), wake or now + PROBE_INTERVAL)
+            else:
+                yield _Leaver(member, host.name, (passed(LOST, _lost(host)), *dead), wake)
         elif host.has_joined_half:
             yield _Leaver(
                 member, host.name, (passed(NEVER_A_NODE, f"the join of {host.name} was cut short when {member.label} had become a voter"),)
@@ -142,6 +157,10 @@ def _lost(host: Host) -> str:
     if host.is_wiped:
         return f"nothing of the cluster is left on {host.name}"
     return f"the data folder of {host.name} is empty, was begun anew, or is without its log"
+
+
+def _not_mounted(host: Host) -> Check:
+    return unknown(LOST, f"{_lost(host)}, but it was switched on a moment ago: the disk with the data may not be mounted yet")
 
 
 def _is_well(member: Member, silence: Silence | None) -> bool:
@@ -167,6 +186,18 @@ def _replaced(missing: list[Host], member: Member) -> Check:
     states = ", ".join(f"{host.name} ({host.kind.value})" for host in waiting)
     remedy = "Let them join, or take them out of the manifest."
     return failed(REPLACED_FIRST, f"{member.label} stays until these have joined: {states}", remedy)
+
+
+def _given_up(stray: StrayMember) -> Check:
+    """Whoever lets a machine join by hand, or with another manifest, adds its member first."""
+    seen, label = stray.without_vote_for, stray.member.label
+    evidence = f"{label} has had no vote for {seen.total_seconds():.0f} s of {PROMOTED_WITHIN.total_seconds():.0f}"
+    return passed(GIVEN_UP, evidence) if seen >= PROMOTED_WITHIN else failed(GIVEN_UP, evidence)
+
+
+def _given_up_at(stray: StrayMember, now: datetime) -> datetime | None:
+    """When a learner that has no vote by then has been given up; None: it has been already."""
+    return now + PROMOTED_WITHIN - stray.without_vote_for if stray.without_vote_for < PROMOTED_WITHIN else None
 
 
 def _dead(member: Member, silence: Silence | None) -> Check:

@@ -6,9 +6,10 @@ from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.cluster import UNTOUCHED, Cluster, Host, Kind
+from quorate.core.in_place.rules.configuration import after_the_configuration
 from quorate.core.in_place.rules.facts import data_lost, ills, names
 from quorate.core.in_place.rules.upgrade import bears_restart, is_under_way, to_upgrade
-from quorate.core.in_place.steps import Reconfigure, Step, UpdateConfiguration
+from quorate.core.in_place.steps import Reconfigure, Step
 from quorate.core.opinion import NOTHING, Opinion, wanting
 
 HALF_WAY = "a broken host differs from what is desired"
@@ -35,9 +36,7 @@ def mend_the_broken(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     opinion = wanting(
         Reconfigure(host.name), passed(HALF_WAY, f"{host.name}: {'; '.join(host.drift)}"), others, bears_restart(cluster, host)
     )
-    if opinion.step is not None and cluster.configuration_drift:
-        return Opinion(UpdateConfiguration(), opinion.checks)
-    return opinion
+    return after_the_configuration(opinion, cluster.configuration_drift)
 
 
 def _at_its_version(cluster: Cluster, host: Host) -> Check:

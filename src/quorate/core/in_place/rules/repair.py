@@ -7,7 +7,7 @@ from typing import assert_never
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Absent, Health
-from quorate.core.in_place.cluster import INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
+from quorate.core.in_place.cluster import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.in_place.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
 from quorate.core.in_place.rules.leftovers import is_to_be_reset
 from quorate.core.in_place.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
@@ -23,10 +23,15 @@ WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
 
 
 def repair_comes_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed."""
+    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
+
+    Where nothing is wrong but certificates that have expired, their renewal is the repair.
+    """
     if not cluster.stands:
         return NOTHING
-    return barring(WAITS_FOR_REPAIR, _control_plane_well(cluster), _ring_matches(cluster))
+    well, matches = _control_plane_well(cluster), _ring_matches(cluster)
+    renewed = matches.passed and all(_has_only_expired(host) for host in cluster.control_planes if ills(host))
+    return barring(WAITS_FOR_REPAIR - {RenewCertificates} if renewed else WAITS_FOR_REPAIR, well, matches)
 
 
 def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
@@ -75,11 +80,12 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.BARE | Kind.PACKAGES_ONLY:
             return f"{host.name} joins once nothing else is in its way."
         case Kind.HALF_JOINED:
-            return leave
+            return f"Put {host.name} under staticWorkers; or free it: {free}, then apply again." if host.works else leave
         case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
             return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
-            return f"See what is wrong with {look}."
+            renewed = f"The certificates of {host.name} are renewed once everything else is well."
+            return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
         case Kind.BROKEN if _only_lacks_its_node(host):
             return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
@@ -100,11 +106,17 @@ def _finish_the_join(host: Host) -> str:
     return f"Give the kubelet of {host.name} its credentials there: {make}, with its own address, then `systemctl restart kubelet`, then apply again."
 
 
+def _has_only_expired(host: Host) -> bool:
+    """Whether nothing is wrong with it but certificates that a renewal makes anew."""
+    return host.kind is Kind.MEMBER and not data_lost(host) and _not_good(host) == [EXPIRED]
+
+
 def _only_lacks_its_node(host: Host) -> bool:
     """Whether everything else about it is good. Its kubelet made the Node when it started, and makes it again when it starts again."""
-    ill = [
-        finding
-        for finding in (*host.findings, host.member_health, host.api_server)
-        if finding is not None and finding.health is not Health.GOOD
-    ]
-    return isinstance(host.node, Absent) and not data_lost(host) and [finding.reason for finding in ill] == [NODE_NOT_LISTED]
+    return isinstance(host.node, Absent) and not data_lost(host) and _not_good(host) == [NODE_NOT_LISTED]
+
+
+def _not_good(host: Host) -> list[str]:
+    """The reasons of everything found about it that is not good."""
+    found = (*host.findings, host.member_health, host.api_server)
+    return [finding.reason for finding in found if finding is not None and finding.health is not Health.GOOD]

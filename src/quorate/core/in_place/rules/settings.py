@@ -7,24 +7,17 @@ from datetime import datetime, timedelta
 from quorate.core.checks import Check, failed, passed
 from quorate.core.in_place.cluster import Cluster, Host, Kind
 from quorate.core.in_place.rules.clocks import own_time
+from quorate.core.in_place.rules.configuration import DRIFT
 from quorate.core.in_place.rules.facts import leader_last
 from quorate.core.in_place.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
-from quorate.core.in_place.steps import Reconfigure, RenewCertificates, Step, UpdateConfiguration
+from quorate.core.in_place.steps import Reconfigure, RenewCertificates, Step
 from quorate.core.opinion import NOTHING, Opinion, wanting
 
-DRIFT = "the cluster's settings differ from the manifest"
 EXPIRES = "certificates are to be renewed"
 HOST_WELL = "the host belongs to the cluster"
 
 RENEW_BEFORE = timedelta(days=30)
 """Certificates of kubeadm are valid for a year, and nothing renews them between upgrades."""
-
-
-def update_the_configuration(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """kubeadm's and the kubelets' configuration in the cluster follows the manifest: whoever joins or is upgraded next reads it."""
-    if not cluster.stands or not cluster.configuration_drift:
-        return NOTHING
-    return Opinion(UpdateConfiguration(), (passed(DRIFT, "; ".join(cluster.configuration_drift)),))
 
 
 def reconfigure_hosts(cluster: Cluster, now: datetime) -> Opinion[Step]:

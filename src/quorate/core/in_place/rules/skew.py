@@ -6,7 +6,7 @@ Source: kubernetes.io/releases/version-skew-policy; kubeadm's policy of upgrades
 from __future__ import annotations
 
 from quorate.core.checks import Check, failed, passed, unknown
-from quorate.core.in_place.cluster import Cluster
+from quorate.core.in_place.cluster import Cluster, Node
 from quorate.core.in_place.rules.facts import names
 from quorate.core.versions import Version, minor_distance
 
@@ -44,6 +44,21 @@ def others_allow(cluster: Cluster) -> Check:
     oldest = f"v{target.major}.{near.start}"
     remedy = f"Bring their kubelets to {oldest} or later first, and to none newer than {target}; delete a Node whose machine is gone."
     return failed(OTHERS_NEAR, told, remedy)
+
+
+def none_is_older(cluster: Cluster, name: str) -> Check:
+    """Has every API server the desired version, so that kubelets may have it? One that cannot be asked is no older than its host's kubelet, which follows it,
+    and of which its Node goes on telling.
+    """
+    older = [host for host in cluster.control_planes if host.components is not None and host.components < cluster.version]
+    if older:
+        return failed(name, f"waiting for the upgrade of {names(older)} to {cluster.version}")
+    told = {host.name: host.node.kubelet for host in cluster.control_planes if host.components is None and isinstance(host.node, Node)}
+    may_be = [host for host, kubelet in told.items() if kubelet is not None and kubelet < cluster.version]
+    if may_be:
+        evidence = f"{', '.join(may_be)} cannot be asked, and its kubelet is older than {cluster.version}: its API server may be, too"
+        return unknown(name, evidence, f"Bring {', '.join(may_be)} back, or take it out of the manifest.")
+    return passed(name, str(cluster.version))
 
 
 def _no_step_back(target: Version, running: list[Version]) -> Check:

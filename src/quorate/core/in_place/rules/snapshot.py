@@ -14,6 +14,7 @@ SNAPSHOT_WANTED = "a snapshot comes before the first change to the ring or a ver
 
 def after_a_snapshot(cluster: Cluster, opinion: Opinion[Step]) -> Opinion[Step]:
     """The opinion as it is, or a snapshot first, where its step needs one and none was taken in this run."""
-    if cluster.snapshot_taken or type(opinion.step) not in CHANGES_RING_OR_VERSION:
+    if opinion.step is None or cluster.snapshot_taken or type(opinion.step) not in CHANGES_RING_OR_VERSION:
         return opinion
-    return replace(opinion, step=TakeSnapshot(), checks=(*opinion.checks, passed(SNAPSHOT_WANTED, f"next: {opinion.step}")))
+    checks = (*opinion.checks, passed(SNAPSHOT_WANTED, f"next: {opinion.step}"))
+    return replace(opinion, step=TakeSnapshot(), checks=checks, prepares=type(opinion.step))

@@ -9,6 +9,7 @@ from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.in_place.cluster import Cluster, Host, Kind, Node
 from quorate.core.in_place.gates import restart
+from quorate.core.in_place.rules.configuration import after_the_configuration
 from quorate.core.in_place.rules.facts import leader_last, names
 from quorate.core.in_place.rules.skew import others_allow, skew_allows
 from quorate.core.in_place.rules.snapshot import after_a_snapshot
@@ -80,11 +81,11 @@ def to_upgrade(cluster: Cluster, host: Host, *reasons: Check) -> Opinion[Step]:
     """To upgrade this host's control plane, after what has to come before it, if the version skew and the ring permit it."""
     step = UpgradeControlPlane(host.name, cluster.version, first=_is_first(cluster))
     opinion = wanting(step, *reasons, *skew_allows(cluster), others_allow(cluster), bears_restart(cluster, host))
-    if (
-        opinion.step is not None and cluster.configuration_drift
-    ):  # kubeadm generates from it: the new version may refuse what no longer holds
-        return Opinion(UpdateConfiguration(), opinion.checks)
-    return after_a_snapshot(cluster, opinion)
+    drift = (
+        *cluster.configuration_drift,
+        *cluster.addon_drift,
+    )  # the new version may refuse what no longer holds, and Nodes are drained for it
+    return after_a_snapshot(cluster, after_the_configuration(opinion, drift))
 
 
 def is_under_way(cluster: Cluster) -> bool:

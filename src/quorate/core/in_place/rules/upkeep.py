@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import Check, failed, passed
+from quorate.core.checks import failed, passed
 from quorate.core.in_place.cluster import Cluster, Kind, Node
 from quorate.core.in_place.rules.facts import names
+from quorate.core.in_place.rules.skew import none_is_older
 from quorate.core.in_place.steps import EnsureMachineDeployments, Step, Uncordon, UpdateNodes
 from quorate.core.opinion import NOTHING, Opinion, wanting
 
@@ -45,11 +46,4 @@ def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Opinion[Step]
         return Opinion(
             checks=(failed(DEPLOYMENTS, upkeep.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
         )
-    return wanting(EnsureMachineDeployments(), _not_above(cluster))
-
-
-def _not_above(cluster: Cluster) -> Check:
-    older = [host for host in cluster.control_planes if host.components is not None and host.components < cluster.version]
-    if older:
-        return failed(NOT_ABOVE, f"waiting for the upgrade of {names(older)} to {cluster.version}")
-    return passed(NOT_ABOVE, str(cluster.version))
+    return wanting(EnsureMachineDeployments(), none_is_older(cluster, NOT_ABOVE))
