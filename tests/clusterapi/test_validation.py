@@ -179,7 +179,8 @@ def test_labels_and_annotations_may_be_as_long_as_kubernetes_allows(kubeadm_cont
             [("spec.rollout.before.certificatesExpiryDays", "Invalid")],
         ),
         (cluster(certificateValidityPeriodDays=30) | {"rollout": rollout(1, before={"certificatesExpiryDays": 29})}, []),
-        ({"rollout": rollout(1, before={"certificatesExpiryDays": 4000})}, []),
+        ({"rollout": rollout(1, before={"certificatesExpiryDays": 365})}, [("spec.rollout.before.certificatesExpiryDays", "Invalid")]),
+        ({"rollout": rollout(1, before={"certificatesExpiryDays": 364})}, []),
         (cluster(certificateValidityPeriodDays=9999) | {"rollout": {}}, []),
     ],
 )

@@ -125,6 +125,16 @@ def test_g4_a_node_may_register_before_its_member_starts(build: Build) -> None:
     assert remove_strays(control_plane, young.created + JOINING).step == RemoveStray(3)
 
 
+def test_one_that_booted_for_longer_than_it_may_join_is_young_from_when_its_node_came(build: Build) -> None:
+    came = build.noon - timedelta(minutes=1)
+    slow = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(hours=1), node_created=came)
+    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), slow)
+    opinion = remove_strays(control_plane, build.noon)
+    assert refused(opinion) == [NOBODY_ELSES]
+    assert opinion.wake_at == came + JOINING
+    assert remove_strays(control_plane, came + JOINING).step == RemoveStray(3)
+
+
 def test_a_member_with_another_s_name_is_not_that_of_a_replica_with_a_node(build: Build) -> None:
     young = build.replica(3, member=Absent(), created=build.noon)
     control_plane = with_strays(build, "ggg", build.replica(1), build.replica(2), young)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.documents import NotADocument, load, load_all
-from quorate.core.text import MOST, MOST_LINES, lines, printable, printable_lines
+from quorate.core.text import MOST, MOST_LINES, lines, printable, printable_lines, without_passwords
 
 INJECTIONS = {
     "repaint": "\x1b[2J\x1b[H1  initialize cp-1",
@@ -34,6 +34,22 @@ def test_what_a_terminal_would_obey_is_shown_and_not_sent(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Zl", "Zp", "Cs"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            '[WARNING HTTPProxy]: Connection to "https://10.0.0.1" uses proxy "http://jane:p%40ss@proxy:3128". If that is not intended',
+            '[WARNING HTTPProxy]: Connection to "https://10.0.0.1" uses proxy "http://proxy:3128". If that is not intended',
+        ),
+        ("https://token@registry/v2/: 401", "https://registry/v2/: 401"),
+        ("https://a:p@ss@b/ and ssh://c@d", "https://b/ and ssh://d"),
+        ("https://registry/v2/a@sha256:0 as jane@desk", "https://registry/v2/a@sha256:0 as jane@desk"),
+    ],
+)
+def test_a_url_is_shown_without_who_uses_it(text: str, shown: str) -> None:
+    assert without_passwords(text) == shown
 
 
 def test_escapes_stay_to_be_seen_and_white_space_is_one_space() -> None:

@@ -87,7 +87,6 @@ async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
     Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
     may have changed, or be changed while leadership moves.
     """
-    await etcd_membership.still_uninitialized(actor.clients, seen)
     view = await etcd_membership.pass_the_gate(actor.clients, seen, lambda fresh: etcd_membership.may_be_deleted(fresh, step.replica))
     await permission.still_asked_for(actor.clients, seen)
     await etcd_membership.pass_leadership_on(actor.clients, seen, view, step.replica)

@@ -7,17 +7,19 @@ from typing import Any
 import msgspec
 
 from quorate.kubernetes.metadata import metadata_of
+from quorate.kubernetes.objects import ObjectMeta
 
 
 class Applied:
     """What was applied last to each object, by uid, so that it is applied again only when it changes, and once after a start.
 
     A label that is wanted no more has to be given up by applying the rest; the object alone would not tell that it once was ours. As a handler of the caches
-    that hold these objects it forgets each as it leaves.
+    that hold these objects it forgets each as it leaves, and when somebody takes away or changes a label or an annotation of what was applied.
     """
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
+        self.looked_for: set[str] = set()  # Machines, by uid, whose KubeadmConfig the caches do not have: the API was asked for it
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -38,11 +40,21 @@ class Applied:
         """Nothing was applied to it by this process, or it was remembered already."""
 
     def on_update(self, old: Any, new: Any) -> None:
-        """What was applied stays applied."""
+        """Somebody may have undone what was applied."""
+        before, after = metadata_of(old), metadata_of(new)
+        changed = (before.labels, before.annotations) != (after.labels, after.annotations)
+        if changed and after.uid in self._bodies and _lacks(after, msgspec.json.decode(self._bodies[after.uid])["metadata"]):
+            self.forget(after.uid)
 
     def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:  # noqa: ARG002 (the handler's signature)
         """The object is gone."""
         self.forget(metadata_of(obj).uid)
+        self.looked_for.discard(metadata_of(obj).uid)
+
+
+def _lacks(metadata: ObjectMeta, applied: dict[str, Any]) -> bool:
+    labels, annotations = applied.get("labels") or {}, applied.get("annotations") or {}
+    return not (labels.items() <= metadata.labels.items() and annotations.items() <= metadata.annotations.items())
 
 
 def _essence(body: dict[str, Any]) -> bytes:

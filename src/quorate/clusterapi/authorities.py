@@ -11,10 +11,12 @@ from typing import Any
 import structlog
 
 from quorate.clusterapi.clients import Clients
+from quorate.clusterapi.credentials import is_made_here
 from quorate.clusterapi.desired import owner_reference
 from quorate.clusterapi.fields import integer_at, text_at
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.progress import Task
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Label
@@ -56,7 +58,7 @@ async def write_kubeconfig(clients: Clients, observation: Observation, *, renew:
     """Write the first admin kubeconfig, or renew the certificate in the one that is there; its server stays. Idempotent.
 
     A failure delays the next attempt (5 s to 5 min) and is kept for `last_write` instead of being raised: other steps need no kubeconfig. Raises Conflict,
-    and LookupError where the authority is not there.
+    Refused where the one to be renewed is the user's by now, and LookupError where the authority is not there.
     """
     kcp = observation.kcp
     try:
@@ -91,6 +93,8 @@ async def _write_kubeconfig(clients: Clients, observation: Observation, *, renew
 async def _rotate(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, authority: KeyPair, now: datetime) -> None:
     namespace, name = cluster.metadata.namespace, f"{cluster.metadata.name}-kubeconfig"
     current = await clients.management.get(SECRETS, name, namespace)
+    if not is_made_here(current, kcp):
+        raise Refused(f"Secret {namespace}/{name} was supplied by the user after this was decided")
     value = await asyncio.to_thread(rotate, current.data.get("value", b""), authority, _algorithm(kcp), now=now)
     patch = {"metadata": {"resourceVersion": current.metadata.resource_version}, "data": {"value": _base64(value)}}
     written = await clients.management.merge_patch(SECRETS, name, patch, namespace, field_manager=FieldManager.DEFAULT)

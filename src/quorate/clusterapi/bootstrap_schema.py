@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -13,6 +14,7 @@ from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS
 from quorate.kubeadm.known_fields import KnownFields
 from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import Forbidden, NotFound
 from quorate.kubernetes.objects import CustomResourceDefinition
 from quorate.kubernetes.reflector import TROUBLE
 from quorate.kubernetes.resource import CRDS
@@ -32,25 +34,32 @@ class BootstrapSchema:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = asyncio.Lock()
-        self._known, self._until = PUBLISHED, float("-inf")
+        self._known, self._read_at, self._tried_at = PUBLISHED, float("-inf"), float("-inf")
 
     async def known_fields(self) -> KnownFields:
         """The fields that count: the same object as long as they are the same. A definition that cannot be read leaves them as they were known last."""
         async with self._lock:
-            now = asyncio.get_running_loop().time()
-            if now >= self._until:
-                self._until = now + LASTS
-                known = await self._read()
-                self._known = self._known if known == self._known else known
-        return self._known
-
-    async def _read(self) -> KnownFields:
-        try:
-            installed = _spec_of(await self._client.get(CRDS, f"{KUBEADM_CONFIGS.plural}.{KUBEADM_CONFIGS.group}"))
-        except TROUBLE as error:
-            _log.debug("the definition of KubeadmConfigs could not be read", error=str(error))
+            if self._tried_at < asyncio.get_running_loop().time() - LASTS:
+                try:
+                    await self._read()
+                except TROUBLE as error:
+                    _log.debug("the definition of KubeadmConfigs could not be read", error=str(error))
             return self._known
-        return KnownFields((_OURS, installed)) if installed else self._known
+
+    async def known_fields_now(self) -> KnownFields:
+        """The same of a definition that is read after this was asked for. Raises what the API answered, but where nobody may read it, or there is none."""
+        asked = asyncio.get_running_loop().time()
+        async with self._lock:
+            if self._read_at < asked:
+                with suppress(Forbidden, NotFound):
+                    await self._read()
+            return self._known
+
+    async def _read(self) -> None:
+        self._tried_at = began = asyncio.get_running_loop().time()
+        installed = _spec_of(await self._client.get(CRDS, f"{KUBEADM_CONFIGS.plural}.{KUBEADM_CONFIGS.group}"))
+        known = KnownFields((_OURS, installed)) if installed else self._known
+        self._known, self._read_at = (self._known if known == self._known else known), began
 
 
 def _spec_of(definition: CustomResourceDefinition) -> Mapping[str, Any] | None:

@@ -39,13 +39,13 @@ async def make(clients: Clients, kcp: KubeadmControlPlane, cluster: str, machine
     description = f"made by quorate to join Machine {kcp.metadata.namespace}/{machine}"
     try:
         return await _made(client, new_token(random.randbytes, id_of(machine)), now + LIFE, description)
-    except (*TROUBLE, KeyError) as error:
+    except (*TROUBLE, ValueError) as error:
         _log.warning("no bootstrap token could be made, which leaves it to the bootstrap provider", machine=machine, problem=str(error))
         return ""
 
 
 async def _made(client: Client, token: str, expires: datetime, description: str) -> str:
-    """Make the token valid, or prolong the one that has its id already. Raises what the API answers, and KeyError where that is no token's Secret."""
+    """Make the token valid, or prolong the one that has its id already. Raises what the API answers, and ValueError where that is no token's Secret."""
     body = secret_object(token, expires, description, signing=True)
     try:
         await client.create(SECRETS, body, NAMESPACE)

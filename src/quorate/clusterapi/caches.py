@@ -11,6 +11,7 @@ import msgspec
 from quorate.clusterapi.applied import Applied
 from quorate.clusterapi.bootstrap_schema import BootstrapSchema
 from quorate.clusterapi.foreign import ForeignKinds, ForeignObject
+from quorate.clusterapi.newest import Newest
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
@@ -42,6 +43,7 @@ _KEPT = tuple(
         SecretSuffix.KUBECONFIG,
     )
 )
+_REPORTED_ON: tuple[Resource[Any], ...] = (KUBEADM_CONTROL_PLANES, MACHINES)
 _APPLIED_TO: tuple[Resource[Any], ...] = (MACHINES, KUBEADM_CONFIGS)  # beside infrastructure machines
 
 
@@ -53,6 +55,7 @@ class Caches:
         self._watch_filter = watch_filter
         self.reflectors: list[Reflector[Any]] = []
         self.applied = Applied()
+        self.newest = Newest()
         self.bootstrap_schema = BootstrapSchema(client)
         self.kcps = self._store(KUBEADM_CONTROL_PLANES, _owner_clusters, self._of_itself, _kcp_facts, filtered=True)
         self.clusters = self._store(CLUSTERS, None, self._of_cluster_itself, _cluster_facts)
@@ -90,6 +93,8 @@ class Caches:
         handlers: tuple[Handler[T], ...] = (Enqueue(self._queue, mapper, (_changed(facts),)),)
         if resource in _APPLIED_TO:
             handlers += (self.applied,)
+        if resource in _REPORTED_ON:
+            handlers += (self.newest,)
         self.reflectors.append(
             Reflector(
                 self._client,
@@ -164,11 +169,19 @@ def _existence(_item: Any) -> object:
 
 
 def _kcp_facts(kcp: KubeadmControlPlane) -> object:
-    return kcp.metadata.generation, *_common(kcp.metadata)
+    """The specification beside its generation: after a restore of the management cluster another one may have the same."""
+    return kcp.spec, kcp.metadata.generation, *_common(kcp.metadata)
 
 
 def _cluster_facts(cluster: Cluster) -> object:
-    return cluster.metadata.generation, cluster.metadata.annotations, cluster.status.initialization, cluster.status.failure_domains
+    """The specification beside its generation, as of control planes."""
+    return (
+        cluster.spec,
+        cluster.metadata.generation,
+        cluster.metadata.annotations,
+        cluster.status.initialization,
+        cluster.status.failure_domains,
+    )
 
 
 def _machine_facts(machine: Machine) -> object:
@@ -185,7 +198,7 @@ _READ = frozenset({"Ready", "Available", "Deleting", "HealthCheckSucceeded", "Ow
 
 
 def _config_facts(config: KubeadmConfig) -> object:
-    return config.metadata.generation, *_common(config.metadata)
+    return config.spec, config.metadata.generation, *_common(config.metadata)
 
 
 def _secret_facts(secret: Secret) -> object:

@@ -52,7 +52,8 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     else was decided in another world, perhaps before somebody else founded the cluster: what was made for it goes, and `planned` takes its place. Where the
     Machine of a record exists, nothing but the clearing is left to do: applying it again would change a Machine that runs.
     A token and the companions may take as long as their calls may, 10 s and more, and a creation that goes on has written no record: whether this process may
-    still make the Machine, and it is still asked for by this record, is asked of the API right before the Machine is made.
+    still make the Machine, and it is still asked for by this record, is asked of the API right before the Machine is made; and whether it may, before anything
+    is begun, so that what cannot be ended is not begun each time.
     Raises CreationFailed for the part that could not be made, Refused where a Machine is there that the cache has yet to see or the Machine is no longer
     asked for, and what the API answers to the rest.
     """
@@ -64,6 +65,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     if recorded is not None and (made := clients.caches.machines.get(kcp.metadata.namespace, recorded.name)) is not None:
         await _fulfilled(clients, kcp, version, made.metadata.annotations)
         return
+    await permission.still_permitted(clients, observation)
     replaced = None
     if recorded is not None and not intent.makes_the_same(recorded, planned):
         await _clear_away(clients, kcp, recorded)
@@ -84,8 +86,8 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         infrastructure=infrastructure.result(),
         initialize=recorded.initialize,
     )
-    newest = await permission.still_asked_for(clients, observation)
-    if intent.read(newest.metadata.annotations) != recorded:
+    live = await permission.still_asked_for(clients, observation)
+    if intent.read(live.kcp.metadata.annotations) != recorded:
         raise Refused(f"the creation of Machine {kcp.metadata.namespace}/{recorded.name} was given up by another process")
     if replaced is not None:
         await _refuse_beside(clients, kcp, replaced)
@@ -100,12 +102,13 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
 async def abandon(clients: Clients, observation: Observation, name: str) -> None:
     """Delete what was made for a Machine that never came to be, then clear the intent.
 
-    Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet.
+    Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet. Raises Refused.
     """
     kcp = observation.kcp
     if await machine_exists(clients, kcp.metadata.namespace, name):
         await _record(clients, kcp, None)
         return
+    await permission.still_permitted(clients, observation)
     recorded = intent.read(kcp.metadata.annotations) or intent.Intent(name, template=_template(kcp))
     await _delete_infrastructure(clients, kcp, recorded)
     await _delete_own(clients, kcp, KUBEADM_CONFIGS, name)

@@ -35,7 +35,7 @@ class Credentials:
     def _kubeconfig(self, secret: Secret | None, kcp: KubeadmControlPlane) -> Kubeconfig:
         if secret is None:
             return Kubeconfig(exists=False)
-        if secret.type != CLUSTER_SECRET_TYPE or not is_ours(secret.metadata, kcp):
+        if not is_made_here(secret, kcp):
             return Kubeconfig(exists=True, ours=False)
         try:
             return Kubeconfig(exists=True, rotates_at=self._rotates_at(Request(kcp.metadata.namespace, kcp.metadata.name), secret))
@@ -53,6 +53,11 @@ class Credentials:
         moment = rotates_at(secret.data.get("value", b""))
         self._rotations[request] = secret.metadata, moment
         return moment
+
+
+def is_made_here(secret: Secret, kcp: KubeadmControlPlane) -> bool:
+    """Whether a Secret is one that was made for the control plane, and none that its user supplied."""
+    return secret.type == CLUSTER_SECRET_TYPE and is_ours(secret.metadata, kcp)
 
 
 async def _certificates(secrets: ClusterSecrets, *, etcd_managed: bool) -> Certificates:

@@ -82,11 +82,10 @@ def new_machine(
 def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) -> Object:
     """An existing Machine with everything that may change in place as it should be; its version and failure domain stay.
 
-    It carries the uid, so that applying it can never create a Machine that has gone meanwhile.
+    It carries the uid, so that applying it can never create a Machine that has gone meanwhile. One that somebody made by hand may have bootstrap data of its
+    own, and no KubeadmConfig: what it refers to is its owner's to say.
     """
     spec = machine.spec
-    if spec.bootstrap.config_ref is None or spec.infrastructure_ref is None:
-        raise ValueError(f"Machine {machine.metadata.namespace}/{machine.metadata.name} lacks a bootstrap or infrastructure reference")
     annotations = machine.metadata.annotations
     kept = _remediation(annotations.get(Annotation.REMEDIATION_FOR))
     kept |= {FOUNDED_BY: annotations[FOUNDED_BY]} if FOUNDED_BY in annotations else {}
@@ -110,16 +109,28 @@ def infrastructure(kcp: KubeadmControlPlane, template: ForeignObject, name: str)
     Labels and annotations of the template itself and where it was cloned from stay with the specification: they never change.
     """
     reference = kcp.spec.machine_template.spec.infrastructure_ref
+    if problem := shape_problem(template):
+        raise ValueError(problem)
     clone = copy.deepcopy(template.spec.get("template") or {})
     metadata = clone.get("metadata") or {}
     cloned_from = {Annotation.CLONED_FROM_NAME: reference.name, Annotation.CLONED_FROM_GROUP_KIND: reference.group_kind}
     clone["metadata"] = {
         "name": name,
         "namespace": kcp.metadata.namespace,
-        "annotations": {**metadata.get("annotations", {}), **cloned_from},
+        "annotations": {**(metadata.get("annotations") or {}), **cloned_from},
         "ownerReferences": [owner_reference(kcp, controller=False)],
     } | ({"labels": metadata["labels"]} if metadata.get("labels") else {})
-    return {"apiVersion": template.api_version, "kind": kind_made_by(template.kind), **clone}
+    return {**clone, "apiVersion": template.api_version, "kind": kind_made_by(template.kind)}
+
+
+def shape_problem(template: ForeignObject) -> str:
+    """Why nothing can be made from a template: what should be an object in it and is none; empty where all is as it should be."""
+    inner = template.spec.get("template") or {}
+    metadata = (inner.get("metadata") or {}) if isinstance(inner, dict) else {}
+    parts = {"spec.template": inner, "spec.template.metadata": metadata}
+    parts |= {f"spec.template.metadata.{key}": metadata.get(key) or {} for key in ("labels", "annotations") if isinstance(metadata, dict)}
+    odd = [path for path, part in parts.items() if not isinstance(part, dict)]
+    return f"{template.kind} {template.metadata.namespace}/{template.metadata.name}: {', '.join(odd)} must be an object" if odd else ""
 
 
 def kind_made_by(template_kind: str) -> str:
@@ -141,19 +152,19 @@ def _machine(
     name: str,
     version: str,
     failure_domain: str,
-    config: ObjectReference,
-    infrastructure: ObjectReference,
+    config: ObjectReference | None,
+    infrastructure: ObjectReference | None,
     kept_annotations: dict[str, str],
 ) -> Object:
     template = kcp.spec.machine_template.spec
     spec: Object = {
         "clusterName": cluster,
         "version": version,
-        "bootstrap": {"configRef": msgspec.to_builtins(config)},
-        "infrastructureRef": msgspec.to_builtins(infrastructure),
         "readinessGates": _readiness_gates(kcp),
     }
     optional = {
+        "bootstrap": {"configRef": msgspec.to_builtins(config)} if config else None,
+        "infrastructureRef": msgspec.to_builtins(infrastructure),
         "failureDomain": failure_domain,
         "deletion": msgspec.to_builtins(template.deletion),
         "taints": msgspec.to_builtins(template.taints),

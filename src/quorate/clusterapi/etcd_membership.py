@@ -15,9 +15,9 @@ from datetime import datetime
 import structlog
 
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.machine_writes import release_hook, still_leaves
+from quorate.clusterapi.machine_writes import release_hook
 from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.permission import still_leads, still_permitted
+from quorate.clusterapi.permission import still_leaves, still_permitted
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.ring import match
 from quorate.clusterapi.rings import LIMIT
@@ -25,7 +25,7 @@ from quorate.clusterapi.strays import consents, described, look_for_nodes, node_
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check, dependable_ring, passed, quorum_survives_removal
 from quorate.core.control_plane import ControlPlane
-from quorate.core.health import Absent, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Ring
 from quorate.core.rules.placement import next_leaders
 from quorate.core.rules.remove import exempt_before_initialization, safe_to_let_go
@@ -70,13 +70,13 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     members = match(reading, {machine.name: machine.node for machine in observation.machines})
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
     around = nobodys | await look_for_nodes(_workload(clients, observation), members.strays, known)
-    still = {member.id: member for member in members.strays}
+    still, consented = {member.id: member for member in members.strays}, consents(observation.kcp)
     return replace(
         view,
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
         strays=tuple(
-            described(replace(stray, member=still[stray.member.id]), members, reading, around, consents(observation.kcp))
+            described(replace(stray, member=still[stray.member.id]), members, reading, around, consented)
             for stray in view.strays
             if stray.member.id in still
         ),
@@ -99,12 +99,6 @@ async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) ->
     return view
 
 
-async def still_uninitialized(clients: Clients, observation: Observation) -> None:
-    """Make sure, where the decision was made for a cluster that nobody has founded, that kubeadm has not finished meanwhile. Raises Refused."""
-    if not view_of(observation).may_be_initialized and await _workload(clients, observation).kubeadm_config_exists() is True:
-        raise Refused("kubeadm has initialized the cluster meanwhile")
-
-
 def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
     """Can the ring do without the replica's member? Before there is a ring: is it the only replica, so that nothing is lost with it?"""
     asked = quorum_survives_removal if view.may_be_initialized else exempt_before_initialization
@@ -114,21 +108,20 @@ def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
 async def remove_member(clients: Clients, observation: Observation, replica: str, member: int) -> None:
     """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused.
 
-    That the Machine still leaves is read before each request to remove its member: those before it may have waited for seconds.
+    That the Machine still leaves, and nothing was paused, is read before each request to remove its member: those before it may have waited for seconds.
     """
 
     async def remove(client: EtcdClient) -> None:
         await still_leaves(clients, observation, replica)
-        await _remove(clients, client, member)
+        await client.remove_member(member)
 
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member) and _ring(view).leader == member:
-        await still_permitted(clients, observation)
+        await still_leaves(clients, observation, replica)
         await pass_leadership_on(clients, observation, view, replica)
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
-    await still_permitted(clients, observation)
     if _its_own(view, replica, member):
-        await _through_others(clients, observation, replica, remove)
+        await _through_others(clients, observation, view, replica, remove)
     else:
         await still_leaves(clients, observation, replica)
     await release_hook(clients, observation, replica)
@@ -136,12 +129,10 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
 
 async def release(clients: Clients, observation: Observation, replica: str) -> None:
     """Release a Machine without a member; one of a running ring only if that ring, read for this, has no member of its own now. Raises Refused."""
-    await still_uninitialized(clients, observation)
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
         raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
-    await still_permitted(clients, observation)
     await still_leaves(clients, observation, replica)
     await release_hook(clients, observation, replica)
 
@@ -153,10 +144,10 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
     """
 
     async def remove(client: EtcdClient) -> None:
-        newest = await still_permitted(clients, observation)
-        if _has_lost_its_consent(observation, newest, member):
+        live = await still_permitted(clients, observation)
+        if _has_lost_its_consent(observation, live.kcp, member):
             raise Refused(f"the consent to remove member {member:x} was taken back after this was decided")
-        await _remove(clients, client, member)
+        await client.remove_member(member)
 
     def ask(view: ControlPlane) -> Iterable[Check]:
         ring = dependable_ring(view)
@@ -172,7 +163,7 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
     view = await pass_the_gate(clients, observation, ask)
     if _ring(view).member(member) is None:
         return
-    await _through_others(clients, observation, "", remove)
+    await _through_others(clients, observation, view, "", remove)
 
 
 def _has_lost_its_consent(observation: Observation, newest: KubeadmControlPlane, member: int) -> bool:
@@ -213,16 +204,25 @@ def _its_own(view: ControlPlane, replica: str, member: int) -> bool:
 
 
 async def _through_others(
-    clients: Clients, observation: Observation, replica: str, change: Callable[[EtcdClient], Awaitable[None]]
+    clients: Clients, observation: Observation, view: ControlPlane, replica: str, remove: Callable[[EtcdClient], Awaitable[None]]
 ) -> None:
-    """Make a change through the first member that takes it, of those on the Nodes of other Machines."""
+    """Remove a member through the first other one that takes it, of those on the Nodes of other Machines; first those that agreed in `view`, read afresh.
+
+    etcd knows no resourceVersion, so that `remove` itself asks right before whether it may still be. That the member is gone is what was wanted, and a repeat
+    finds it so; but it is believed of one alone that agreed: one that was down may have a ring of its own by now, restored from an older copy. Raises Refused.
+    """
     failures: list[str] = []
-    for machine in observation.machines:
-        if machine.name == replica or machine.node is None:
+    others = [machine for machine in observation.machines if machine.name != replica]
+    for machine in sorted(others, key=lambda other: not _agreed(view, other.name)):
+        if machine.node is None:
             continue
         try:
             async with _workload(clients, observation).etcd(machine.node.metadata.name) as client:
-                await change(client)
+                await remove(client)
+        except MemberNotFound as error:
+            if _agreed(view, machine.name):
+                return
+            failures.append(str(error))
         except (Unreachable, DeadlineExceeded, NoLeader) as error:  # done or not, a repeat does no harm
             failures.append(str(error))
         else:
@@ -230,13 +230,11 @@ async def _through_others(
     raise Refused(f"no other member could be asked: {'; '.join(failures) or 'there is none'}")
 
 
-async def _remove(clients: Clients, client: EtcdClient, member: int) -> None:
-    """Remove the member. etcd knows no resourceVersion: nothing but this process' own knowledge that it leads keeps a second one out. Raises Refused."""
-    still_leads(clients)
-    try:
-        await client.remove_member(member)
-    except MemberNotFound:
-        return  # a repeat: it is gone, which is what was wanted
+def _agreed(view: ControlPlane, replica: str) -> bool:
+    """Whether a replica's member, asked itself, was found to follow the majority of the ring."""
+    owned = view.replica(replica).member
+    member = _ring(view).member(owned) if isinstance(owned, int) else None
+    return member is not None and (member.health is Health.GOOD or member.only_alarmed)
 
 
 def _ring(view: ControlPlane) -> Ring:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Client
@@ -23,12 +24,17 @@ SYNC_TIMEOUT = 30.0  # seconds for the first list of a kind
 
 
 class ForeignObject(Object):
-    """An object of such a kind: its specification as its provider shapes it."""
+    """An object of such a kind: its specification as its provider shapes it. One that is no object counts as empty, so that it hides no other of the kind."""
 
     metadata: ObjectMeta
     api_version: str = ""
     kind: str = ""
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: Any = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the specification a mapping."""
+        if not isinstance(self.spec, dict):
+            force_setattr(self, "spec", {})
 
     @property
     def provider_id(self) -> str:
@@ -117,6 +123,9 @@ class ForeignKinds:
             raise ContractMissing(
                 f"there is no CustomResourceDefinition {plural}.{group}: is the infrastructure provider installed?"
             ) from None
+        named = definition.spec.names.kind
+        if named != kind:  # `DEVmachine` has the same plural: without this each spelling had a watch and a cache of its own
+            raise ContractMissing(f"CustomResourceDefinition {plural}.{group} is that of kind {named}, not {kind}: correct the reference")
         fulfilling = definition.metadata.labels.get(Label.CONTRACT, "").split("_")
         if not fulfilling[-1]:
             raise ContractMissing(

@@ -7,6 +7,7 @@ never come out as the one that founds the cluster. The record is taken away as s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from quorate.clusterapi.desired import kind_made_by
 from quorate.clusterapi.types.names import Annotation
 
 ANNOTATION = "quorate.dev/creating"
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,12 @@ def makes_the_same(begun: Intent, planned: Intent) -> bool:
 
 
 def read(annotations: dict[str, str]) -> Intent | None:
-    """The recorded intent. One that cannot be read is as good as none: whatever it named was made by nobody who could tell."""
+    """The recorded intent. One that cannot be read, or names what no Machine can be called, is as good as none: nobody made anything by it."""
     try:
-        return msgspec.json.decode(annotations.get(ANNOTATION, ""), type=Intent)
+        recorded = msgspec.json.decode(annotations.get(ANNOTATION, ""), type=Intent)
     except (msgspec.DecodeError, RecursionError):
         return None
+    return recorded if _NAME.fullmatch(recorded.name) else None
 
 
 def patch(resource_version: str, intent: Intent | None) -> dict[str, Any]:

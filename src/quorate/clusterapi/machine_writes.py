@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.permission import still_asked_for, still_leads
-from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import FieldManager, Hook
 from quorate.clusterapi.types.resources import MACHINES
@@ -22,21 +21,11 @@ async def delete_as_judged(clients: Clients, observation: Observation, replica: 
     """Delete the Machine of a replica as it was judged, if that is asked for still, and beside nobody who was not leaving then.
 
     The ring may have taken 10 s to be asked once more, and leadership 3 s to move. Raises Conflict where the Machine has changed since, and Refused where
-    something was paused, the specification changed, or another began to leave.
+    something was paused, the specification changed, another began to leave, or one that would stay is gone.
     """
     await still_asked_for(clients, observation)
-    began = [
-        machine.name for machine in observation.machines if machine.name != replica and not machine.deleting and _leaves(clients, machine)
-    ]
-    if began:
-        raise Refused(f"{', '.join(began)} began to leave after this was decided")
     machine = machine_of(observation, replica)
     await delete_machine(clients, observation, machine, resource_version=machine.metadata.resource_version)
-
-
-def _leaves(clients: Clients, seen: ObservedMachine) -> bool:
-    now = clients.caches.machines.get(seen.machine.metadata.namespace, seen.name)
-    return now is None or now.metadata.deletion_timestamp is not None
 
 
 async def delete_machine(clients: Clients, observation: Observation, machine: Machine, *, resource_version: str = "") -> None:
@@ -55,22 +44,6 @@ async def delete_machine(clients: Clients, observation: Observation, machine: Ma
     version = deleted.metadata.resource_version if deleted else ""
     request = Request(metadata.namespace, observation.kcp.metadata.name)
     clients.expectations.expect_deleted(request, clients.caches.machines, machine, resource_version=version)
-
-
-async def still_leaves(clients: Clients, observation: Observation, replica: str) -> None:
-    """Make sure that a replica's Machine, read from the API, is the one that was observed and is being deleted. Raises Refused, and what the API answered.
-
-    A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on.
-    """
-    seen = machine_of(observation, replica).metadata
-    try:
-        newest = await clients.management.get(MACHINES, seen.name, seen.namespace)
-    except NotFound:
-        raise Refused(f"Machine {seen.namespace}/{seen.name} is gone, though nobody let it go") from None
-    if newest.metadata.uid != seen.uid:
-        raise Refused(f"Machine {seen.namespace}/{seen.name} is another one than this was decided for")
-    if newest.metadata.deletion_timestamp is None:
-        raise Refused(f"Machine {seen.namespace}/{seen.name} is not being deleted any more")
 
 
 async def release_hook(clients: Clients, observation: Observation, replica: str) -> None:

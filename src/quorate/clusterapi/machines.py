@@ -16,6 +16,7 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook, MachineCondition, MachineDeletingReason
 from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
 from quorate.kubeadm.compare import Compare, Difference, differences
 from quorate.kubeadm.config import Spec, etcd_is_managed, inner, is_join
@@ -47,6 +48,26 @@ async def find(
     if isinstance(nodes, Unknown):
         return nodes
     return find_node(nodes, provider_id=provider_id(machine, infrastructure)) or _newcomer(nodes, machine) or Absent()
+
+
+def told_apart(nodes: Mapping[str, Node | Absent | Unknown], provider_ids: Mapping[str, str]) -> dict[str, Node | Absent | Unknown]:
+    """The Nodes by the names of their Machines, where several Machines may name one: it is that of the only one that has its providerID.
+
+    An address or a host's name that is used again gives a Node the name of one that is gone, whose Machine may still be there. Where that does not tell them
+    apart, as with a copy of a Machine, each keeps the Node, and nobody can say whose member runs there (`ring.match`).
+    """
+    found = dict(nodes)
+    for name, node in nodes.items():
+        if not isinstance(node, Node) or provider_ids[name] in ("", node.spec.provider_id) or not node.spec.provider_id:
+            continue
+        owners = [other for other, its in nodes.items() if _is(its, node) and provider_ids[other] == node.spec.provider_id]
+        if len(owners) == 1:
+            found[name] = Unknown(f"Node {node.metadata.name} is that of {owners[0]}, by its providerID")
+    return found
+
+
+def _is(one: Node | Absent | Unknown, other: Node) -> bool:
+    return isinstance(one, Node) and one.metadata.name == other.metadata.name
 
 
 def _newcomer(nodes: Iterable[Node], machine: Machine) -> Node | None:
@@ -167,23 +188,23 @@ def _rolled_after(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> 
 def _version(kcp: KubeadmControlPlane, machine: Machine) -> Outdated | None:
     if machine.spec.version == kcp.spec.version:
         return None
-    return Outdated(f"Version {machine.spec.version}, {kcp.spec.version} required")
+    return Outdated(printable(f"Version {machine.spec.version}, {kcp.spec.version} required"))
 
 
 def _configuration(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compare: Compare) -> Outdated | None:
-    version = parse_or_none(kcp.spec.version)
-    if config is None or version is None:
-        return None
-    found = [difference for difference in compare(kcp.spec.kubeadm_config_spec, config.spec, version) if difference.known]
-    return Outdated("KubeadmConfig is not up-to-date", tuple(map(str, found))) if found else None
+    found = [difference for difference in differences_of(kcp, config, compare) if difference.known]
+    return Outdated("KubeadmConfig is not up-to-date", tuple(printable(str(each)) for each in found)) if found else None
 
 
 def unknown_fields(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compare: Compare) -> tuple[str, ...]:
     """The fields in which the Machine's KubeadmConfig differs too, and which quorate or the bootstrap provider does not know: they replace nothing."""
+    return tuple(printable(difference.path) for difference in differences_of(kcp, config, compare) if not difference.known)
+
+
+def differences_of(kcp: KubeadmControlPlane, config: KubeadmConfig | None, compare: Compare) -> tuple[Difference, ...]:
+    """How a Machine's KubeadmConfig differs from what is desired. One that is not there, and a version that cannot be read, differ in nothing."""
     version = parse_or_none(kcp.spec.version)
-    if config is None or version is None:
-        return ()
-    return tuple(difference.path for difference in compare(kcp.spec.kubeadm_config_spec, config.spec, version) if not difference.known)
+    return () if config is None or version is None else compare(kcp.spec.kubeadm_config_spec, config.spec, version)
 
 
 def _infrastructure(kcp: KubeadmControlPlane, infrastructure: ForeignObject | None) -> Outdated | None:
@@ -194,7 +215,7 @@ def _infrastructure(kcp: KubeadmControlPlane, infrastructure: ForeignObject | No
     name, group_kind = annotations.get(Annotation.CLONED_FROM_NAME), annotations.get(Annotation.CLONED_FROM_GROUP_KIND)
     if name is None or group_kind is None or (name, group_kind) == (wanted.name, wanted.group_kind):
         return None
-    return Outdated(f"{infrastructure.kind} is not up-to-date", (f"cloned from {name}, now {wanted.name}",))
+    return Outdated(printable(f"{infrastructure.kind} is not up-to-date"), (printable(f"cloned from {name}, now {wanted.name}"),))
 
 
 def holds_hook(machine: Machine) -> bool:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random, SystemRandom
 
+import structlog
 from prometheus_client import CollectorRegistry
 
-from quorate.clusterapi import diagnostics
+from quorate.clusterapi import descriptors, diagnostics
 from quorate.clusterapi.act import Actor
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.clients import Clients
@@ -27,7 +28,7 @@ from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTIO
 from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
-from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.controller import Controller, Request
 from quorate.kubernetes.events import EventRecorder
 from quorate.kubernetes.expectations import Expectations
@@ -38,6 +39,8 @@ from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.queue import WorkQueue
 from quorate.workload.connection import Setup
 
+_log = structlog.get_logger(__name__)
+
 CONTROLLER = "kubeadmcontrolplane"
 DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
@@ -46,6 +49,7 @@ _BEHIND, _DEAD = (
     30.0,
     600.0,
 )  # seconds without a word from the API server, after which a cache is behind, and after which the process had better begin anew
+_LEASE_QPS, _LEASE_BURST = 5.0, 10  # to elect a leader, which must not wait behind what the leader does; a Lease is renewed every 5 s
 _REVIEW_QPS, _REVIEW_BURST = 5.0, 10  # to ask who reads the metrics; each reader is asked about once a minute
 
 
@@ -126,9 +130,16 @@ def assemble(
 
 async def run(options: Options, stopping: asyncio.Event) -> None:
     """Run until `stopping` is set. Raises ConfigError for a kubeconfig that cannot be used, and what Manager.run raises."""
+    config = kubeconfig.load(options.kubeconfig, options.context)
+    room = descriptors.raised()
+    _log.info("file descriptors", limit=room.limit, control_planes_of_three=room.control_planes)
     registry, random, identity = CollectorRegistry(), SystemRandom(), _identity()
     metrics = Metrics(registry)
-    client = _connect(options, metrics)
+    try:
+        client = connect(config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request)
+        elects = connect(config, qps=_LEASE_QPS, burst=_LEASE_BURST, on_request=metrics.request)
+    except ValueError as error:
+        raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error
     setup = network_setup(
         options.etcd_dialer,
         now=_now,
@@ -136,44 +147,37 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         clock=asyncio.get_running_loop().time,
         qps=options.workload_qps,
         burst=options.workload_burst,
+        etcd_connections=room.etcd_connections,
     )
-    elector = _elector(options, client, random, identity, metrics) if options.leader_elect else None
+    elector = _elector(options, elects, random, identity, metrics) if options.leader_elect else None
     parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, *_servers(options, registry, parts)],
+        runnables=[*parts.runnables, *_servers(options, config, registry, parts)],
         elector=elector,
     )
     try:
         await manager.run(stopping)
     finally:
+        await elects.close()
         await client.close()
 
 
-def _connect(options: Options, metrics: Metrics) -> Client:
-    config = kubeconfig.load(options.kubeconfig, options.context)
-    try:
-        return connect(config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request)
-    except ValueError as error:
-        raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error
-
-
-def _servers(options: Options, registry: CollectorRegistry, parts: Parts) -> list[Runnable]:
+def _servers(options: Options, config: RestConfig, registry: CollectorRegistry, parts: Parts) -> list[Runnable]:
     servers: list[Runnable] = []
     if options.health_addr not in ("", "0"):
         live: dict[str, HealthCheck] = {"workers": parts.controller.problem, "caches": partial(_unheard, parts.caches, _DEAD)}
         ready = {"caches": partial(_unheard, parts.caches, _BEHIND)}
         servers.append(HealthServer(options.health_addr, live=live, ready=ready))
     if options.diagnostics_address not in ("", "0"):
-        servers.append(_diagnostics(options, registry))
+        servers.append(_diagnostics(options, config, registry))
     return servers
 
 
-def _diagnostics(options: Options, registry: CollectorRegistry) -> DiagnosticsServer:
+def _diagnostics(options: Options, config: RestConfig, registry: CollectorRegistry) -> DiagnosticsServer:
     if options.insecure_diagnostics:
         return DiagnosticsServer(options.diagnostics_address, registry, None)
-    config = kubeconfig.load(options.kubeconfig, options.context)
     return diagnostics.protected(options.diagnostics_address, registry, connect(config, qps=_REVIEW_QPS, burst=_REVIEW_BURST), _now())
 
 

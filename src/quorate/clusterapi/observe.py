@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from quorate.clusterapi import addons, authorities, initialization, intent, machines, remediation_record, specification
+from quorate.clusterapi import addons, authorities, desired, initialization, intent, machines, remediation_record, specification
 from quorate.clusterapi.adoption import is_of_control_plane, ownership
 from quorate.clusterapi.caches import BY_CLUSTER, is_ours, owner_cluster
 from quorate.clusterapi.clients import Clients
@@ -22,17 +23,20 @@ from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.specification import Specifications
 from quorate.clusterapi.strays import Sightings, consents, control_plane_nodes, described, look_for_nodes, node_names, nodes_of_nobody
 from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Finalizer, MachineCondition
 from quorate.core.control_plane import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.text import printable
 from quorate.kubeadm.compare import Compare
 from quorate.kubeadm.config import etcd_is_managed
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import Node
-from quorate.workload.connection import LOST_AFTER_FAILURES, Phase
+from quorate.workload.connection import LOST_AFTER_FAILURES, Phase, Workload
 from quorate.workload.membership import RingReading, alarms_of_nobody
 
 MEMBER_GRACE = timedelta(minutes=2)
@@ -45,7 +49,8 @@ Edit = Callable[[KubeadmControlPlane], KubeadmControlPlane]
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads objects and writes none. The first look at a control plane begins the connection to its workload cluster, which is kept until it is gone.
+    """Reads objects and writes none. To see the workload cluster of a control plane it begins a connection, which outlives the look, and ends those that no
+    control plane has a claim to any more (`_begin_connection`, `_end_connections`).
 
     `wake` has a control plane looked at again, from any change in its workload cluster.
     """
@@ -72,13 +77,18 @@ class Observer:
             self._end_connections()
             connection = Connection(Health.UNKNOWN, "there is no Cluster yet")
             return Observation(kcp, None, (), connection, Unknown(connection.message))
-        compare = self.comparisons.begin(request, await self.clients.caches.bootstrap_schema.known_fields())
-        return await _Pass(self, kcp, cluster, request, compare).observe(invalid)
+        return await _Pass(self, kcp, cluster, request, self._begin_connection(kcp, cluster)).observe(invalid)
 
     def wake_all_of(self, cluster: str) -> None:
         """Have the control planes of a Cluster (`namespace/name`) looked at again."""
         for request in self.clients.caches.requests_of(cluster):
             self.wake(request)
+
+    def _begin_connection(self, kcp: KubeadmControlPlane, cluster: Cluster) -> Workload[Client]:
+        """The connection to the workload cluster, begun by the first look."""
+        namespace, name = cluster.metadata.namespace, cluster.metadata.name
+        algorithm = text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm")
+        return self.clients.workloads.begin(namespace, name, algorithm, lambda: self.wake_all_of(f"{namespace}/{name}"))
 
     def _end_connections(self) -> None:
         for cluster in self.clients.workloads.end_unclaimed():
@@ -94,18 +104,16 @@ class Observer:
 class _Pass:
     """One observation in the making."""
 
-    def __init__(self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request, compare: Compare) -> None:
+    def __init__(
+        self, observer: Observer, kcp: KubeadmControlPlane, cluster: Cluster, request: Request, workload: Workload[Client]
+    ) -> None:
         self.observer, self.clients, self.rings = observer, observer.clients, observer.rings
-        self.kcp, self.cluster, self.request = kcp, cluster, request
+        self.kcp, self.cluster, self.request, self.workload = kcp, cluster, request, workload
         self.now = observer.clock()
-        self.compare = compare
         self.namespace, self.name = cluster.metadata.namespace, cluster.metadata.name
-        key = f"{self.namespace}/{self.name}"
-        claimants = self.clients.caches.control_planes_of(key)
+        claimants = self.clients.caches.control_planes_of(f"{self.namespace}/{self.name}")
         self.not_the_clusters = specification.not_the_clusters(kcp, cluster, claimants)
         self.etcd_managed = etcd_is_managed(kcp.spec.kubeadm_config_spec)
-        algorithm = text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm")
-        self.workload = observer.clients.workloads.of(self.namespace, self.name, algorithm, lambda: observer.wake_all_of(key))
 
     async def observe(self, invalid: tuple[str, ...]) -> Observation:
         everyone = self.clients.caches.machines.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")
@@ -113,10 +121,11 @@ class _Pass:
         owned = ownership(control_plane, self.kcp)
         ours = machines.oldest_first(owned.ours)
         infrastructure = {machine.metadata.name: await self._infrastructure(machine) for machine in ours}
-        self._hurry(ours, infrastructure)
+        configs = {machine.metadata.name: self._config(machine) for machine in ours}
+        compare = await self._comparison(configs.values())
         listed = await control_plane_nodes(self.workload)
         there = () if isinstance(listed, Unknown) else listed
-        nodes = {m.metadata.name: await machines.find(self.workload, m, infrastructure[m.metadata.name], listed) for m in ours}
+        nodes = await self._nodes(ours, infrastructure, listed)
         on_record = initialization.is_on_record(self.kcp, self.cluster)
         config = True if on_record else await self.workload.kubeadm_config_exists()
         initialized = initialization.is_initialized(self.kcp, self.cluster, ours, everyone, config)
@@ -136,13 +145,23 @@ class _Pass:
             reading = await self._ring((*asked, *nobodys.values()))
             members = match(reading, known)
         observed = tuple(
-            self._machine(machine, infrastructure[machine.metadata.name], nodes[machine.metadata.name], members, reading)
+            self._machine(
+                machine,
+                configs[machine.metadata.name],
+                infrastructure[machine.metadata.name],
+                nodes[machine.metadata.name],
+                members,
+                reading,
+                compare,
+            )
             for machine in ours
         )
         connection = self._connection()
         template_problem = await self._template_problem()
         secrets = self.clients.workloads.secrets(self.namespace, self.name)
         certificates, kubeconfig = await self.observer.credentials.read(secrets, self.kcp, etcd_managed=self.etcd_managed)
+        if not self.not_the_clusters:
+            self.workload.expect_soon(self._coming_up(ours, infrastructure) if kubeconfig.exists else ())
         written = authorities.last_write(self.clients, self.kcp)
         kubeconfig = replace(kubeconfig, write_problem=written.problem, retry_at=written.retry_at)
         intended, remediating, remediation_problem = self._remediation()
@@ -193,9 +212,44 @@ class _Pass:
             ),
         )
 
-    def _hurry(self, ours: Sequence[Machine], infrastructure: dict[str, ForeignObject | None]) -> None:
-        expected = any(machines.provider_id(machine, infrastructure[machine.metadata.name]) for machine in ours)
-        self.workload.expect_soon(expected=expected and not self.kcp.metadata.deletion_timestamp)
+    async def _nodes(
+        self, ours: Sequence[Machine], infrastructure: Mapping[str, ForeignObject | None], listed: tuple[Node, ...] | Unknown
+    ) -> dict[str, Node | Absent | Unknown]:
+        """The Machines' Nodes, by the Machines' names. Those that have to be asked for are asked for at once."""
+        async with asyncio.TaskGroup() as tasks:
+            found = {
+                machine.metadata.name: tasks.create_task(
+                    machines.find(self.workload, machine, infrastructure[machine.metadata.name], listed)
+                )
+                for machine in ours
+            }
+        nodes = {name: task.result() for name, task in found.items()}
+        ids = {machine.metadata.name: machines.provider_id(machine, infrastructure[machine.metadata.name]) for machine in ours}
+        return machines.told_apart(nodes, ids)
+
+    def _coming_up(self, ours: Sequence[Machine], infrastructure: dict[str, ForeignObject | None]) -> Iterator[str]:
+        """The Machines that run and may become Nodes at any moment."""
+        for machine in ours:
+            ends = machine.metadata.deletion_timestamp or self.kcp.metadata.deletion_timestamp
+            if machine.status.node_ref is None and not ends and machines.provider_id(machine, infrastructure[machine.metadata.name]):
+                yield machine.metadata.name
+
+    def _config(self, machine: Machine) -> KubeadmConfig | None:
+        reference = machine.spec.bootstrap.config_ref
+        return self.clients.caches.configs.get(self.namespace, reference.name) if reference else None
+
+    async def _comparison(self, configs: Iterable[KubeadmConfig | None]) -> Compare:
+        """How KubeadmConfigs are compared. What differs for the first time is believed by a definition alone that was read after it was seen: another release
+        of the bootstrap provider may have come meanwhile, which drops fields, or defaults them.
+        """
+        schema, comparisons = self.clients.caches.bootstrap_schema, self.observer.comparisons
+        compare = comparisons.begin(self.request, await schema.known_fields())
+        for config in configs:
+            machines.differences_of(self.kcp, config, compare)
+        if not compare.news:
+            return compare
+        comparisons.forget(self.request)  # news for the next pass, too, should the definition not be read now
+        return comparisons.begin(self.request, await schema.known_fields_now())
 
     async def _infrastructure(self, machine: Machine) -> ForeignObject | None:
         reference = machine.spec.infrastructure_ref
@@ -212,8 +266,10 @@ class _Pass:
         try:
             store = await self.clients.caches.foreign.store(reference.api_group, reference.kind)
         except (ContractMissing, TimeoutError, ApiError) as error:
-            return str(error)
-        return "" if store.get(self.namespace, reference.name) else f"{reference.kind} {self.namespace}/{reference.name} does not exist"
+            return printable(str(error))
+        template = store.get(self.namespace, reference.name)
+        missing = f"{reference.kind} {self.namespace}/{reference.name} does not exist"
+        return printable(desired.shape_problem(template) if template else missing)
 
     async def _ring(self, nodes: Iterable[Node | Absent | Unknown]) -> RingReading | Unknown:
         if not self.etcd_managed:
@@ -224,13 +280,13 @@ class _Pass:
     def _machine(
         self,
         machine: Machine,
+        config: KubeadmConfig | None,
         infrastructure: ForeignObject | None,
         node: Node | Absent | Unknown,
         members: Membership,
         reading: RingReading | Unknown,
+        compare: Compare,
     ) -> ObservedMachine:
-        reference = machine.spec.bootstrap.config_ref
-        config = self.clients.caches.configs.get(self.namespace, reference.name) if reference else None
         found: dict[str, Finding] = {}
         if not isinstance(self.workload.client, Unknown):
             found = machines.findings(self.workload, machine, config, infrastructure, node, etcd_managed=self.etcd_managed)
@@ -246,9 +302,9 @@ class _Pass:
             infrastructure=infrastructure,
             node=node if isinstance(node, Node) else None,
             findings=found,
-            outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now, self.compare),
+            outdated=machines.outdated(self.kcp, machine, config, infrastructure, self.now, compare),
             outdated_from=machines.outdated_from(self.kcp, machine, self.now),
-            unknown_fields=machines.unknown_fields(self.kcp, config, self.compare),
+            unknown_fields=machines.unknown_fields(self.kcp, config, compare),
         )
 
     def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
@@ -291,7 +347,8 @@ class _Pass:
         if isinstance(reading, Unknown):
             return ()
         seen = self.observer.sightings.of(self.request, members.strays, self.now)
-        return tuple(described(stray, members, reading, nobodys, consents(self.kcp)) for stray in seen)
+        consented = consents(self.kcp)
+        return tuple(described(stray, members, reading, nobodys, consented) for stray in seen)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None

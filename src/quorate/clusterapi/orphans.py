@@ -8,30 +8,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from quorate.clusterapi import intent
+import structlog
+
+from quorate.clusterapi import intent, permission
 from quorate.clusterapi.caches import BY_CLUSTER
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.creation import machine_exists
 from quorate.clusterapi.desired import kind_made_by
 from quorate.clusterapi.foreign import ContractMissing
+from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES
+from quorate.clusterapi.types.resources import KUBEADM_CONFIGS
 from quorate.kubernetes.errors import ApiError, NotFound
 from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import Resource
 
+_log = structlog.get_logger(__name__)
+
 _Made = tuple[Resource[Any], ObjectMeta]
 
 
-async def remove(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> None:
+async def remove(clients: Clients, observation: Observation) -> None:
     """Delete what the control plane owns, with the labels of its Machines, of a Machine that is gone. Idempotent, and costs no request where there is nothing.
 
     The caches only nominate. Deleted is what is still as the cache has it (uid and resourceVersion), is not of a creation that is under way by the control
-    plane as the API has it now, and whose Machine, asked for after that, does not exist: in this order, because an intent is recorded before anything is made
-    and cleared after the Machine was. Infrastructure of a kind that the template has no more stays. Raises Conflict where something has changed: look again.
+    plane as the API has it now, which is not paused, and whose Machine, asked for after that, does not exist: in this order, because an intent is recorded
+    before anything is made and cleared after the Machine was. Infrastructure of a kind that the template has no more stays. Raises Conflict where something
+    has changed: look again.
     """
+    kcp, cluster = observation.kcp, observation.cluster.metadata.name if observation.cluster else ""
     namespace = kcp.metadata.namespace
     machines = clients.caches.machines.by_index(BY_CLUSTER, f"{namespace}/{cluster}")
     needed = set(_companions(machines))
@@ -39,7 +47,7 @@ async def remove(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> No
     found: list[_Made] = [(KUBEADM_CONFIGS, config.metadata) for config in configs]
     for resource, metadata in found + await _infrastructure(clients, kcp, cluster):
         nominated = (resource.group, resource.kind, metadata.name) not in needed and _is_the_control_planes(metadata, kcp)
-        if nominated and await _is_left_over(clients, kcp, metadata.name):
+        if nominated and await _is_left_over(clients, observation, metadata.name):
             await _delete(clients, resource, metadata)
 
 
@@ -69,14 +77,20 @@ def _is_the_control_planes(metadata: ObjectMeta, kcp: KubeadmControlPlane) -> bo
     return owners == {kcp.metadata.uid} and Label.CONTROL_PLANE in metadata.labels and metadata.deletion_timestamp is None
 
 
-async def _is_left_over(clients: Clients, kcp: KubeadmControlPlane, name: str) -> bool:
-    """Whether no creation of this name is under way, and there is no Machine of it, by the API itself."""
-    namespace = kcp.metadata.namespace
-    current = await clients.management.get(KUBEADM_CONTROL_PLANES, kcp.metadata.name, namespace)
-    planned = intent.read(current.metadata.annotations)
+async def _is_left_over(clients: Clients, observation: Observation, name: str) -> bool:
+    """Whether this may still be written, no creation of this name is under way, and there is no Machine of it, by the API itself.
+
+    What forbids it, such as a pause that the cache has yet to see, has the control plane looked at again as soon as the cache has seen it.
+    """
+    try:
+        live = await permission.still_permitted(clients, observation)
+    except Refused as error:
+        _log.info("what is left over stays for now", name=name, reason=str(error))
+        return False
+    planned = intent.read(live.kcp.metadata.annotations)
     if planned is not None and planned.name == name:
         return False
-    return not await machine_exists(clients, namespace, name)
+    return not await machine_exists(clients, observation.kcp.metadata.namespace, name)
 
 
 async def _delete(clients: Clients, resource: Resource[Any], metadata: ObjectMeta) -> None:

@@ -18,7 +18,9 @@ from quorate.clusterapi.types.names import ControlPlaneCondition, FieldManager
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import Conflict, NotFound
+from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.store import Store
 
 T = TypeVar("T")
 
@@ -26,34 +28,12 @@ _TRIES = 5  # writers of the same status are few: the Machine controller, the he
 _OWN = frozenset({*ControlPlaneCondition, STALLED})  # conditions of the control plane that nobody else writes
 
 
-class Newest:
-    """The newest state of what this process wrote itself, until the caches have it: a status is then never compared with one from before our own write."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, Any] = {}
-
-    def remember(self, item: Any) -> None:
-        """The API answered a write with `item`."""
-        self._written[item.metadata.uid] = item
-
-    def of(self, cached: T) -> T:
-        """The newer of what the cache has and what was written."""
-        metadata = cached.metadata  # type: ignore[attr-defined]
-        written = self._written.get(metadata.uid)
-        if written is None:
-            return cached
-        if int(written.metadata.resource_version) > int(metadata.resource_version):
-            return written  # type: ignore[no-any-return]
-        del self._written[metadata.uid]
-        return cached
-
-
 class Publisher:
     """Writes reports through merge patches that fail when the object has changed since it was read, and are then made anew from its newest state."""
 
     def __init__(self, client: Client, caches: Caches) -> None:
         self._client, self._caches = client, caches
-        self.newest = Newest()
+        self.newest = caches.newest
 
     def is_news(self, kcp: KubeadmControlPlane, report: Report) -> bool:
         """Whether the report changes more than the wording of conditions: a status, a reason, a count."""
@@ -110,12 +90,18 @@ class Publisher:
                 if attempt == _TRIES - 1:
                     raise
             else:
-                self.newest.remember(written)
+                if self._is_held(resource, metadata):  # or nobody would forget it
+                    self.newest.remember(written)
                 return
             renewed = await self._read_again(resource, current)
             if renewed is None:
                 return
             current = renewed
+
+    def _is_held(self, resource: Resource[T], metadata: ObjectMeta) -> bool:
+        store: Store[Any] = self._caches.machines if resource is MACHINES else self._caches.kcps
+        cached = store.get(metadata.namespace, metadata.name)
+        return cached is not None and cached.metadata.uid == metadata.uid
 
     async def _read_again(self, resource: Resource[T], item: T) -> T | None:
         """The object as it is now; None where it is gone, and so where another has taken its name."""

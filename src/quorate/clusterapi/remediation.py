@@ -7,7 +7,7 @@ from datetime import datetime
 from quorate.clusterapi import remediation_record
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.control_plane_writes import patch_control_plane
-from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, still_uninitialized, view_of
+from quorate.clusterapi.etcd_membership import pass_leadership_on, pass_the_gate, view_of
 from quorate.clusterapi.machine_writes import delete_as_judged
 from quorate.clusterapi.observation import Observation
 from quorate.clusterapi.permission import still_asked_for
@@ -28,7 +28,6 @@ async def remediate(clients: Clients, observation: Observation, replica: str, re
     version = await patch_control_plane(
         clients, observation.kcp, remediation_record.intended(observation.kcp.metadata.resource_version, record)
     )
-    await still_uninitialized(clients, observation)
     view = await pass_the_gate(clients, observation, lambda fresh: _asked(fresh, replica))
     await still_asked_for(clients, observation)
     await pass_leadership_on(clients, observation, view, replica)

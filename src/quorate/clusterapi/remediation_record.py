@@ -15,6 +15,7 @@ import msgspec
 
 from quorate.clusterapi.types.names import Annotation
 from quorate.core.control_plane import Remediation
+from quorate.core.text import printable
 
 INTENT = "quorate.dev/remediating"
 """The annotation of ours on the KubeadmControlPlane: the Machine that is about to be deleted."""
@@ -46,7 +47,7 @@ def read(annotations: Mapping[str, str], key: str) -> Remediation | None:
         raise MalformedRecord(f"annotation {key} is not a record of a remediation: {error}") from error
     if at is not None and at.year > _LAST_YEAR:
         raise MalformedRecord(f"annotation {key} is not a record of a remediation: {at:%Y} is too far ahead")
-    return Remediation(data.machine, at, data.retry_count)
+    return Remediation(printable(data.machine), at, data.retry_count)
 
 
 def encode(record: Remediation) -> str:

@@ -11,6 +11,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
 from quorate.core.control_plane import Remediation, Replica, Upkeep
 from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.text import printable
 
 _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
@@ -25,11 +26,12 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
     replaces, record_problem = _record(machine)
     return Replica(
         name=metadata.name,
-        version=machine.spec.version,
+        version=printable(machine.spec.version),
         created=metadata.creation_timestamp or now,
         member=member if etcd_managed else Absent(),
         node=observed.node.metadata.name if observed.node else None,
-        failure_domain=machine.spec.failure_domain,
+        node_created=observed.node.metadata.creation_timestamp if observed.node else None,
+        failure_domain=printable(machine.spec.failure_domain),
         component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
         member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
         outdated=tuple(way.message for way in observed.outdated),
@@ -65,9 +67,8 @@ def _record(machine: Machine) -> tuple[Remediation | None, str]:
 
 def _kubelet_version(observed: ObservedMachine) -> str:
     """As the Node itself tells it; the Machine tells later, and still when the Node cannot be read."""
-    if observed.node is not None:
-        return observed.node.status.node_info.kubelet_version
-    return observed.machine.status.node_info.kubelet_version if observed.machine.status.node_info else ""
+    told_by = observed.node or observed.machine
+    return printable(told_by.status.node_info.kubelet_version) if told_by.status.node_info else ""
 
 
 def _expiry_known(observed: ObservedMachine) -> bool:

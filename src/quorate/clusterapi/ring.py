@@ -13,6 +13,10 @@ from quorate.etcd.client import host_of
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
 
+_ONE_NODE = (
+    "If one Machine is a copy of the other, take the finalizers off the copy before it is deleted: it then leaves without the host of both."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -34,7 +38,7 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     A member goes to the Machine on whose Node it answered, or whose address its peer URL has, or whose Node has its name. A Machine without a Node may
     still have started a member: it is proven absent only when every member is somebody else's. Where several fit one Machine, and none of them answers on its
     Node, all but one are left over from hosts that it had before, and nobody can say which: they are strays too, for whoever judges whether each of them can be
-    done without.
+    done without. Of Machines that have one Node between them nobody can say whose member runs there, and it is nobody's to remove.
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())
@@ -42,9 +46,24 @@ def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -
     strays: list[Member] = []
     for member in reading.ring.members:
         claims.get(_owner(member, reading, machines) or "", strays).append(member)
-    of = {name: _its_own(name, node, claims[name]) or _missing(node, strays) for name, node in machines.items()}
-    undecided = [(member, name) for name, claimed in claims.items() if len(claimed) > 1 for member in claimed]
+    shared = _shared(machines)
+    of = {name: shared.get(name) or _its_own(name, node, claims[name]) or _missing(node, strays) for name, node in machines.items()}
+    undecided = [(member, name) for name, claimed in claims.items() if len(claimed) > 1 and name not in shared for member in claimed]
     return Membership(of, (*strays, *(member for member, _ in undecided)), {member.id: name for member, name in undecided})
+
+
+def _shared(machines: Mapping[str, Node | None]) -> dict[str, Unknown]:
+    """Why nobody can tell which member is that of a Machine whose Node is another's as well."""
+    names: dict[str, list[str]] = {}
+    for name, node in machines.items():
+        if node is not None:
+            names.setdefault(node.metadata.name, []).append(name)
+    return {
+        name: Unknown(f"Node {node} is that of {' and '.join(both)}", _ONE_NODE)
+        for node, both in names.items()
+        if len(both) > 1
+        for name in both
+    }
 
 
 def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:

@@ -12,7 +12,7 @@ import msgspec
 from quorate.clusterapi.crd import struct_schema
 from quorate.clusterapi.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.shapes import fitting
-from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.cluster import Cluster, FailureDomain
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneSpec
 from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, Annotation
@@ -56,10 +56,9 @@ class Specifications:
         if read is not None and read.asked == stored.spec:  # a status was written: nearly every new version is one
             kcp, problems = msgspec.structs.replace(stored, spec=read.kcp.spec), read.problems
         else:
-            readable, unreadable = _readable(stored)
-            plain = default_kubeadm_control_plane(readable)
+            plain, unreadable = _with_defaults(stored)
             wrong = validate_create({"metadata": {"name": metadata.name}, "spec": plain["spec"]}, self._gates)
-            problems = (*unreadable, *(f"{error.path}: {error.message}" for error in wrong))
+            problems = (*unreadable, *(printable(f"{error.path}: {error.message}") for error in wrong))
             kcp = msgspec.convert(plain, KubeadmControlPlane)
         self._read[request] = _Read(version, stored.spec, kcp, problems)
         return kcp, problems
@@ -69,19 +68,26 @@ class Specifications:
         self._read.pop(request, None)
 
 
-def _readable(stored: KubeadmControlPlane) -> tuple[dict[str, Any], list[str]]:
-    """The control plane as plain values, without those in its KubeadmConfigSpec that have another type than they should, and which these are."""
+def asks_the_same(stored: KubeadmControlPlane, judged: KubeadmControlPlane) -> bool:
+    """Whether a control plane as it is stored asks for what was judged, which has its defaults."""
+    return bool(msgspec.convert(_with_defaults(stored)[0], KubeadmControlPlane).spec == judged.spec)
+
+
+def _with_defaults(stored: KubeadmControlPlane) -> tuple[dict[str, Any], list[str]]:
+    """The control plane as plain values with its defaults, without those in its KubeadmConfigSpec that have another type than they should, and which these
+    are.
+    """
     plain: dict[str, Any] = msgspec.to_builtins(stored)
     problems: list[str] = []
     spec = plain["spec"]
     spec["kubeadmConfigSpec"] = fitting(spec.get("kubeadmConfigSpec", {}), _CONFIG_SPEC, "spec.kubeadmConfigSpec", problems)
-    return plain, [printable(problem) for problem in problems]
+    return default_kubeadm_control_plane(plain), [printable(problem) for problem in problems]
 
 
 def desired(kcp: KubeadmControlPlane, cluster: Cluster) -> Desired:
     """What the owner asked for."""
     spec = kcp.spec
-    version = parse_or_none(spec.version) or Version(0, 0, 0, text=spec.version)  # refused as invalid before anybody reads it
+    version = parse_or_none(spec.version) or Version(0, 0, 0, text=printable(spec.version))  # refused as invalid before anybody reads it
     rolling = spec.rollout.strategy.rolling_update if spec.rollout.strategy else None
     surge = rolling.max_surge if rolling else None
     return Desired(
@@ -90,8 +96,13 @@ def desired(kcp: KubeadmControlPlane, cluster: Cluster) -> Desired:
         max_surge=1 if surge is None else surge_of(surge),
         etcd_managed=etcd_is_managed(spec.kubeadm_config_spec),
         remediation=_remediation(kcp),
-        failure_domains=tuple(sorted(domain.name for domain in cluster.status.failure_domains if domain.control_plane)),
+        failure_domains=tuple(sorted(domain.name for domain in cluster.status.failure_domains if _may_hold(domain))),
     )
+
+
+def _may_hold(domain: FailureDomain) -> bool:
+    """Whether control planes may be in a failure domain: not in one with a name that is no line of text, which no provider has."""
+    return bool(domain.control_plane) and domain.name.isprintable()
 
 
 def _remediation(kcp: KubeadmControlPlane) -> RemediationPolicy:
@@ -127,9 +138,8 @@ def not_the_clusters(kcp: KubeadmControlPlane, cluster: Cluster, claimants: Iter
     ours = KUBEADM_CONTROL_PLANES
     if (named.api_group, named.kind, named.name) == (ours.group, ours.kind, kcp.metadata.name):
         return ""
-    return f"{its} spec.controlPlaneRef names {named.kind} {named.name}" + (
-        f" of {named.api_group}" if named.api_group != ours.group else ""
-    )
+    group = f" of {named.api_group}" if named.api_group != ours.group else ""
+    return printable(f"{its} spec.controlPlaneRef names {named.kind} {named.name}{group}")
 
 
 def topology_pending(kcp: KubeadmControlPlane, cluster: Cluster) -> str:
@@ -138,4 +148,4 @@ def topology_pending(kcp: KubeadmControlPlane, cluster: Cluster) -> str:
     if topology is None or not topology.version or topology.version == kcp.spec.version:
         return ""
     step = cluster.metadata.annotations.get(Annotation.UPGRADE_STEP)
-    return "" if step == kcp.spec.version else step or topology.version
+    return "" if step == kcp.spec.version else printable(step or topology.version)

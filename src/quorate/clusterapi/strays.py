@@ -6,8 +6,8 @@ The first is kept in memory alone: a restart starts the wait again, which is on 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -27,6 +27,10 @@ from quorate.workload.connection import Workload
 from quorate.workload.membership import RingReading
 from quorate.workload.nodes import readiness
 from quorate.workload.static_pods import Component
+
+MOST_CONSENTS = 100
+"""Members to whose removal somebody may consent at once, more than any ring has: an annotation holds 256 KiB, which take a while to read."""
+_ID = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
 def described(
@@ -82,19 +86,17 @@ def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Un
 
 
 def consents(kcp: KubeadmControlPlane) -> frozenset[int]:
-    """The ids of the members whose removal was asked for. What is no id asks for nothing."""
-    found = set()
-    for text in kcp.metadata.annotations.get(CONSENT, "").split(","):
-        with suppress(ValueError):
-            found.add(int(text.strip(), 16))
-    return frozenset(found)
+    """The ids of the members whose removal was asked for. What is no id asks for nothing, nor does what comes after MOST_CONSENTS."""
+    ids = (text.strip() for text in kcp.metadata.annotations.get(CONSENT, "").split(",", MOST_CONSENTS)[:MOST_CONSENTS])
+    return frozenset(int(text, 16) for text in ids if _ID.fullmatch(text))
 
 
 async def forget_consent(clients: Clients, observation: Observation) -> None:
-    """Clear the consent once none of its members is in the ring. Where the ring was not read it stays."""
+    """Clear the consent once none of its members is in the ring. Where the ring was not read it stays. Raises Conflict: it may be another one by now."""
     asked = consents(observation.kcp)
     if asked and isinstance(observation.ring, Ring) and not any(observation.ring.member(member) for member in asked):
-        await patch_control_plane(clients, observation.kcp, {"metadata": {"annotations": {CONSENT: None}}})
+        seen = {"resourceVersion": observation.kcp.metadata.resource_version, "annotations": {CONSENT: None}}
+        await patch_control_plane(clients, observation.kcp, {"metadata": seen})
 
 
 class Sightings:

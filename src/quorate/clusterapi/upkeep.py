@@ -6,6 +6,7 @@ Each is written only when what is wanted has changed since it was written last. 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from quorate.clusterapi.observation import Observation, ObservedMachine
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager
+from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Label
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONFIGS, MACHINES
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.errors import NotFound
@@ -27,21 +28,28 @@ from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import SECRETS, Resource
 from quorate.pki import purposes
 
+_OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
+
 
 async def maintain(clients: Clients, observation: Observation) -> None:
-    """Bring everything in place up to date. Idempotent; an object that has gone meanwhile is nobody's trouble."""
+    """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is nobody's
+    trouble. Raises everything that failed as a group.
+    """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         return
-    async with asyncio.TaskGroup() as tasks:
-        for observed in observation.machines:
-            tasks.create_task(_machine(clients, kcp, cluster, observed))
-        tasks.create_task(_own_secrets(clients, kcp, cluster))
-        tasks.create_task(_own_template(clients, kcp, cluster))
-        tasks.create_task(creation.settle(clients, observation))
-        tasks.create_task(initialization.record(clients, observation))
-        tasks.create_task(strays.forget_consent(clients, observation))
-        tasks.create_task(orphans.remove(clients, kcp, cluster.metadata.name))
+    ended = await asyncio.gather(
+        *(_machine(clients, kcp, cluster, observed) for observed in observation.machines),
+        _own_secrets(clients, kcp, cluster),
+        _own_template(clients, kcp, cluster),
+        creation.settle(clients, observation),
+        initialization.record(clients, observation),
+        strays.forget_consent(clients, observation),
+        orphans.remove(clients, observation),
+        return_exceptions=True,
+    )
+    if failures := [failure for failure in ended if isinstance(failure, BaseException)]:
+        raise BaseExceptionGroup("not everything could be brought up to date", failures)
 
 
 async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, observed: ObservedMachine) -> None:
@@ -56,11 +64,26 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
         )  # somebody took the hook away: without it the member would be lost with the Machine
     await _apply(clients, MACHINES, body, observed.machine.metadata.uid, FieldManager.KUBEADM_CONTROL_PLANE)
     if observed.config is not None:
+        clients.applied.looked_for.discard(observed.machine.metadata.uid)
         await _companion(clients, kcp, name, KUBEADM_CONFIGS, observed.config.metadata)
+    else:
+        await _find_config(clients, kcp, name, observed.machine)
     if observed.infrastructure is not None and observed.machine.spec.infrastructure_ref is not None:
         reference = observed.machine.spec.infrastructure_ref
         resource = await clients.caches.foreign.resource(reference.api_group, reference.kind)
         await _companion(clients, kcp, name, resource, observed.infrastructure.metadata)
+
+
+async def _find_config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, machine: Machine) -> None:
+    """Give a KubeadmConfig its labels again, without which the caches do not hold it, and its Machine counts as up to date. Looked for once."""
+    reference, looked_for = machine.spec.bootstrap.config_ref, clients.applied.looked_for
+    if reference is None or machine.metadata.uid in looked_for:
+        return
+    with suppress(NotFound):
+        config = await clients.management.get(KUBEADM_CONFIGS, reference.name, machine.metadata.namespace)
+        if Label.CONTROL_PLANE not in config.metadata.labels:
+            await _companion(clients, kcp, cluster, KUBEADM_CONFIGS, config.metadata)
+    looked_for.add(machine.metadata.uid)
 
 
 async def _companion(clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], metadata: ObjectMeta) -> None:
@@ -100,10 +123,10 @@ async def _own_secrets(clients: Clients, kcp: KubeadmControlPlane, cluster: Clus
     external = not etcd_is_managed(kcp.spec.kubeadm_config_spec)
     for suffix in (*purposes(external_etcd=external), "kubeconfig"):
         secret = clients.caches.secrets.get(cluster.metadata.namespace, f"{cluster.metadata.name}-{suffix}")
-        if secret is None or secret.type != CLUSTER_SECRET_TYPE or is_ours(secret.metadata, kcp):
+        if secret is None or secret.type != CLUSTER_SECRET_TYPE:
             continue
-        others = [owner for owner in msgspec.to_builtins(secret.metadata.owner_references) if not owner.get("controller")]
-        await _set_owners(clients, SECRETS, secret.metadata, [*others, desired.owner_reference(kcp, controller=True)])
+        if not is_ours(secret.metadata, kcp) or _is_outdated(secret.metadata, kcp.metadata.uid):
+            await _set_owner(clients, SECRETS, secret.metadata, desired.owner_reference(kcp, controller=True))
 
 
 async def _own_template(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster) -> None:
@@ -116,16 +139,27 @@ async def _own_template(clients: Clients, kcp: KubeadmControlPlane, cluster: Clu
     except (ContractMissing, TimeoutError):
         return  # reported as a missing template already
     template = store.get(kcp.metadata.namespace, reference.name)
-    if template is None or any(owner.uid == cluster.metadata.uid for owner in template.metadata.owner_references):
+    if template is None:
+        return
+    owned = any(owner.uid == cluster.metadata.uid for owner in template.metadata.owner_references)
+    if owned and not _is_outdated(template.metadata, cluster.metadata.uid):
         return
     owner = {"apiVersion": CLUSTERS.api_version, "kind": CLUSTERS.kind, "name": cluster.metadata.name, "uid": cluster.metadata.uid}
     resource = await clients.caches.foreign.resource(reference.api_group, reference.kind)
-    others = msgspec.to_builtins(template.metadata.owner_references)
-    await _set_owners(clients, resource, template.metadata, [*others, owner])
+    await _set_owner(clients, resource, template.metadata, owner)
 
 
-async def _set_owners(clients: Clients, resource: Resource[Any], metadata: ObjectMeta, owners: list[dict[str, Any]]) -> None:
-    patch = {"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": owners}}
+def _is_outdated(metadata: ObjectMeta, uid: str) -> bool:
+    """Whether a reference to this owner names it by an older version of Cluster API, which an API server stops to serve one day: the object then goes."""
+    return any(owner.uid == uid and owner.api_version.rpartition("/")[2] in _OLDER_VERSIONS for owner in metadata.owner_references)
+
+
+async def _set_owner(clients: Clients, resource: Resource[Any], metadata: ObjectMeta, owner: dict[str, Any]) -> None:
+    """Have this owner in the place of an older reference to it and, where it is to be the controller, of any other controller."""
+    found = msgspec.to_builtins(metadata.owner_references)
+    ours: dict[str, Any] = next((each for each in found if each["uid"] == owner["uid"]), {})
+    others = [each for each in found if each["uid"] != owner["uid"] and not (owner.get("controller") and each.get("controller"))]
+    patch = {"metadata": {"resourceVersion": metadata.resource_version, "ownerReferences": [*others, ours | owner]}}
     try:
         await clients.management.merge_patch(resource, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT)
     except NotFound:

@@ -24,6 +24,7 @@ from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, FeatureGate
 from quorate.core.versions import Version, parse_or_none
 
 DEFAULT_CA_VALIDITY_DAYS = 3650
+DEFAULT_VALIDITY_DAYS = 365  # of the certificates that kubeadm makes
 OLDEST_VERSION = (1, 22, 0)  # the bootstrap provider has no kubeadm configuration for older ones
 _MAX_VERSION_LENGTH = 256  # the schema's limit; numbers of thousands of digits are refused by Python itself
 _STRICT_VERSION = re.compile(
@@ -193,15 +194,14 @@ def surge_of(max_surge: Any) -> int:
 def _validity(spec: Object, path: str) -> Errors:
     configuration = object_at(spec, "kubeadmConfigSpec", "clusterConfiguration")
     days = integer_at(configuration, "certificateValidityPeriodDays")
-    if not days:
-        return
     authority = integer_at(configuration, "caCertificateValidityPeriodDays") or DEFAULT_CA_VALIDITY_DAYS
-    if days > authority:
+    if days and days > authority:
         where = f"{path}.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays"
         yield FieldError(where, Kind.INVALID, f"{days} days are more than the {authority} that the authorities are valid")
     before = integer_at(spec, "rollout", "before", "certificatesExpiryDays")
-    if before and before >= days:
+    lives = days or DEFAULT_VALIDITY_DAYS
+    if before and before >= lives:
         message = (
-            f"{before} days before expiry is no later than the start of certificates that live {days}: machines would be replaced for ever"
+            f"{before} days before expiry is no later than the start of certificates that live {lives}: machines would be replaced for ever"
         )
         yield FieldError(f"{path}.rollout.before.certificatesExpiryDays", Kind.INVALID, message)

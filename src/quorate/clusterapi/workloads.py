@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -15,14 +14,14 @@ from urllib.parse import urlsplit
 from quorate.clusterapi.caches import Caches
 from quorate.clusterapi.types.names import Secret as SecretSuffix
 from quorate.etcd.dialers import InMemoryDialer
-from quorate.etcd.pool import Pool
+from quorate.etcd.pool import LIMIT, Pool
 from quorate.kubernetes.client import USER_AGENT, Client, connect
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
-from quorate.pki import KeyAlgorithm, KeyPair, PkiError, issue_etcd_client
-from quorate.workload.access import AccessUnavailable, EtcdSecrets, port_forward_dialer
+from quorate.pki import KeyPair, PkiError
+from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdSecrets, port_forward_dialer
 from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
 from quorate.workload.connection import Setup, Workload
 
@@ -92,7 +91,7 @@ class ClusterSecrets:
 
 
 class Workloads:
-    """Workload connections by Cluster, started when first asked for and ended by `end_unclaimed`."""
+    """Workload connections by Cluster, from `begin` to `end_unclaimed`."""
 
     def __init__(self, caches: Caches, client: Client, setup: Setup[Client]) -> None:
         self._caches, self._client, self._setup = caches, client, setup
@@ -112,18 +111,17 @@ class Workloads:
         finally:
             await self._setup.pool.aclose()
 
-    def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
-        """The connection to a cluster; `algorithm` is that of the keys it is given, `on_change` is told of every change in it."""
+    def begin(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
+        """Begin the connection to a cluster, if it has not begun yet. `algorithm` is that of its keys, `on_change` is told of every change in the cluster."""
         key = f"{namespace}/{cluster}"
         if key not in self._workloads:
-            setup = replace(self._setup, mint=partial(_mint, algorithm=algorithm, now=self._setup.now)) if algorithm else self._setup
             secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
-            self._workloads[key] = Workload(key, secrets, setup, on_change)
+            self._workloads[key] = Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm)
             self._to_start.put_nowait(key)
         return self._workloads[key]
 
     def existing(self, namespace: str, cluster: str) -> Workload[Client]:
-        """The connection that `of` has given before. Raises KeyError where it has not, or where it was ended."""
+        """The connection that `begin` has given before. Raises KeyError where it has not, or where it was ended."""
         return self._workloads[f"{namespace}/{cluster}"]
 
     def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
@@ -147,24 +145,27 @@ class Workloads:
 
 
 def network_setup(
-    dialer: EtcdDialer, *, now: Callable[[], datetime], random: Random, clock: Callable[[], float], qps: float = 20.0, burst: int = 30
+    dialer: EtcdDialer,
+    *,
+    now: Callable[[], datetime],
+    random: Random,
+    clock: Callable[[], float],
+    qps: float = 20.0,
+    burst: int = 30,
+    etcd_connections: int = LIMIT,
 ) -> Setup[Client]:
-    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds."""
+    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds; so many connections to etcd members are kept."""
     port_forward = dialer is EtcdDialer.PORT_FORWARD
     return Setup(
         connect=partial(_connect, qps=qps, burst=burst),
         dialer=port_forward_dialer if port_forward else _in_memory_dialer,
-        mint=partial(_mint, algorithm="RSA-2048", now=now),
-        pool=Pool(clock),
+        mint=EtcdClientKeys(now).mint,
+        pool=Pool(clock, limit=etcd_connections),
         now=now,
         random=random,
         certificate_expiry=expiry_through_port_forward if port_forward else _in_memory_expiry,
         inactivity=70.0 if port_forward else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
     )
-
-
-def _mint(authority: KeyPair, *, algorithm: str, now: Callable[[], datetime]) -> KeyPair:
-    return issue_etcd_client(authority, KeyAlgorithm.parse(algorithm), now=now())
 
 
 def _connect(config: RestConfig, *, qps: float, burst: int) -> Client:

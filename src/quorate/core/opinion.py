@@ -21,12 +21,16 @@ AnyStep_co = TypeVar("AnyStep_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Opinion(Generic[AnyStep_co]):
-    """A step that the rule wants, why or why not, what must not happen meanwhile, and when time alone would change its mind."""
+    """A step that the rule wants, why or why not, what must not happen meanwhile, and when time alone would change its mind.
+
+    A step that only prepares another one, such as a snapshot before it, is not taken where that kind of step is barred.
+    """
 
     step: AnyStep_co | None = None
     checks: tuple[Check, ...] = ()
     bars: frozenset[type[AnyStep_co]] = frozenset()
     wake_at: datetime | None = None
+    prepares: type[AnyStep_co] | None = None
 
 
 NOTHING: Opinion[Never] = Opinion()
@@ -71,7 +75,7 @@ def judge(
         opinion = rule(view, now)
         checks += opinion.checks
         wake += [opinion.wake_at] if opinion.wake_at else []
-        if opinion.step is not None and type(opinion.step) not in barred:
+        if opinion.step is not None and not barred & {type(opinion.step), opinion.prepares}:
             return Decision(name, opinion.step, checks, min(wake, default=None))
         barred |= opinion.bars
         if barred >= everything:  # nothing later could win, and its refusals would only hide this one

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from quorate.core.checks import Check
-from quorate.core.health import Absent, Health, Unknown
+from quorate.core.health import Absent, Unknown
 from quorate.core.opinion import Decision
 from quorate.core.ring import Ring, Verdict
 
@@ -122,7 +122,6 @@ def verdict(ring: Ring | Unknown | Absent) -> Verdict | None:
 
 
 def without(ring: Ring, member_id: int) -> Ring:
-    """The ring after the member has left; where it led, another that votes and is well leads now."""
-    members = tuple(member for member in ring.members if member.id != member_id)
-    voters = (member.id for member in members if not member.learner and member.health is Health.GOOD)
-    return Ring(members, next(voters, None) if ring.leader == member_id else ring.leader)
+    """The ring after the member has left; where it led, its successor leads now."""
+    leader = ring.leader if ring.leader != member_id else ring.successor.id if ring.successor else None
+    return Ring(tuple(member for member in ring.members if member.id != member_id), leader)

@@ -70,9 +70,13 @@ class Verdict:
     def __bool__(self) -> bool:
         return self.margin >= 0
 
+    @property
+    def reach(self) -> str:
+        """The margin in words: `tolerates 1`, `2 short of quorum`."""
+        return f"tolerates {self.margin}" if self else f"{-self.margin} short of quorum"
+
     def __str__(self) -> str:
-        reach = f"tolerates {self.margin} more" if self else f"{-self.margin} short of quorum"
-        return f"{self.good} of {self.voters} voters healthy, quorum {self.quorum}: {reach}"
+        return f"{self.good} of {self.voters} voters healthy, quorum {self.quorum}: {self.reach}{' more' if self else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +122,18 @@ class Ring:
         others = (member for member in self.members if member.votes and member.id != self.leader)
         return tuple(sorted(others, key=lambda member: (not member.votes_well, member.name, member.id)))
 
+    @property
+    def successor(self) -> Member | None:
+        """Who leads next where nothing else counts: the first of those that may, if it is well."""
+        return next((member for member in self.successors if member.votes_well), None)
+
     def member(self, member_id: int) -> Member | None:
         """The member with this id."""
         return next((member for member in self.members if member.id == member_id), None)
+
+    def role(self, member: Member) -> str:
+        """What a member is: learner, leader or voter."""
+        return "learner" if member.learner else "leader" if member.id == self.leader else "voter"
 
     def after(self, *, removing: Collection[int] = (), adding: int = 0) -> Verdict:
         """The verdict once the members `removing` (by id) are gone and `adding` voters have joined.

@@ -12,6 +12,7 @@ import re
 MOST = 2000
 """Characters of a text that are kept: a message of kubeadm or of an API server is shorter, and what is longer hides what stands after it."""
 MOST_LINES = 200
+_USER_OF_URL = re.compile(r"""://[^/\s"']*@""")
 _SPACES = re.compile(r"\s{2,}")
 
 
@@ -32,6 +33,11 @@ def printable_lines(text: str) -> str:
     """The text with its line breaks and indentation, each line of it `printable`: for lists such as the messages of conditions. At most MOST_LINES."""
     kept = [f"{line[: len(line) - len(line.lstrip(' '))]}{printable(line.strip())}" for line in text.split("\n")]
     return "\n".join(kept[:MOST_LINES] + (["..."] if len(kept) > MOST_LINES else []))
+
+
+def without_passwords(text: str) -> str:
+    """The text with nobody named in its URLs: programs quote that of a proxy or of a registry with the password in it."""
+    return _USER_OF_URL.sub("://", text)
 
 
 def lines(data: bytes) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import copy
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -105,7 +106,7 @@ class FakeWorkload:
     after_move: Callable[[], None] = lambda: None
     after_trouble: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
-    eager: bool = False
+    expected: frozenset[str] = frozenset()
     unread: set[str] = field(default_factory=set)  # Nodes that cannot be asked for by name
     asked: tuple[str, ...] = ()  # the Nodes whose members were asked last
 
@@ -113,8 +114,8 @@ class FakeWorkload:
     def client(self) -> object:
         return self.api if self.connectivity.phase is Phase.CONNECTED else Unknown("not connected")
 
-    def expect_soon(self, *, expected: bool) -> None:
-        self.eager = expected
+    def expect_soon(self, machines: Iterable[str]) -> None:
+        self.expected = frozenset(machines)
 
     def nodes(self) -> tuple[Node, ...] | Unknown:
         return tuple(node for node in self.node_list if is_control_plane(node))
@@ -155,7 +156,7 @@ class FakeWorkloads:
     workload: FakeWorkload
     find: Callable[[str, str], ClusterSecrets]
 
-    def of(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
+    def begin(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
         return self.workload
 
     def existing(self, namespace: str, cluster: str) -> FakeWorkload:  # noqa: ARG002
@@ -179,15 +180,15 @@ class Queue:
 
 
 class World:
-    """Everything around the hands. `sync` is the only time at which the caches learn anything."""
+    """Everything around the hands. `sync` is the only time at which the caches learn anything. `watch_filter` is as in `Caches`."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch_filter: str = "") -> None:
         self.log: list[str] = []
         self.now = NOON
         self.leads = True
         self.api, self.workload, self.queue = FakeApi(self.log), FakeWorkload(self.log), Queue()
         client = cast("Any", self.api)
-        self.caches = Caches(client, self.queue, Random(1))
+        self.caches = Caches(client, self.queue, Random(1), watch_filter=watch_filter)
         self.workloads = FakeWorkloads(self.workload, lambda namespace, cluster: ClusterSecrets(self.caches, client, namespace, cluster))
         self.clients = Clients(client, self.caches, cast("Any", self.workloads), Expectations(self.queue.add), leads=lambda: self.leads)
         self.rings = Rings(lambda: 0.0)
@@ -195,9 +196,11 @@ class World:
         self.actor = Actor(self.clients, Random(7), lambda: self.now)
 
     async def furnish(self) -> None:
-        for plural in ("devmachinetemplates", "devmachines"):
+        for kind in ("DevMachineTemplate", "DevMachine"):
+            name = f"{kind.lower()}s.{INFRASTRUCTURE}"
             definition = {
-                "metadata": {"name": f"{plural}.{INFRASTRUCTURE}", "namespace": "", "labels": {Label.CONTRACT: "v1beta1_v1beta2"}}
+                "metadata": {"name": name, "namespace": "", "labels": {Label.CONTRACT: "v1beta1_v1beta2"}},
+                "spec": {"names": {"kind": kind}},
             }
             self.api.put(CRDS.plural, definition)
         self.api.put(
@@ -209,14 +212,23 @@ class World:
             },
         )
         template = {"metadata": {"labels": {"from": "template"}, "annotations": {"note": "x"}}, "spec": {"size": 4}}
-        kind = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachineTemplate"}
-        self.api.put("devmachinetemplates", {**kind, "metadata": {"name": "small"}, "spec": {"template": template}})
+        identity = {"apiVersion": INFRA_GROUP_VERSION, "kind": "DevMachineTemplate"}
+        self.api.put("devmachinetemplates", {**identity, "metadata": {"name": "small"}, "spec": {"template": template}})
         self.api.put("kubeadmcontrolplanes", kubeadm_control_plane())
         await self.sync()
 
-    async def sync(self) -> None:
-        """The caches see everything."""
-        await fill(self.caches, self.api, INFRASTRUCTURE)
+    async def sync(self, *, but: Collection[str] = ()) -> None:
+        """The caches see everything but the objects of these kinds, whose watches are behind."""
+        await fill(self.caches, self.api, INFRASTRUCTURE, but=but)
+
+    def backup(self) -> Callable[[], None]:
+        """A backup of the management cluster as it is now, which the call restores."""
+        objects, version = copy.deepcopy(self.api.objects), self.api.version
+
+        def restore() -> None:
+            self.api.objects, self.api.version = copy.deepcopy(objects), version
+
+        return restore
 
     async def observe(self) -> Observation:
         """A fresh observation of what the caches have."""

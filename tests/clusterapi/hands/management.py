@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,9 +61,10 @@ class FakeApi:
         self._meet("get", resource)
         return self._decode(resource, self._find(resource, name, namespace))
 
-    async def list(self, resource: Resource[Any], namespace: str = "", *, limit: int = 500) -> Listing[Any]:
+    async def list(self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", limit: int = 500) -> Listing[Any]:
         self._meet("list", resource)
-        found = [obj for (plural, where, _), obj in self.objects.items() if (plural, where) == (resource.plural, namespace)]
+        there = [obj for (plural, where, _), obj in self.objects.items() if (plural, where) == (resource.plural, namespace)]
+        found = [obj for obj in there if _selected(obj["metadata"].get("labels", {}), label_selector)]
         return Listing([self._decode(resource, obj) for obj in found[:limit]], str(self.version))
 
     async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "") -> Any:
@@ -165,14 +166,22 @@ class FakeApi:
         return msgspec.convert(obj, resource.type)
 
 
-async def fill(caches: Caches, api: FakeApi, infrastructure: str) -> None:
-    """Have the caches see everything that the API has; the infrastructure machines and their templates are of this group."""
+def _selected(labels: Mapping[str, str], selector: str) -> bool:
+    """Whether each of the labels is there, with its value where the selector has one."""
+    wanted = [part.partition("=") for part in selector.split(",") if part]
+    return all(key in labels and (not equals or labels[key] == value) for key, equals, value in wanted)
+
+
+async def fill(caches: Caches, api: FakeApi, infrastructure: str, *, but: Collection[str] = ()) -> None:
+    """Have the caches see everything that the API has but the objects of these kinds; infrastructure machines and their templates are of this group."""
     for kind in ("DevMachineTemplate", "DevMachine"):
         await caches.foreign.resource(infrastructure, kind)
     watched = [entry.reflector for entry in caches.foreign._watched.values()]
     for reflector in (*caches.reflectors, *watched):
-        wanted = [key for key in reflector._label_selector.split(",") if key]
+        if reflector.resource.plural in but:
+            continue
         shape = reflector.resource.type
         found = [msgspec.convert(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
-        reflector.store.replace([obj for obj in found if all(key in obj.metadata.labels for key in wanted)], str(api.version))
+        seen = [obj for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
+        reflector.store.replace(seen, str(api.version))
         reflector.synced.set()

@@ -294,29 +294,33 @@ async def test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_
     assert three.log == ["delete machines cp-2"]
 
 
+OTHERWISE = {"spec": {"version": "v1.35.1"}}  # of the same generation, as a restored specification that was edited may be
+PAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"generation": 7}, "default/demo was changed after this was decided"),
-        ({"annotations": {"cluster.x-k8s.io/paused": ""}}, "default/demo was paused after this was decided"),
-        ({"uid": "restored"}, "default/demo is another one than this was decided for"),
+        (OTHERWISE, "default/demo was changed after this was decided"),
+        (PAUSED, "default/demo was paused after this was decided"),
+        ({"metadata": {"uid": "restored"}}, "default/demo is another one than this was decided for"),
     ],
 )
 async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more(
     three: World, change: dict[str, Any], why: str
 ) -> None:
     observation = await three.look()
-    three.api.change("kubeadmcontrolplanes", "demo", {"metadata": change})  # which the cache has yet to see
+    three.api.change("kubeadmcontrolplanes", "demo", change)  # which the cache has yet to see
     with pytest.raises(Refused, match=why):
         await three.actor.perform(DeleteReplica("cp-1"), observation)
     assert three.log == []
 
 
-@pytest.mark.parametrize("change", [{"generation": 7}, {"annotations": {"cluster.x-k8s.io/paused": ""}}], ids=["changed", "paused"])
+@pytest.mark.parametrize("change", [OTHERWISE, PAUSED], ids=["changed", "paused"])
 @pytest.mark.parametrize("step", [DeleteReplica("cp-1"), Remediate("cp-1", 0)], ids=lambda step: type(step).__name__)
 async def test_what_happens_while_leadership_moves_keeps_the_machine(three: World, step: Step, change: dict[str, Any]) -> None:
     def happen() -> None:
-        three.api.change("kubeadmcontrolplanes", "demo", {"metadata": change})
+        three.api.change("kubeadmcontrolplanes", "demo", change)
 
     three.workload.after_move = happen
     with pytest.raises(Refused, match="after this was decided"):
@@ -430,7 +434,7 @@ async def test_nothing_is_destroyed_by_a_process_that_was_stopped_while_it_looke
 
 @pytest.mark.parametrize("step", [DeleteReplica("cp-1"), RemoveMember("cp-1", 1), Remediate("cp-1", 0)])
 async def test_nothing_is_destroyed_by_a_process_that_was_stopped_while_leadership_moved(three: World, step: Step) -> None:
-    observation = await three.look()
+    observation = await about_to(step, three)
     three.workload.after_move = lambda: lead_no_more(three)
     with pytest.raises(Refused, match="may lead no more"):
         await three.actor.perform(step, observation)
@@ -532,6 +536,20 @@ async def test_a_kubeconfig_is_written_once_and_keeps_its_server_when_it_is_rene
     assert secret is not None
     assert b"https://10.0.0.1:6443" in secret.data["value"]
     assert rotates_at(secret.data["value"]) > rotates_at(first)
+
+
+@pytest.mark.parametrize(
+    "supplied", [{"metadata": {"ownerReferences": None}}, {"type": "Opaque"}], ids=["without an owner", "of another type"]
+)
+async def test_a_kubeconfig_that_its_user_has_put_in_the_place_of_ours_is_not_renewed(three: World, supplied: dict[str, Any]) -> None:
+    observation = await three.look()
+    three.api.change("secrets", "demo-kubeconfig", supplied)
+    with pytest.raises(Refused, match="Secret default/demo-kubeconfig was supplied by the user"):
+        await three.actor.perform(WriteKubeconfig(rotate=True), observation)
+    assert three.log == []
+    view = (await three.look()).view
+    assert view is not None
+    assert view.kubeconfig.write_problem == ""
 
 
 async def test_a_kubeconfig_that_cannot_be_written_is_remembered_until_it_can(empty: World) -> None:

@@ -142,7 +142,8 @@ async def test_the_workload_is_prepared_once_for_a_specification_and_again_for_t
     kcp = _kcp()
     assert addons.preparation(world.clients, kcp) == Upkeep(pending=True)
     await addons.prepare(world.clients, _observation(kcp), NOON)
-    assert world.workload.written == ["create clusterrolebindings kubeadm:apiserver-kubelet-client", "patch configmaps kubeadm-config"]
+    bindings = [f"create clusterrolebindings kubeadm:{name}" for name in ("cluster-admins", "apiserver-kubelet-client")]
+    assert world.workload.written == [*bindings, "patch configmaps kubeadm-config"]
     assert addons.preparation(world.clients, kcp) == Upkeep()
     assert addons.preparation(world.clients, _kcp("v1.35.5")).pending
     assert addons.preparation(world.clients, _kcp(imageRepository="x")).pending

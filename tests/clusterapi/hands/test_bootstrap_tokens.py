@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,13 +86,21 @@ async def test_where_none_can_be_made_the_bootstrap_provider_makes_one(empty: Wo
     assert token(await made(empty)) is None
 
 
-async def test_a_secret_of_its_name_that_is_no_token_is_left_to_its_owner(empty: World) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"token-id": b64encode(b"\xff").decode()},
+        {"token-id": b64encode(b"x\n  evil: 1").decode(), "token-secret": b64encode(b"y" * 50).decode()},
+    ],
+)
+async def test_a_secret_of_its_name_that_is_no_token_is_left_to_its_owner(empty: World, data: dict[str, str]) -> None:
     spec = await made(empty)
     (name,) = empty.workload.api.names("secrets")
     (machine,) = empty.api.names("machines")
     again = type(empty)()
     await again.furnish()
-    again.workload.api.put("secrets", {"metadata": {"name": name, "namespace": KUBE_SYSTEM}, "data": {}})
+    again.workload.api.put("secrets", {"metadata": {"name": name, "namespace": KUBE_SYSTEM}, "data": data})
     assert token(await made(again)) is None
     assert again.api.names("machines") == [machine], "the same name, and so the same id"
     assert token(spec) is not None

@@ -42,10 +42,12 @@ GENERATION = {"metadata": {"generation": 2}}
     ("plural", "name", "patch"),
     [
         (KCPS, "demo", GENERATION),
+        (KCPS, "demo", {"spec": {"replicas": 5}}),  # of the same generation: the management cluster was restored
         (KCPS, "demo", LABELLED),
         (KCPS, "demo", {"metadata": {"annotations": {"a": "b"}}}),
         (KCPS, "demo", None),
         ("clusters", "demo", GENERATION),
+        ("clusters", "demo", {"spec": {"paused": True}}),  # of the same generation, too
         ("clusters", "demo", {"status": {"initialization": {"infrastructureProvisioned": False}}}),
         ("clusters", "demo", {"status": {"failureDomains": [{"name": "b", "controlPlane": True}]}}),
         ("clusters", "demo", {"metadata": {"annotations": {Annotation.UPGRADE_STEP: "v1.35.0"}}}),

@@ -99,10 +99,10 @@ async def test_a_connection_that_another_control_plane_of_the_cluster_uses_stays
 
 
 async def test_a_connection_that_ended_and_is_asked_for_again_is_kept_once(workloads: Workloads) -> None:
-    first = workloads.of("default", "gone", "", lambda: None)
+    first = workloads.begin("default", "gone", "", lambda: None)
     assert workloads.end_unclaimed() == ["default/gone"]
     assert workloads.end_unclaimed() == []
-    assert workloads.of("default", "gone", "", lambda: None) is not first
+    assert workloads.begin("default", "gone", "", lambda: None) is not first
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(workloads.run())
         await a_moment()

@@ -176,14 +176,30 @@ async def test_a_conflict_in_a_creation_stays_one(empty: World) -> None:
         await create(empty)
 
 
-async def test_an_abandoned_creation_takes_its_companions_and_the_intent_away(empty: World) -> None:
-    empty.api.fail_at = WRITES - 3
+async def cut_short(world: World) -> intent.Intent:
+    """A creation that ended once the companions were made: what is recorded of it."""
+    world.api.fail_at = WRITES - 3
     with pytest.raises((ConnectionFailed, ExceptionGroup)):
-        await create(empty)
-    begun = recorded(empty)
+        await create(world)
+    begun = recorded(world)
     assert begun is not None
+    return begun
+
+
+async def test_an_abandoned_creation_takes_its_companions_and_the_intent_away(empty: World) -> None:
+    begun = await cut_short(empty)
     await empty.actor.perform(AbandonCreation(begun.name), await empty.look())
     assert (empty.api.names("devmachines"), empty.api.names("kubeadmconfigs"), recorded(empty)) == ([], [], None)
+
+
+async def test_no_creation_is_abandoned_for_a_cluster_that_was_paused_meanwhile(empty: World) -> None:
+    begun = await cut_short(empty)
+    observation = await empty.look()
+    empty.api.change("clusters", "demo", {"spec": {"paused": True}})
+    with pytest.raises(Refused, match="was paused after this was decided"):
+        await empty.actor.perform(AbandonCreation(begun.name), observation)
+    assert empty.api.names("devmachines") == empty.api.names("kubeadmconfigs") == [begun.name]
+    assert recorded(empty) == begun
 
 
 async def test_an_abandoned_creation_leaves_objects_of_its_name_that_others_made(empty: World) -> None:
@@ -201,11 +217,7 @@ async def test_an_abandoned_creation_leaves_objects_of_its_name_that_others_made
 
 
 async def test_what_took_the_place_of_a_companion_meanwhile_is_not_deleted(empty: World) -> None:
-    empty.api.fail_at = WRITES - 3
-    with pytest.raises((ConnectionFailed, ExceptionGroup)):
-        await create(empty)
-    begun = recorded(empty)
-    assert begun is not None
+    begun = await cut_short(empty)
     observation = await empty.look()
 
     def another() -> None:
@@ -223,9 +235,9 @@ async def with_another_kind_of_infrastructure(world: World) -> intent.Intent:
     world.api.fail_at = WRITES - 3
     with pytest.raises((ConnectionFailed, ExceptionGroup)):
         await create(world)
-    for plural in ("bigmachines", "bigmachinetemplates"):
-        name = f"{plural}.{INFRASTRUCTURE}"
-        world.api.put(CRDS.plural, {"metadata": {"name": name, "namespace": "", "labels": {Label.CONTRACT: "v1beta2"}}})
+    for kind in ("BigMachine", "BigMachineTemplate"):
+        metadata = {"name": f"{kind.lower()}s.{INFRASTRUCTURE}", "namespace": "", "labels": {Label.CONTRACT: "v1beta2"}}
+        world.api.put(CRDS.plural, {"metadata": metadata, "spec": {"names": {"kind": kind}}})
     template = {"apiVersion": f"{INFRASTRUCTURE}/v1beta2", "kind": "BigMachineTemplate", "metadata": {"name": "big"}, "spec": {}}
     world.api.put("bigmachinetemplates", template)
     reference = {"apiGroup": INFRASTRUCTURE, "kind": "BigMachineTemplate", "name": "big"}
@@ -388,7 +400,7 @@ async def test_an_intent_is_cleared_once_its_machine_is_seen_and_not_before(empt
 
 
 def one_is_enough(world: World) -> None:
-    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"generation": 2}, "spec": {"replicas": 1}})
+    world.api.change("kubeadmcontrolplanes", "demo", {"spec": {"replicas": 1}})
 
 
 def another_provider_moves_it(world: World) -> None:

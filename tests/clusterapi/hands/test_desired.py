@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pytest
 
 from quorate.clusterapi import desired
 from quorate.clusterapi.foreign import ForeignObject
@@ -113,10 +112,11 @@ async def test_an_updated_machine_that_nothing_changes_is_the_new_one_with_its_u
     assert updated == body
 
 
-async def test_a_machine_without_its_references_cannot_be_updated(empty: World) -> None:
+async def test_an_updated_machine_says_nothing_of_references_that_it_does_not_have(empty: World) -> None:
     bare = msgspec.convert({"metadata": {"name": "x", "namespace": "default"}}, Machine)
-    with pytest.raises(ValueError, match="Machine default/x lacks a bootstrap or infrastructure reference"):
-        desired.updated_machine(empty.kcp, "demo", bare)
+    updated = desired.updated_machine(empty.kcp, "demo", bare)
+    assert {"bootstrap", "infrastructureRef"}.isdisjoint(updated["spec"])
+    assert Hook.PRE_TERMINATE in updated["metadata"]["annotations"]
 
 
 async def test_a_new_config_initializes_or_joins_and_carries_no_labels_yet(empty: World) -> None:

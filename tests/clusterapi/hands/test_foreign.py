@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi.foreign import SYNC_TIMEOUT, ForeignKinds, ForeignObject
+from quorate.clusterapi.foreign import SYNC_TIMEOUT, ContractMissing, ForeignKinds, ForeignObject
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import Forbidden
@@ -27,7 +27,8 @@ class Server:
         self.refusing_until = refusing_until
 
     async def get(self, _resource: object, name: str) -> CustomResourceDefinition:
-        return msgspec.convert({"metadata": {"name": name, "labels": {Label.CONTRACT: "v1beta2"}}}, CustomResourceDefinition)
+        definition = {"metadata": {"name": name, "labels": {Label.CONTRACT: "v1beta2"}}, "spec": {"names": {"kind": KIND}}}
+        return msgspec.convert(definition, CustomResourceDefinition)
 
     async def list(self, *_: object, **__: object) -> Listing[ForeignObject]:
         if now() < self.refusing_until:
@@ -86,3 +87,14 @@ def test_a_kind_that_can_be_listed_again_is_there_without_another_wait() -> None
         assert now() == began
 
     run(100, scene)
+
+
+def test_another_spelling_of_a_kind_has_no_watch_of_its_own() -> None:
+    async def scene(kinds: ForeignKinds) -> None:
+        await kinds.store(GROUP, KIND)
+        for spelling in ("devmachine", "DEVMachine", "dEVmACHINE"):
+            with pytest.raises(ContractMissing, match=f"is that of kind DevMachine, not {spelling}: correct the reference"):
+                await kinds.store(GROUP, spelling)
+        assert len(kinds._watched) == 1
+
+    run(0, scene)

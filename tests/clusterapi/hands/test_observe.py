@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from quorate.clusterapi import credentials
+from quorate.clusterapi import credentials, desired
 from quorate.clusterapi.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.clusterapi.workloads import ClusterSecrets
@@ -61,7 +62,7 @@ async def test_a_healthy_control_plane_is_seen_whole(three: World) -> None:
         assert replica.outdated == ()
         assert {finding.health for _, finding in replica.component_findings + replica.member_findings} == {Health.GOOD}
     assert (observation.strays, observation.unmatched) == ((), ())
-    assert three.workload.eager
+    assert three.workload.expected == {"cp-1", "cp-2", "cp-3"}
 
 
 async def test_the_view_of_a_control_plane_without_a_cluster_is_none(empty: World) -> None:
@@ -274,6 +275,32 @@ async def test_each_secret_that_no_cache_has_is_read_once_in_a_pass(empty: World
     monkeypatch.setattr(empty.api, "get", get)
     await seen(empty)
     assert sorted(name for name in asked if name.startswith("demo")) == ["demo-ca", "demo-etcd", "demo-kubeconfig", "demo-proxy", "demo-sa"]
+
+
+async def test_nodes_that_have_to_be_asked_for_are_asked_for_at_once(three: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_asked = asyncio.Barrier(3)
+    node = three.workload.node
+
+    async def slow(name: str) -> Any:
+        await all_asked.wait()
+        return await node(name)
+
+    monkeypatch.setattr(three.workload, "node", slow)
+    for name in ("cp-1", "cp-2", "cp-3"):
+        three.api.change("machines", name, {"status": {"nodeRef": {"name": name}}})
+    async with asyncio.timeout(30):
+        observation = await three.look()
+    assert [machine.node and machine.node.metadata.name for machine in observation.machines] == ["cp-1", "cp-2", "cp-3"]
+
+
+async def test_only_for_machines_that_come_up_is_a_cluster_dialled_without_pause_and_never_without_a_kubeconfig(three: World) -> None:
+    three.api.change("machines", "cp-1", {"status": {"nodeRef": {"name": "cp-1"}}})
+    three.api.change("devmachines", "cp-2", {"spec": {"providerID": ""}})
+    await three.look()
+    assert three.workload.expected == {"cp-3"}
+    del three.api.objects["secrets", "default", "demo-kubeconfig"]
+    await three.look()
+    assert three.workload.expected == set()
 
 
 async def test_a_kubeconfig_of_the_users_is_theirs_and_a_broken_one_of_ours_is_a_problem(three: World) -> None:
@@ -508,3 +535,28 @@ async def test_a_missing_secret_or_key_is_named(empty: World) -> None:
     empty.api.put("secrets", {"metadata": {"name": "demo-kubeconfig"}, "data": {}})
     with pytest.raises(AccessUnavailable, match="has no key `value`"):
         await secrets.kubeconfig()
+
+
+@pytest.mark.parametrize(
+    ("template", "odd"),
+    [
+        ("x", "spec.template"),
+        ([1], "spec.template"),
+        ({"metadata": "x"}, "spec.template.metadata"),
+        ({"metadata": {"labels": [1], "annotations": "x"}}, "spec.template.metadata.labels, spec.template.metadata.annotations"),
+    ],
+)
+async def test_a_template_from_which_nothing_can_be_made_is_named(three: World, template: Any, odd: str) -> None:
+    three.api.put("devmachinetemplates", three.api.raw("devmachinetemplates", "small") | {"spec": {"template": template}})
+    assert (await seen(three)).template_problem == f"DevMachineTemplate default/small: {odd} must be an object"
+
+
+@pytest.mark.parametrize("template", [None, {}, {"metadata": None}, {"metadata": {"labels": None, "annotations": None}}])
+async def test_a_template_may_leave_out_what_it_does_not_say(three: World, template: Any) -> None:
+    three.api.put("devmachinetemplates", three.api.raw("devmachinetemplates", "small") | {"spec": {"template": template}})
+    view = await seen(three)
+    assert view.template_problem == ""
+    stored = three.caches.foreign._watched["infrastructure.cluster.x-k8s.io", "DevMachineTemplate"].reflector.store.get("default", "small")
+    assert stored is not None
+    made = desired.infrastructure(three.kcp, stored, "cp-9")
+    assert (made["kind"], made["metadata"]["name"]) == ("DevMachine", "cp-9")

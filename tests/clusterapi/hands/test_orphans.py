@@ -52,6 +52,15 @@ async def test_what_was_made_for_a_machine_that_is_gone_is_deleted_as_it_was_see
     assert await deleted(orphaned) == []
 
 
+async def test_nothing_left_over_is_deleted_once_somebody_has_paused_the_cluster(orphaned: World) -> None:
+    observation = await orphaned.look()
+    orphaned.api.change("clusters", "demo", {"spec": {"paused": True}})  # which the cache has yet to see
+    await maintain(orphaned.clients, observation)
+    assert orphaned.log == []
+    orphaned.api.change("clusters", "demo", {"spec": {"paused": False}})
+    assert await deleted(orphaned) == ["delete devmachines cp-9", "delete kubeadmconfigs cp-9"]
+
+
 async def test_what_a_machine_took_over_is_left_to_the_machine_controller(orphaned: World) -> None:
     machine = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "cp-9", "uid": "m"}
     change(orphaned, {"ownerReferences": [OWNER, machine]})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 
-from quorate.clusterapi.publish import Newest, Publisher
+from quorate.clusterapi.newest import PATIENCE, Newest
+from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.report import MachineConditions, Report
 from quorate.clusterapi.types.machine import Machine
 from quorate.kubernetes.errors import Conflict
@@ -164,7 +166,48 @@ async def test_there_is_no_news_of_what_the_cache_has_lost(three: World, publish
     assert not publisher.is_news(kcp, report(replicas=1))
 
 
-def test_the_newest_is_what_was_written_until_the_cache_has_it_or_more() -> None:
+async def test_what_was_written_is_forgotten_with_its_object_and_as_soon_as_the_caches_have_it(three: World, publisher: Publisher) -> None:
+    def tell(plural: str, name: str, *, gone: bool = False) -> None:
+        (reflector,) = [each for each in three.caches.reflectors if each.resource.plural == plural]
+        found = msgspec.convert(three.api.raw(plural, name), reflector.resource.type)
+        reflector._tell(reflector.store.remove(found) if gone else reflector.store.put(found))
+
+    machines = of(three, "cp-1", condition("UpToDate")) | of(three, "cp-2", condition("UpToDate"))
+    told = report(condition("Available"), machines=machines, **INITIALIZED)
+    await publisher.publish(three.kcp, told)
+    assert len(publisher.newest) == 3
+    tell(KCPS, "demo")
+    tell("machines", "cp-1", gone=True)
+    assert len(publisher.newest) == 1
+    three.api.change("machines", "cp-2", {"metadata": {"resourceVersion": "1"}})
+    three.api.raw("machines", "cp-2")["metadata"]["resourceVersion"] = "1"  # the API server's etcd was restored
+    tell("machines", "cp-2")
+    assert len(publisher.newest) == 0
+    three.api.raw("machines", "cp-1")["status"] = {}
+    await publisher.publish(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    assert len(publisher.newest) == 0
+
+
+async def test_what_was_written_before_a_restore_of_which_no_watch_tells_is_written_again(
+    three: World, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), replicas=3, **INITIALIZED)
+    backup, now = copy.deepcopy(three.api.objects), [0.0]
+    monkeypatch.setattr("quorate.clusterapi.newest._now", lambda: now[0])
+    three.api.version += 500
+    await publisher.publish(three.kcp, told)
+    three.api.objects = backup  # before the watches told of what was written
+    await three.sync()
+    await publisher.publish(three.kcp, told)
+    assert "conditions" not in three.api.raw(KCPS, "demo")["status"]
+    now[0] = PATIENCE
+    assert publisher.is_news(three.kcp, told)
+    await publisher.publish(three.kcp, told)
+    assert three.api.raw(KCPS, "demo")["status"]["conditions"]
+    assert three.api.raw("machines", "cp-1")["status"]["conditions"]
+
+
+async def test_the_newest_is_what_was_written_until_the_cache_has_it_or_more() -> None:
     def machine(version: str, uid: str = "u") -> Machine:
         return msgspec.convert({"metadata": {"name": "m", "uid": uid, "resourceVersion": version}}, Machine)
 

@@ -6,22 +6,29 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from time import thread_time
 from typing import TYPE_CHECKING, Any, cast
 
+import click
 import msgspec
 import pytest
 
+from quorate.cli.explain import as_text, explanation
+from quorate.clusterapi.etcd_membership import read_afresh
+from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.report import report
+from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.upkeep import maintain
 from quorate.core.control_plane import ControlPlane
 from quorate.core.decide import Decision, decide
-from quorate.core.health import Health, Unknown
-from quorate.core.ring import Ring
-from quorate.core.rules.strays import CONSENT, IS_NOBODYS
-from quorate.core.steps import ReleaseHook, RemoveStray
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.ring import Member, Ring
+from quorate.core.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES
+from quorate.core.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveStray
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import NoWay, Unreachable
+from quorate.kubernetes.errors import Conflict
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import Component
@@ -97,6 +104,31 @@ async def five(three: World) -> World:
     return three
 
 
+def with_one_machine_of_five(three: World) -> None:
+    """Five members, each on its Node; a backup of the management cluster from the very beginning knows one Machine."""
+    for number in (4, 5):
+        three.add_machine(f"cp-{number}", member=number)
+    for number in (2, 3, 4, 5):
+        del three.api.objects["machines", "default", f"cp-{number}"]
+    answer(three)
+
+
+def made_by_hand(world: World, name: str) -> None:
+    """A Machine of which no control plane knows yet, as its owner made it."""
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "cluster-uid"}
+    labels = {Label.CLUSTER_NAME: "demo", Label.CONTROL_PLANE: ""}
+    world.api.change("machines", name, {"metadata": {"ownerReferences": [cluster], "annotations": None, "labels": labels}})
+    world.api.change("kubeadmconfigs", name, {"metadata": {"labels": None, "ownerReferences": None}})
+
+
+async def texts(world: World) -> tuple[str, str]:
+    """What a reader is told in the end: by `quorate explain`, and by the conditions."""
+    _, decision = await later(world)
+    observation = await world.observe()
+    said = click.unstyle(as_text(explanation(Look(observation, decision))))
+    return said, str(report(observation, decision, now=world.now).status["conditions"])
+
+
 async def later(world: World) -> tuple[ControlPlane, Decision]:
     """What is decided once members have been seen as nobody's for a while."""
     await world.look()
@@ -134,7 +166,67 @@ async def test_where_one_machine_is_left_of_three_that_are_well_all_count(three:
     assert not isinstance(decision.step, RemoveStray)
 
 
+@pytest.mark.parametrize("coming", [False, True], ids=["as it is", "while a Machine is on its way"])
+async def test_nobody_reads_of_a_lost_quorum_where_one_machine_is_left_of_five_that_are_well(three: World, coming: bool) -> None:
+    with_one_machine_of_five(three)
+    if coming:
+        three.add_machine("cp-9", node=False)
+    explained, conditions = await texts(three)
+    assert "etcd      5 of 5 voters healthy, quorum 3: tolerates 2 more" in explained
+    assert all(f"  good    cp-{number} " in explained for number in (1, 2, 3, 4, 5))
+    assert "etcd members is healthy" not in conditions
+    assert all(
+        f"cp-{number} ({number}) runs on Node cp-{number}, which is there and belongs to no Machine" in conditions
+        for number in (2, 3, 4, 5)
+    )
+
+
+async def test_the_conditions_count_members_without_machines_as_they_answer(three: World) -> None:
+    with_one_machine_of_five(three)
+    three.add_machine("cp-9", node=False)
+    cast("Answering", three.workload).silent |= {"cp-3", "cp-4", "cp-5"}
+    explained, conditions = await texts(three)
+    assert "2 of 5 voters healthy, quorum 3: 1 short of quorum" in explained
+    assert "2 of 5 etcd members are healthy, at least 3 are required for quorum" in conditions
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_the_others_stay_where_one_machine_of_their_cluster_is_adopted(three: World, replicas: int) -> None:
+    """Somebody made a Cluster and one Machine for a control plane of three that runs already, and a KubeadmControlPlane that takes it over."""
+    for name in ("cp-2", "cp-3"):
+        del three.api.objects["machines", "default", name]
+    made_by_hand(three, "cp-1")
+    three.api.change(KCPS, "demo", {"spec": {"replicas": replicas}, "status": {"initialization": None}})
+    answer(three).leader = 3
+    observation = await three.look()
+    assert observation.view is not None
+    adopts = decide(observation.view, three.now).step
+    assert adopts == AdoptReplicas(("cp-1",))
+    await three.actor.perform(adopts, observation)
+    for _ in range(20):  # whatever is to be done now, until nothing is left but to wait
+        await maintain(three.clients, await three.look())
+        view, decision = await later(three)
+        if decision.step is None or isinstance(decision.step, CreateReplica):
+            break
+        await three.actor.perform(decision.step, await three.observe())
+    assert [replica.name for replica in view.replicas] == ["cp-1"]
+    assert decision.step is None if replicas == 1 else isinstance(decision.step, CreateReplica)
+    assert {stray.member.id: (stray.node, stray.member.health) for stray in view.strays} == {
+        2: ("cp-2", Health.GOOD),
+        3: ("cp-3", Health.GOOD),
+    }
+    assert sorted(three.workload.members) == [1, 2, 3]
+    explained, conditions = await texts(three)
+    assert "etcd      3 of 3 voters healthy, quorum 2: tolerates 1 more" in explained
+    for number in (2, 3):
+        named = f"cp-{number} ({number}) runs on Node cp-{number}, which is there and belongs to no Machine"
+        assert named in explained
+        assert named in conditions
+        assert f"Node cp-{number} has no Machine" in conditions
+
+
 async def test_one_goes_with_consent_which_is_cleared_then(five: World) -> None:
+    await maintain(five.clients, await five.look())
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
     _, decision = await later(five)
     assert decision.step == RemoveStray(4)
@@ -152,6 +244,16 @@ async def test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard
     with pytest.raises(Refused, match="the consent to remove member 4 was taken back"):
         await five.actor.perform(decision.step, observation)
     assert 4 in five.workload.members
+
+
+async def test_a_consent_that_was_given_after_the_look_is_not_cleared(three: World) -> None:
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "9"}}})
+    observation = await three.look()
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "a"}}})
+    with pytest.raises(ExceptionGroup, match="not everything") as errors:
+        await maintain(three.clients, observation)
+    assert {type(error) for error in errors.value.exceptions} == {Conflict}
+    assert three.annotations(KCPS, "demo")[CONSENT] == "a"
 
 
 async def test_consent_stays_until_the_last_of_its_members_has_gone(five: World) -> None:
@@ -297,3 +399,79 @@ async def test_who_consents_helps_beside_a_machine_that_is_on_its_way(five: Worl
     five.add_machine("cp-9", node=False)
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
     assert (await later(five))[1].step == RemoveStray(4)
+
+
+async def test_the_learner_of_a_host_that_took_long_to_boot_is_given_the_time_to_start(three: World) -> None:
+    made = (NOON - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    three.add_machine("cp-4", metadata={"creationTimestamp": made})
+    node = three.workload.node_list[-1]
+    three.workload.node_list[-1] = msgspec.structs.replace(
+        node, metadata=msgspec.structs.replace(node.metadata, creation_timestamp=NOON - timedelta(minutes=1))
+    )
+    three.workload.members[4] = Member(4, "", Health.BAD, learner=True, peer_urls=("https://10.0.0.4:2380",), evidence="never started")
+    three.now = NOON
+    await three.look()
+    three.now = NOON + timedelta(minutes=3)
+    observation = await three.look()
+    assert observation.view is not None
+    decision = decide(observation.view, three.now)
+    assert decision.step != RemoveStray(4)
+    assert [check.evidence for check in decision.refusals if check.name == NOBODY_ELSES] == ["4 (never started) may be the member of cp-4"]
+    three.now = NOON + timedelta(minutes=9)
+    observation = await three.look()
+    assert observation.view is not None
+    assert decide(observation.view, three.now).step == RemoveStray(4)
+
+
+async def test_a_node_that_has_the_name_of_one_that_is_gone_is_that_of_the_machine_with_its_provider_id(three: World) -> None:
+    three.delete_machine("cp-3")
+    del three.workload.members[3]
+    three.workload.node_list = [node for node in three.workload.node_list if node.metadata.name != "cp-3"]
+    three.add_machine("cp-4", node=False)
+    for name in ("cp-3", "cp-4"):
+        three.api.change("machines", name, {"status": {"nodeRef": {"name": "ip-10-0-0-5"}}})
+    three.add_node("ip-10-0-0-5", provider_id="test:///cp-4")
+    three.workload.members[4] = Member(4, "ip-10-0-0-5", Health.GOOD, peer_urls=("https://10.0.0.5:2380",))
+    three.workload.answers = {"cp-1": 1, "cp-2": 2, "ip-10-0-0-5": 4}
+    view = (await three.look()).view
+    assert view is not None
+    assert {replica.name: (replica.node, replica.member) for replica in view.replicas} == {
+        "cp-1": ("cp-1", 1),
+        "cp-2": ("cp-2", 2),
+        "cp-3": (None, Absent()),
+        "cp-4": ("ip-10-0-0-5", 4),
+    }
+
+
+async def test_a_copy_of_a_machine_is_not_let_go_and_the_member_of_neither_is_removed(three: World) -> None:
+    three.api.change("machines", "cp-1", {"status": {"nodeRef": {"name": "cp-1"}}})
+    raw = three.api.raw("machines", "cp-1")
+    metadata = {key: value for key, value in raw["metadata"].items() if key not in ("uid", "resourceVersion")}
+    three.api.put("machines", raw | {"metadata": metadata | {"name": "a-copy"}})
+    three.workload.answers = {"cp-1": 1, "cp-2": 2, "cp-3": 3}
+    for leaving in ((), ("a-copy",), ("cp-1",)):
+        for name in leaving:
+            three.delete_machine(name)
+        observation = await three.look()
+        assert observation.view is not None
+        members = {replica.name: replica.member for replica in observation.view.replicas if replica.name in ("a-copy", "cp-1")}
+        assert {str(member) for member in members.values()} == {str(members["cp-1"])}
+        assert isinstance(members["cp-1"], Unknown)
+        assert members["cp-1"].reason == "Node cp-1 is that of a-copy and cp-1"
+        assert not observation.view.strays
+        decision = decide(observation.view, NOON + timedelta(hours=1))
+        assert not isinstance(decision.step, ReleaseHook | RemoveStray | RemoveMember)
+        assert getattr(decision.step, "replica", "") not in members
+
+
+async def test_a_consent_of_256_kib_holds_nobody_up_and_its_first_ids_count(three: World) -> None:
+    for number in range(4, 100):
+        three.workload.members[number] = Member(number, f"m{number}", Health.UNKNOWN, peer_urls=(f"https://10.9.{number}.1:2380",))
+    three.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4, 0x5,nobody," + "1," * 127_000 + "6"}}})
+    await three.sync()
+    started = thread_time()
+    observation = await three.observe()
+    await read_afresh(three.clients, observation)
+    assert thread_time() - started < 0.5
+    assert observation.view is not None
+    assert {stray.member.id for stray in observation.view.strays if stray.consented} == {4, 5}

@@ -8,18 +8,17 @@ import pytest
 
 from quorate.clusterapi import permission
 from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.types.resources import CONTROL_PLANE_GROUP
 from quorate.core.decide import Decision, decide
 from quorate.core.steps import CreateReplica, DeleteAll, EnsureCertificates, RemoveFinalizer, WriteKubeconfig
 from quorate.kubernetes.controller import Request
 
-from .conftest import kubeadm_control_plane
+from .conftest import World, kubeadm_control_plane
 from .management import NAMESPACE
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observation import Observation
-
-    from .conftest import World
 
 OTHER = "other"
 WORKER: dict[str, Any] = {
@@ -78,6 +77,23 @@ async def test_of_two_that_a_cluster_names_neither_of_both_wait(empty: World) ->
     add_another(empty)
     told = "Cluster demo has no spec.controlPlaneRef, and these want to be its control plane: demo, other"
     assert [evidence(await decided(empty, name)) for name in ("demo", OTHER)] == [told, told]
+
+
+async def test_two_that_different_processes_watch_are_two_all_the_same() -> None:
+    """Each process has one of them alone in its cache: which of both may found the cluster is asked of the API."""
+    world = World(watch_filter="a")
+    await world.furnish()
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: "a"}}})
+    add_another(world)
+    world.api.change("kubeadmcontrolplanes", OTHER, {"metadata": {"labels": {Label.WATCH_FILTER: "b"}}})
+    await world.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await world.look())
+    await world.actor.perform(WriteKubeconfig(rotate=False), await world.look())
+    step = (await decided(world, "demo")).step
+    assert isinstance(step, CreateReplica)
+    world.log.clear()
+    with pytest.raises(Refused, match="these want to be its control plane: demo, other"):
+        await world.actor.perform(step, await seen(world, "demo"))
+    assert world.log == []
 
 
 async def test_each_hears_when_the_other_comes_or_goes(empty: World) -> None:

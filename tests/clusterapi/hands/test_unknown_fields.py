@@ -20,7 +20,7 @@ from quorate.core.decide import decide
 from quorate.core.versions import Version
 from quorate.kubeadm import differences, machine_config
 from quorate.kubeadm.known_fields import KnownFields
-from quorate.kubernetes.errors import Forbidden
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden
 from quorate.kubernetes.resource import CRDS
 from tests.clusterapi.hands.conftest import DEMO
 
@@ -37,13 +37,18 @@ MACHINES = ("cp-1", "cp-2", "cp-3")
 
 def install(world: World, spec: Json) -> None:
     """A bootstrap provider whose KubeadmConfigs have this schema, and no caches from before."""
+    put_definition(world, spec)
+    world.caches.bootstrap_schema._tried_at = float("-inf")
+
+
+def put_definition(world: World, spec: Json) -> None:
+    """The API server has another definition now."""
     versions = [
         {"name": name, "schema": {"openAPIV3Schema": {"properties": {"spec": schema}}}}
         for name, schema in (("v1beta1", {"properties": {"older": {}}}), ("v1beta2", spec))
     ]
     name = "kubeadmconfigs.bootstrap.cluster.x-k8s.io"
     world.api.put(CRDS.plural, {"metadata": {"name": name, "namespace": ""}, "spec": {"versions": versions}})
-    world.caches.bootstrap_schema._until = float("-inf")
 
 
 def at(schema: Json, path: str) -> Json:
@@ -172,9 +177,57 @@ async def test_a_definition_is_read_once_a_minute_and_one_that_cannot_be_read_is
     assert known.unknown({"verbosity": 1}) == {"verbosity": 1}
     three.api.trouble["get", CRDS.plural] = Forbidden("no")
     assert await three.caches.bootstrap_schema.known_fields() is known
-    three.caches.bootstrap_schema._until -= LASTS
+    three.caches.bootstrap_schema._tried_at -= LASTS
     assert await three.caches.bootstrap_schema.known_fields() is known
     assert await three.observer.observe(DEMO) is not None
+
+
+@pytest.mark.parametrize("change", ["drops", "defaults"])
+async def test_a_definition_that_changed_since_it_was_read_replaces_nothing(three: World, change: str) -> None:
+    """The bootstrap provider is exchanged while this process runs, and the new one writes a KubeadmConfig before the definition would be read again."""
+    ask_for(three, {"verbosity": 1})
+    store(three, {"verbosity": 1})
+    install(three, OURS)
+    assert outdated(await three.look()) == {}
+    other = copy.deepcopy(OURS)
+    if change == "drops":
+        del other["properties"]["verbosity"]
+        put_definition(three, other)
+        store(three, {"verbosity": None})
+    else:
+        other["properties"]["format"]["default"] = "ignition"
+        put_definition(three, other)
+        store(three, {"format": "ignition"})
+    assert outdated(await three.look()) == {}
+
+
+async def test_what_differs_is_not_believed_while_the_definition_cannot_be_read(three: World) -> None:
+    install(three, OURS)
+    assert outdated(await three.look()) == {}
+    other = copy.deepcopy(OURS)
+    other["properties"]["format"]["default"] = "ignition"
+    put_definition(three, other)
+    store(three, {"format": "ignition"})
+    for _ in range(2):
+        three.api.trouble["get", CRDS.plural] = ConnectionFailed("connection refused")
+        with pytest.raises(ConnectionFailed):
+            await three.look()
+    three.api.trouble.clear()
+    assert outdated(await three.look()) == {}
+
+
+async def test_a_difference_is_believed_where_nobody_may_read_the_definition(three: World) -> None:
+    three.api.trouble["get", CRDS.plural] = Forbidden("no")
+    ask_for(three, {"clusterConfiguration": {"certificatesDir": "/new"}})
+    assert set(outdated(await three.look())) == set(MACHINES)
+
+
+async def test_the_definition_is_read_once_for_the_same_differences(three: World) -> None:
+    install(three, OURS)
+    ask_for(three, {"clusterConfiguration": {"certificatesDir": "/new"}})
+    assert set(outdated(await three.look())) == set(MACHINES)
+    three.api.trouble["get", CRDS.plural] = ConnectionFailed("connection refused")
+    assert set(outdated(await three.look())) == set(MACHINES)
 
 
 # Every field of the published schema, with the API server played by a few lines of its own.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Hook, Label
 from quorate.clusterapi.upkeep import maintain
-from quorate.kubernetes.errors import Conflict
+from quorate.kubernetes.errors import Conflict, Forbidden
 
 if TYPE_CHECKING:
     from tests.clusterapi.hands.conftest import World
@@ -100,6 +101,46 @@ async def test_secrets_that_cluster_api_made_become_ours_and_those_of_users_stay
     assert await upkeep(three) == []
 
 
+OLDER_OWNER: dict[str, Any] = {
+    "apiVersion": "controlplane.cluster.x-k8s.io/v1beta1",
+    "kind": "KubeadmControlPlane",
+    "name": "demo",
+    "uid": "kcp-uid",
+    "controller": True,
+}
+
+
+async def test_references_to_owners_by_an_older_version_are_brought_up_to_date(three: World) -> None:
+    older = [OLDER_OWNER, {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "1"}]
+    names = ["demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-kubeconfig"]
+    for name in names:
+        three.api.change("secrets", name, {"metadata": {"ownerReferences": older}})
+    cluster = {
+        "apiVersion": "cluster.x-k8s.io/v1alpha4",
+        "kind": "Cluster",
+        "name": "demo",
+        "uid": "cluster-uid",
+        "blockOwnerDeletion": True,
+    }
+    three.api.change("devmachinetemplates", "small", {"metadata": {"ownerReferences": [cluster]}})
+    await upkeep(three)
+    for name in names:
+        assert three.api.raw("secrets", name)["metadata"]["ownerReferences"] == [
+            older[1],
+            older[0] | {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "blockOwnerDeletion": True},
+        ]
+    (owner,) = three.api.raw("devmachinetemplates", "small")["metadata"]["ownerReferences"]
+    assert owner == cluster | {"apiVersion": "cluster.x-k8s.io/v1beta2"}
+    assert await upkeep(three) == []
+
+
+async def test_the_reference_of_a_machine_to_its_owner_is_brought_up_to_date(three: World) -> None:
+    three.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OLDER_OWNER]}})
+    await upkeep(three)
+    (body,) = [body for what, body in three.api.bodies if what.startswith("apply machines cp-1")]
+    assert [owner["apiVersion"] for owner in body["metadata"]["ownerReferences"]] == ["controlplane.cluster.x-k8s.io/v1beta2"]
+
+
 async def test_the_template_belongs_to_the_cluster_beside_its_other_owners(three: World) -> None:
     other = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "1"}
     three.api.change("devmachinetemplates", "small", {"metadata": {"ownerReferences": [other]}})
@@ -121,3 +162,34 @@ async def test_an_intent_left_over_by_a_crash_is_cleared(three: World) -> None:
     three.api.change(KCPS, "demo", {"metadata": {"annotations": {"quorate.dev/creating": '{"name": "cp-1"}'}}})
     assert "patch kubeadmcontrolplanes demo" in await upkeep(three)
     assert "quorate.dev/creating" not in three.annotations(KCPS, "demo")
+
+
+async def test_a_machine_with_bootstrap_data_of_its_own_keeps_no_other_from_its_hook(three: World) -> None:
+    made_by_hand = three.api.raw("machines", "cp-1")
+    made_by_hand["spec"]["bootstrap"] = {"dataSecretName": "cp-1"}
+    for name in ("cp-1", "cp-3"):
+        three.api.change("machines", name, {"metadata": {"annotations": {Hook.PRE_TERMINATE: None}}})
+    await maintain(three.clients, await three.look())
+    assert three.holds_hook("cp-1")
+    assert three.holds_hook("cp-3")
+    assert three.api.raw("machines", "cp-1")["spec"]["bootstrap"] == {"dataSecretName": "cp-1"}
+
+
+async def test_what_cannot_be_written_keeps_nothing_else_from_being_brought_up_to_date(
+    three: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = three.api.apply
+
+    async def apply(resource: Any, body: Any, *where: Any, **how: Any) -> Any:
+        await asyncio.sleep(0.02 if body["metadata"]["name"] == "cp-3" else 0)
+        return await at_once(resource, body, *where, **how)
+
+    monkeypatch.setattr(three.api, "apply", apply)
+    for name in ("cp-1", "cp-3"):
+        three.api.change("machines", name, {"metadata": {"annotations": {Hook.PRE_TERMINATE: None}}})
+    three.api.trouble["apply", "kubeadmconfigs"] = Forbidden("kubeadmconfigs: not allowed")
+    with pytest.raises(ExceptionGroup) as errors:
+        await maintain(three.clients, await three.look())
+    assert {str(error) for error in errors.value.exceptions} == {"kubeadmconfigs: not allowed"}
+    assert three.holds_hook("cp-1")
+    assert three.holds_hook("cp-3")

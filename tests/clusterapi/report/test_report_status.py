@@ -11,11 +11,12 @@ import pytest
 from quorate.clusterapi.observation import Observation, ObservedMachine
 from quorate.clusterapi.report import EventToSend, Report, report
 from quorate.core import checks
-from quorate.core.checks import failed
+from quorate.core.checks import CERTIFICATES, QUORUM_SURVIVES_REMOVAL, Check, failed, unknown
 from quorate.core.control_plane import Adoptable, Certificates, Remediation, Upkeep
 from quorate.core.decide import Decision
 from quorate.core.health import Health
 from quorate.core.ring import Member
+from quorate.core.rules.guard import WORKLOAD_ANSWERS
 from quorate.core.rules.strays import NOBODY_ELSES
 from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 from quorate.core.steps import (
@@ -230,10 +231,18 @@ def test_a_remediation_that_cannot_be_read_leaves_the_last_one(
 # Errors, stalls, pauses.
 
 
-def test_an_error_keeps_the_generation_and_stalls(observe: Build, idle: Decision, noon: datetime) -> None:
+def test_an_error_keeps_the_generation_and_stalls_once_it_has_lasted_for_minutes(observe: Build, idle: Decision, noon: datetime) -> None:
     answer = report(observe(status={"observedGeneration": 6}), idle, error="etcd: no leader", now=noon)
     assert answer.status["observedGeneration"] == 6
-    assert brief(answer, "Stalled") == ("True", "ReconcileError", "etcd: no leader")
+    assert brief(answer, "Stalled") == ("False", "ReconcileError", "etcd: no leader")
+    assert answer.wake_at == noon + timedelta(minutes=2)
+    told = {"Stalled": ("False", "etcd: no leader", noon)}
+    early = report(observe(told=told), idle, error="etcd: no leader", now=noon + timedelta(minutes=1))
+    assert (brief(early, "Stalled")[0], early.wake_at) == ("False", noon + timedelta(minutes=2))
+    late = report(observe(told=told), idle, error="etcd: no leader", now=noon + timedelta(minutes=2))
+    assert brief(late, "Stalled")[0] == "True"
+    lasting = {"Stalled": ("True", "etcd: no leader", noon)}
+    assert brief(report(observe(told=lasting), idle, error="etcd: no leader", now=noon), "Stalled")[0] == "True"
     assert "observedGeneration" not in report(observe(), idle, error="etcd: no leader", now=noon).status
 
 
@@ -248,10 +257,30 @@ def test_stalled_says_what_somebody_has_to_do(observe: Build, noon: datetime) ->
     assert brief(answer, "Stalled") == ("True", "AllControlPlaneMachinesAreOurs", message)
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        failed(QUORUM_SURVIVES_REMOVAL, "etcd cannot commit a change", "Bring the failed members back."),
+        failed(WORKLOAD_ANSWERS, "connection refused", "Restore access to the workload cluster's API server."),
+        unknown(CERTIFICATES, "Secret demo-ca could not be read", "Correct or delete the Secret."),
+    ],
+)
+def test_what_an_election_or_a_restart_ends_is_no_stall_before_it_has_lasted_for_minutes(
+    observe: Build, noon: datetime, check: Check
+) -> None:
+    decision = Decision("nothing to do", None, (check,), None)
+    assert brief(report(observe(), decision, now=noon), "Stalled")[0] == "False"
+    told = {"Stalled": ("False", "of before", noon)}
+    assert brief(report(observe(told=told), decision, now=noon + timedelta(minutes=2)), "Stalled")[0] == "True"
+    beside = Decision("nothing to do", None, (check, failed("the specification is valid", "even", "Correct it.")), None)
+    assert brief(report(observe(), beside, now=noon), "Stalled")[0] == "True"
+
+
 @pytest.mark.parametrize("name", [PREPARED, ADDONS, EXPIRIES])
 def test_upkeep_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_tried_again(observe: Build, noon: datetime, name: str) -> None:
     asks = (failed(name, "the last attempt failed: CoreDNS v1.99.0 is not known"),)
-    status, reason, message = brief(report(observe(), Decision("nothing to do", None, asks, None), now=noon), "Stalled")
+    told = {"Stalled": ("False", "of before", noon - timedelta(minutes=2))}
+    status, reason, message = brief(report(observe(told=told), Decision("nothing to do", None, asks, None), now=noon), "Stalled")
     assert (status, message) == ("True", "the last attempt failed: CoreDNS v1.99.0 is not known")
     assert reason.isalnum()
 

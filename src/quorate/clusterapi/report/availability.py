@@ -15,8 +15,8 @@ from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.report.machines import COMPONENTS, ETCD, MachineReport
 from quorate.clusterapi.types.names import AvailableReason, ControlPlaneCondition, MachineCondition
-from quorate.core.health import Absent
-from quorate.core.ring import Member, Ring
+from quorate.core.health import Absent, Health
+from quorate.core.ring import Ring
 
 FLAKE = timedelta(seconds=10)
 """For how long something must be wrong to be mentioned while the control plane is available."""
@@ -103,8 +103,7 @@ def _partial_failures(machines: Sequence[MachineReport], components: Tally, memb
 
 def _members_line(ring: Ring, healthy: int) -> str:
     count, verb = (healthy or "None", "is" if healthy <= 1 else "are")
-    learners = sum(_is_learner(member) for member in ring.members)
-    beside = f" {learners} not voting yet," if learners else ""
+    beside = f" {len(ring.unsettled)} not voting yet," if ring.unsettled else ""
     return f"* {count} of {len(ring.members)} etcd members {verb} healthy,{beside} at least {_quorum(ring)} are required for quorum"
 
 
@@ -114,13 +113,9 @@ def _ring(facts: Facts) -> Ring | None:
     return ring if facts.etcd_managed and isinstance(ring, Ring) and ring.members else None
 
 
-def _is_learner(member: Member) -> bool:
-    """A member without a name is about to start: for a moment it is better not counted as a voter that failed."""
-    return not member.votes
-
-
 def _quorum(ring: Ring) -> int:
-    return sum(not _is_learner(member) for member in ring.members) // 2 + 1
+    """A member without a name is about to start: for a moment it is better not counted as a voter that failed."""
+    return (len(ring.members) - len(ring.unsettled)) // 2 + 1
 
 
 def _members_match(facts: Facts, machines: Sequence[MachineReport]) -> bool:
@@ -152,14 +147,19 @@ def _components(facts: Facts, machines: Sequence[MachineReport]) -> Tally:
 
 
 def _members(facts: Facts, machines: Sequence[MachineReport], ring: Ring | None) -> Tally:
-    """Members of the ring that work. A member of no Machine is that of the only Machine on its way, if there is exactly one, and broken otherwise."""
+    """Members of the ring that work. One of no Machine counts as what it said itself where its Node is there and it is well: a backup of the management
+    cluster, or an adoption, knows fewer Machines than run. Any other is that of the only Machine on its way, if there is exactly one, and broken otherwise.
+    """
     if ring is None:
         return Tally()
+    well = {
+        stray.member.id for stray in facts.view.strays if isinstance(stray.node, str) and stray.node and stray.member.health is Health.GOOD
+    }
     owners = {replica.member: replica.name for replica in facts.view.replicas if isinstance(replica.member, int)}
     by_name = {machine.name: machine for machine in machines}
     coming = [machine for machine in machines if machine.provisioning and machine.name not in owners.values()]
     unclaimed = coming if len(coming) == 1 else []
-    named = [member for member in ring.members if member.name]
+    named = [member for member in ring.members if member.name and member.id not in well]
     matched: list[MachineReport] = []
     for member in named:
         if owner := by_name.get(owners.get(member.id, "")):
@@ -167,8 +167,8 @@ def _members(facts: Facts, machines: Sequence[MachineReport], ring: Ring | None)
         elif unclaimed:
             matched.append(unclaimed.pop())
     tally = _tally(facts, [(machine, (MachineCondition.ETCD_MEMBER_HEALTHY,)) for machine in matched])
-    nameless = len(ring.members) - len(named)
-    return Tally(tally.working + nameless, tally.broken + len(named) - len(matched), tally.recent, tally.surfaces_at)
+    others = len(ring.members) - len(named)  # that are well, or have yet to start
+    return Tally(tally.working + others, tally.broken + len(named) - len(matched), tally.recent, tally.surfaces_at)
 
 
 def _tally(facts: Facts, asked: Sequence[tuple[MachineReport, Sequence[MachineCondition]]]) -> Tally:

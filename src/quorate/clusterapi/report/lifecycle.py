@@ -6,17 +6,34 @@ Stalled is not one of Cluster API's conditions but of kstatus (kubernetes-sigs/c
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 from quorate.clusterapi.report.blockers import sentence
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import CertificatesAvailableReason, ControlPlaneCondition, InitializedReason, PausedReason
-from quorate.core.checks import Check
+from quorate.core import checks
+from quorate.core.checks import Check, Outcome
 from quorate.core.decide import Decision
+from quorate.core.rules.certificates import KUBECONFIG
+from quorate.core.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
+from quorate.core.rules.strays import AGREEMENT
 from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 
 STALLED = "Stalled"
 RECONCILE_ERROR = "ReconcileError"
+
+PATIENCE = timedelta(minutes=2)
+"""For how long what may pass by itself is not called Stalled: an election is over in seconds, the restart of an API server in half a minute."""
+
+_OF_HEALTH = frozenset(
+    {
+        *(checks.QUORUM_SURVIVES_REMOVAL, checks.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE),
+        *(AGREEMENT, ANOTHER_HOLDS_THE_DATA, KUBECONFIG, WORKLOAD_ANSWERS, PREPARED, ADDONS, EXPIRIES),
+    }
+)
+"""Checks of what members, components and API servers answer now, which may be another answer in a moment."""
 
 
 def initialized(facts: Facts) -> Condition:
@@ -45,13 +62,35 @@ def paused(facts: Facts) -> Condition:
 
 
 def stalled(facts: Facts) -> Condition | None:
-    """Stalled, while this pass failed or nothing can happen until somebody acts; otherwise there is no such condition."""
+    """Stalled, while nothing can happen until somebody acts; otherwise there is no such condition.
+
+    False while what is wrong may pass by itself, as an election does, and True once it has lasted for minutes; its last transition tells since when.
+    """
     needing = needing_somebody(facts.decision)
     lines = [*([facts.error] if facts.error else []), *(sentence(check) for check in needing)]
     if not lines:
         return None
     reason = RECONCILE_ERROR if facts.error else _camel_case(needing[0].name)
-    return facts.ledger.make(STALLED, TRUE, reason, "\n".join(dict.fromkeys(lines)))
+    lasting = any(not _may_pass(check) for check in needing) or _has_lasted(facts)
+    return facts.ledger.make(STALLED, TRUE if lasting else FALSE, reason, "\n".join(dict.fromkeys(lines)))
+
+
+def stalls_at(stalled: Condition | None) -> datetime | None:
+    """When time alone will make Stalled True."""
+    return _since(stalled) + PATIENCE if stalled and stalled["status"] == FALSE else None
+
+
+def _has_lasted(facts: Facts) -> bool:
+    before = facts.ledger.existing.get(STALLED)
+    return before is not None and (before["status"] == TRUE or facts.now >= _since(before) + PATIENCE)
+
+
+def _since(condition: Condition) -> datetime:
+    return datetime.fromisoformat(condition["lastTransitionTime"])
+
+
+def _may_pass(check: Check) -> bool:
+    return check.outcome is Outcome.UNKNOWN or check.name in _OF_HEALTH
 
 
 def needing_somebody(decision: Decision) -> list[Check]:

@@ -37,6 +37,7 @@ from quorate.clusterapi.types.names import (
     UpToDateReason,
 )
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.text import printable
 
 COMPONENTS = (
     MachineCondition.API_SERVER_POD_HEALTHY,
@@ -167,7 +168,9 @@ def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:
         return ledger.make(type_, FALSE, UpToDateReason.UPDATING, f"* {told or 'The Machine is being updated in place'}")
     kubelet = machine.status.node_info.kubelet_version if machine.status.node_info else ""
     if kubelet and kubelet != machine.spec.version:
-        return ledger.make(type_, FALSE, UpToDateReason.UPDATING, f"* The kubelet runs {kubelet}, {machine.spec.version} required")
+        return ledger.make(
+            type_, FALSE, UpToDateReason.UPDATING, printable(f"* The kubelet runs {kubelet}, {machine.spec.version} required")
+        )
     return ledger.make(type_, TRUE, UpToDateReason.UP_TO_DATE)
 
 

@@ -101,6 +101,7 @@ def _conditions(facts: Facts, machines: Sequence[MachineReport]) -> tuple[list[C
         scaling.deleting(facts),
     ]
     wakes = [*availability.wakes(facts, machines, initialized, available), *scaling.wakes(facts)]
+    wakes += [at] if (at := lifecycle.stalls_at(stalled)) else []
     wakes += [verdict.wake_at for verdict in facts.remediations if verdict.wake_at and verdict.wake_at > facts.now]
     return conditions, wakes + ([facts.wake_at] if facts.wake_at else [])
 

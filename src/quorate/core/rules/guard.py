@@ -10,6 +10,8 @@ from quorate.core.health import Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
 
+WORKLOAD_ANSWERS = "the workload cluster answers"
+
 
 def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """A control plane that is to live carries our finalizer before anything is made, even while it is paused."""
@@ -74,7 +76,7 @@ def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -
         return barring(GROWS | SHRINKS | {AbandonCreation}, unknown(INITIALIZED, initialized.reason, initialized.remedy))
     if not initialized:
         return NOTHING
-    name, finding = "the workload cluster answers", control_plane.workload
+    name, finding = WORKLOAD_ANSWERS, control_plane.workload
     if finding.health is Health.GOOD:
         return Opinion(checks=(passed(name, finding.message or finding.reason),))
     answer = failed if finding.health is Health.BAD else unknown

@@ -81,9 +81,14 @@ def verdicts(control_plane: ControlPlane, now: datetime) -> tuple[Verdict, ...]:
 
 def verdict(control_plane: ControlPlane, replica: Replica, now: datetime) -> Verdict:
     """May this replica, which a health check failed, be replaced now? Pure; the report writes the answer into its OwnerRemediated condition."""
+    return _judged(control_plane, replica, now, waits_for=_waits_for(control_plane, replica, now))
+
+
+def _judged(control_plane: ControlPlane, replica: Replica, now: datetime, *, waits_for: str) -> Verdict:
+    """The verdict on a replica that waits for the remediation of another, which was begun; empty: for none."""
     account = _account(control_plane.desired.remediation, replica.replaces, now)
     asked: list[Check] = []
-    for check, reason in _questions(control_plane, replica, account, now):
+    for check, reason in _questions(control_plane, replica, account, waits_for):
         asked.append(check)
         if not check.passed:
             wake_at = account.wake_at if check is account.check else None
@@ -92,10 +97,10 @@ def verdict(control_plane: ControlPlane, replica: Replica, now: datetime) -> Ver
     return Verdict(replica.name, tuple(asked), None, max(account.retries, overtaken.retries if overtaken else 0))
 
 
-def _questions(control_plane: ControlPlane, replica: Replica, account: _Account, now: datetime) -> Iterator[tuple[Check, Reason]]:
+def _questions(control_plane: ControlPlane, replica: Replica, account: _Account, waits_for: str) -> Iterator[tuple[Check, Reason]]:
     yield _not_deleting(replica), Reason.DELETING
     yield _records_readable(control_plane, replica), Reason.CANNOT
-    yield _previous_finished(control_plane, replica, now), Reason.WAITING
+    yield _previous_finished(control_plane, replica, waits_for), Reason.WAITING
     yield topology_arrived(control_plane), Reason.DEFERRED
     yield account.check, account.reason
     yield _will_wait_for_us(replica), Reason.DEFERRED
@@ -119,18 +124,26 @@ def _records_readable(control_plane: ControlPlane, replica: Replica) -> Check:
     return failed(RECORDS_READABLE, problem, _CORRECT) if problem else passed(RECORDS_READABLE, "all of them")
 
 
-def _previous_finished(control_plane: ControlPlane, replica: Replica, now: datetime) -> Check:
-    """Is no other remediation under way? One whose replica is held at our hook, or whose replacement cannot join, is overtaken: until this replica has gone.
-
-    An intent beside it that is not wanted any more is overtaken too: to clear it would clear the record of the one that is held.
-    """
-    done, begun = control_plane.remediating, control_plane.remediation_intended
+def _previous_finished(control_plane: ControlPlane, replica: Replica, waits_for: str) -> Check:
+    """Is no other remediation under way? One whose replica is held at our hook, or whose replacement cannot join, is overtaken: until this replica has gone."""
+    done = control_plane.remediating
     overtaken = _overtaken(control_plane, done, replica) if done is not None else ""
     if done is not None and not overtaken:
         return failed(PREVIOUS_FINISHED, f"{done.replica} was deleted, and its replacement does not exist yet")
-    if begun is not None and begun.replica != replica.name and not (done is not None and _is_dropped(control_plane, begun, now)):
-        return failed(PREVIOUS_FINISHED, f"{begun.replica} is about to be replaced")
+    if waits_for:
+        return failed(PREVIOUS_FINISHED, f"{waits_for} is about to be replaced")
     return passed(PREVIOUS_FINISHED, overtaken or "none is under way")
+
+
+def _waits_for(control_plane: ControlPlane, replica: Replica, now: datetime) -> str:
+    """The replica whose remediation was begun before that of this one; empty: none.
+
+    One that is not wanted any more, beside another that is held, is not waited for: to clear its record would clear that of the one that is held.
+    """
+    done, begun = control_plane.remediating, control_plane.remediation_intended
+    if begun is None or begun.replica == replica.name or (done is not None and _is_dropped(control_plane, begun, now)):
+        return ""
+    return begun.replica
 
 
 def _overtaken(control_plane: ControlPlane, record: Remediation, replica: Replica) -> str:
@@ -242,9 +255,8 @@ def _is_dropped(control_plane: ControlPlane, intended: Remediation, now: datetim
     replica = control_plane.replica(intended.replica)
     if not replica.unhealthy:
         return True
-    anew = replace(control_plane, remediation_intended=None)
-    answers = {answer.replica: answer.permitted for answer in verdicts(anew, now)}
-    return not answers[replica.name] and any(answers.values())
+    may_go = {r.name: _judged(control_plane, r, now, waits_for="").permitted for r in control_plane.staying if r.unhealthy}
+    return not may_go[replica.name] and any(may_go.values())
 
 
 def _stays(control_plane: ControlPlane, name: str) -> bool:

@@ -15,7 +15,7 @@ from quorate.core.steps import GROWS, SHRINKS, RemoveStray, Step
 GRACE = timedelta(minutes=2)
 """For how long a member must have been nobody's: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
 JOINING = timedelta(minutes=10)
-"""For how long after its creation a replica that has its Node may still be joining etcd: twice what kubeadm gives up after, and the boot before it."""
+"""For how long after its Node came a replica may still be joining etcd: twice what kubeadm gives up after. Hosts of metal boot for longer than that."""
 
 CONSENT = "quorate.dev/remove-member"
 """Annotation on the KubeadmControlPlane: ids of members, in hexadecimal with commas between, that are to go although they run on a Node."""
@@ -75,7 +75,7 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
 def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -> list[Replica]:
     """Replicas whose own member this may be: of those without a known one, whoever has no Node yet, and whoever it fits as others do.
 
-    Any other with a Node only as long as it is young, and only where the member has not started yet.
+    Any other with a Node only as long as that is young, and only where the member has not started yet.
     """
     unmatched = [replica for replica in control_plane.holding if not isinstance(replica.member, int)]
     return [replica for replica in unmatched if _may_own(replica, stray, now)]
@@ -84,7 +84,11 @@ def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -
 def _may_own(replica: Replica, stray: Stray, now: datetime) -> bool:
     if replica.node is None or replica.name == stray.may_be_of:
         return True
-    return not stray.member.name and now < replica.created + JOINING
+    return not stray.member.name and now < _joins_until(replica)
+
+
+def _joins_until(replica: Replica) -> datetime:
+    return max(replica.created, replica.node_created or replica.created) + JOINING
 
 
 def _can_do_without(control_plane: ControlPlane, owner: Replica) -> tuple[Check, ...]:
@@ -132,9 +136,7 @@ def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
 
 def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
     """When time alone may change the answer about a stray."""
-    young = [
-        replica.created + JOINING for replica in control_plane.holding if replica.node is not None and not isinstance(replica.member, int)
-    ]
+    young = [_joins_until(replica) for replica in control_plane.holding if replica.node is not None and not isinstance(replica.member, int)]
     return [stray.since + GRACE, *young]
 
 
