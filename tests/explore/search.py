@@ -79,6 +79,7 @@ class Found:
     seconds: float = 0.0
     longest: int = 0  # moves of the longest of all shortest histories
     unfinished: str = ""  # why not everything was looked at; empty: it is closed
+    complete: int = 0  # every history of so many moves was looked at, where it is not closed
     violations: dict[str, Example] = field(default_factory=dict)  # by the name of the promise
     waits: dict[tuple[str, ...], Example] = field(default_factory=dict)  # where somebody has to act: by what is said
 
@@ -111,10 +112,11 @@ class _Search(Generic[S]):
             self._reach(state, -1, label)
         while self.queue:
             if time.monotonic() - began > self.limit:
-                self.found.unfinished = f"{self.limit:g} s were over with {len(self.queue)} states still to be looked at"
+                self.found.unfinished = f"{self.limit:g} s were over with {len(self.queue):,} states still to be looked at"
             elif len(self.bad) >= self.enough:
                 self.found.unfinished = f"promises are broken in {len(self.bad)} states already"
             if self.found.unfinished:
+                self.found.complete = self.depth[self.queue[0][0]]
                 break
             self._expand(*self.queue.popleft())
         self.found.states, self.found.longest = len(self.parent), max(self.depth, default=0)

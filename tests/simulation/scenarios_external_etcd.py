@@ -6,7 +6,8 @@ from quorate.core.checks import unknown
 from quorate.simulation.cluster_objects import Wanted
 from quorate.simulation.scenarios import Stage
 from quorate.simulation.workload_cluster import ExternalEtcd
-from tests.proof.guards import Function, says_nothing, says_yes
+from tests.proof.guard import Function
+from tests.proof.guards import says_nothing, says_yes
 from tests.simulation.staging import Scenario
 
 

@@ -20,7 +20,8 @@ from quorate.simulation.objects import CONFIGS, MACHINES
 from quorate.simulation.process import Process
 from quorate.simulation.scenarios import Stage
 from quorate.simulation.world import NAMESPACE
-from tests.proof.guards import Function, is_told, returns, says_nothing
+from tests.proof.guard import Function, returns
+from tests.proof.guards import is_told, lets_pass, says_nothing
 from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 
@@ -312,16 +313,24 @@ SCENARIOS = (
     Scenario(
         "B11 CAPI#3001: one that sees no machine any more does not found the cluster again",
         a_leader_that_was_frozen,
-        "the record of what is about to be made does not ask what the control plane has become",
-        {"clusterapi.intent:patch": unguarded},
+        "neither the record of what is about to be made nor the last look asks what has become of the control plane and its Machines",
+        {
+            "clusterapi.intent:patch": unguarded,
+            "clusterapi.permission:same_machines": returns(None),
+            "clusterapi.permission:still_uninitialized": lets_pass,
+        },
         "s3_never_initialized_twice",
     ),
     Scenario(
         "B12 k0s#1534: a cache that is behind makes no duplicates",
         a_cache_that_is_behind,
         "what the caches show is what there is",
-        {"kubernetes.expectations:Expectations.expect_version": lambda _: lambda *_: None, "clusterapi.intent:patch": unguarded},
-        "s6_no_more_than_desired",
+        {
+            "kubernetes.expectations:Expectations.expect_version": lambda _: lambda *_: None,
+            "clusterapi.intent:patch": unguarded,
+            "clusterapi.permission:same_machines": returns(None),
+        },
+        "s8_made_for_a_reason",
         ONE,
     ),
     Scenario(

@@ -18,7 +18,8 @@ from quorate.simulation.hosts import Host, State
 from quorate.simulation.link import Fate
 from quorate.simulation.scenarios import Stage
 from quorate.workload.static_pods import Component
-from tests.proof.guards import Function, returns, returns_the_view, says_nothing
+from tests.proof.guard import Function, returns
+from tests.proof.guards import returns_the_view, says_nothing
 from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 

@@ -8,7 +8,8 @@ from quorate.core.opinion import NOTHING
 from quorate.simulation.hosts import State
 from quorate.simulation.scenarios import Stage
 from quorate.workload.static_pods import Component
-from tests.proof.guards import YES, Function, lets_pass, returns, returns_the_view, says_nothing, says_yes
+from tests.proof.guard import Function, returns
+from tests.proof.guards import YES, lets_pass, returns_the_view, says_nothing, says_yes
 from tests.simulation.staging import Scenario
 
 

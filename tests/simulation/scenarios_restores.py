@@ -6,7 +6,8 @@ from quorate.core.health import Unknown
 from quorate.simulation import restores
 from quorate.simulation.objects import BACKED_UP
 from quorate.simulation.scenarios import Stage
-from tests.proof.guards import Function, says_yes
+from tests.proof.guard import Function
+from tests.proof.guards import says_yes
 from tests.simulation.staging import ONE, Scenario
 
 
@@ -58,7 +59,7 @@ SCENARIOS = (
         a_backup_of_three_is_restored_when_there_are_five,
         "a member of no Machine is nobody's, whatever it runs on",
         {"core.rules.strays:_is_nobodys": says_yes},
-        "s17_who_is_well_is_somebodys",
+        "s17_who_has_a_node_is_somebodys",
     ),
     Scenario(
         "moved status: a control plane of which nobody knows whether it was initialized keeps its only Machine",

@@ -14,7 +14,8 @@ from quorate.core.decide import Decision, decide
 from quorate.core.steps import Step
 from quorate.simulation.cluster_objects import Wanted
 from quorate.simulation.scenarios import Played, Scene, play
-from tests.proof.guards import Guard, Instead, disabled
+from tests.proof.guard import Guard, Instead
+from tests.proof.guards import disabled
 
 THREE, ONE, FIVE = Wanted(replicas=3), Wanted(replicas=1), Wanted(replicas=5)
 

@@ -24,9 +24,9 @@ LIVENESS = "liveness"
 
 
 def start_whatever_is_stopped(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """`start_services` without a look at the data."""
-    stopped = [host for host in cluster.hosts if host.stopped]
-    return Opinion(StartServices(stopped[0].name, stopped[0].stopped)) if stopped else NOTHING
+    """`start_services` without a look at the data; where they are lost nobody calls a kubelet stopped."""
+    stopped = [host for host in cluster.hosts if host.stopped or host.etcd_data_lost]
+    return Opinion(StartServices(stopped[0].name, stopped[0].stopped or ("kubelet.service",))) if stopped else NOTHING
 
 
 async def a_learner_of_nobody_and_a_newcomer(scene: Scene) -> None:

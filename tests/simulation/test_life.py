@@ -125,7 +125,7 @@ def test_a_provider_that_lets_machines_join_beside_learners_is_found_out(monkeyp
 
 def test_a_provider_that_thinks_every_ring_safe_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring.Verdict, "__bool__", lambda _: True)
-    assert first_violation("s1_removal_keeps_quorum", iter(range(20)), (power_cut, isolated_host, ghost))
+    assert first_violation("s1_removal_keeps_quorum", iter(range(20, 40)), (power_cut, isolated_host, ghost))
 
 
 def test_a_provider_that_acts_on_what_it_decided_by_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

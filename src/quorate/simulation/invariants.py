@@ -79,23 +79,26 @@ def s10_reading_before_removal(town: Town, removal: Removal) -> str | None:
     return f"member {removal.member:x} is removed on a reading that is {age:.0f} s old" if age > READING_LASTS else None
 
 
-def s17_who_is_well_is_somebodys(town: Town, removal: Removal) -> str | None:
-    """A member that was well ever since it was asked, and whose Node is there, goes only with a Machine that leaves, or where its owner consented."""
+def s17_who_has_a_node_is_somebodys(town: Town, removal: Removal) -> str | None:
+    """A member that was well, or whose Node was ready, ever since it was asked goes only with a Machine that leaves, or where its owner consented."""
     cluster, since = town.cluster, removal.read_since if removal.read_since is not None else town.world.time()
     host, consented = cluster.host_of(removal.member), town.control_plane.annotations.get(CONSENT, "") if town.control_plane else ""
     node = cluster.server.find(NODES, "", host.name) if host is not None else None
-    if host is None or node is None or f"{removal.member:x}" in consented.split(","):
+    if host is None or node is None or f"{removal.member:x}" in consented.split(",") or _leaves(town, removal.process, host.name):
         return None
+    asked, ready = timestamp(EPOCH + timedelta(seconds=since)), node.condition("Ready")
     was_well = all(removal.member in state.well for state in cluster.ring.states_since(since))
-    known = node.metadata["creationTimestamp"] < timestamp(EPOCH + timedelta(seconds=since))
-    leaves = any(machine.name == host.name and machine.deleting for machine in town.machines)
-    left = town.seen_leaving.get(host.name)
-    leaves = leaves or (left is not None and town.process(removal.process).ran_since(left) <= UNDER_WAY)
-    return (
-        f"member {removal.member:x} of {host.name} is removed, which is well and has its Node"
-        if was_well and known and not leaves
-        else None
-    )
+    was_ready = ready.get("status") == "True" and ready["lastTransitionTime"] < asked
+    if not (was_well or was_ready) or node.metadata["creationTimestamp"] >= asked:
+        return None
+    return f"member {removal.member:x} of {host.name} is removed, which {'is well' if was_well else 'is down'} and has its Node"
+
+
+def _leaves(town: Town, process: str, name: str) -> bool:
+    """Whether the Machine is being deleted, or was when the process may have looked at it last."""
+    seen = town.seen_leaving.get(name)
+    now = any(machine.name == name and machine.deleting for machine in town.machines)
+    return now or (seen is not None and town.process(process).ran_since(seen) <= UNDER_WAY)
 
 
 def s1_deletion_keeps_the_hook(_town: Town, act: Act) -> str | None:
@@ -215,7 +218,7 @@ ON_REMOVAL: tuple[Callable[[Town, Removal], str | None], ...] = (
     s1_removal_keeps_quorum,
     s7_leadership_moves_first,
     s10_reading_before_removal,
-    s17_who_is_well_is_somebodys,
+    s17_who_has_a_node_is_somebodys,
 )
 ON_ACT: tuple[Callable[[Town, Act], str | None], ...] = (
     s1_deletion_keeps_the_hook,

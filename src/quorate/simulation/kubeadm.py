@@ -139,6 +139,9 @@ class Kubeadm:
     def _run(self, step: Callable[..., None], *args: object) -> None:
         if self._cluster.hosts.get(self._host.name) is not self._host or self.failed:
             return
+        if not self._host.alive and self._host.registered:  # whoever finds a Node that runs and has no marks sets them by hand
+            self._later((_AGAIN, _AGAIN + 1.0), step, *args)
+            return
         if not self._host.alive:  # the program died with the host, and does not come back with it
             self.fail("the host went down")
             return

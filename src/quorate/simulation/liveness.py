@@ -28,6 +28,8 @@ def _unfinished(town: Town, control_plane: Stored) -> Iterator[str]:
     machines = [machine for machine in town.machines if machine.owned_by(control_plane.uid)]
     if status.get("observedGeneration") != control_plane.metadata["generation"]:
         yield "the last change has not been observed"
+    if control_plane.condition("Paused").get("status") == "True":  # said by a process that has ended, and nobody pauses it any more
+        yield "it is said to be paused"
     for name in ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas"):
         if status.get(name) != spec["replicas"]:
             yield f"status.{name} is {status.get(name)} of {spec['replicas']}"

@@ -7,7 +7,6 @@ import math
 import ssl
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import cast
 
 from prometheus_client import CollectorRegistry
@@ -22,7 +21,6 @@ from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost
 from quorate.kubernetes.manager import CachesNotSynced, Manager
 from quorate.kubernetes.metrics import Metrics
-from quorate.pki import KeyAlgorithm, KeyPair, issue_etcd_client
 from quorate.simulation.clock import program
 from quorate.simulation.etcd_client import SimulatedEtcd, WayToEtcd
 from quorate.simulation.handshake import shown_expiry
@@ -31,6 +29,7 @@ from quorate.simulation.link import Link
 from quorate.simulation.transport import SimulatedTransport
 from quorate.simulation.workload_cluster import WorkloadCluster
 from quorate.simulation.world import World
+from quorate.workload.access import EtcdClientKeys
 from quorate.workload.connection import Setup
 
 MANAGEMENT = RestConfig("https://management.test:6443")
@@ -166,7 +165,7 @@ class Process:
         return Setup(
             connect=self._connect,
             dialer=lambda _: way,
-            mint=partial(_mint, now=self.now),
+            mint=EtcdClientKeys(self.now).mint,
             pool=Pool(self._world.time, connect=_etcd),
             now=self.now,
             random=self._random,
@@ -185,7 +184,3 @@ class Process:
 
 def _etcd(node: str, dialer: Dialer, _context: ssl.SSLContext) -> EtcdClient:
     return SimulatedEtcd(node, cast("WayToEtcd", dialer))
-
-
-def _mint(authority: KeyPair, *, now: Callable[[], datetime]) -> KeyPair:
-    return issue_etcd_client(authority, KeyAlgorithm.parse("ECDSA-P256"), now=now())

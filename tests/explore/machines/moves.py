@@ -63,7 +63,7 @@ def machines_come_up(state: State) -> Iterator[tuple[str, State]]:
         config, infrastructure = state.find(CONFIGS, name), state.find(INFRASTRUCTURE, name)
         if machine["spec"].get("providerID") or deleting(machine) or config is None or infrastructure is None:
             continue
-        joins = _is_called_initialized(state)
+        joins = is_called_initialized(state)
         founds = "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
         if not joins and (not founds or state.plant.holders or any(host.todo == "init" for host in state.plant.hosts)):
             continue
@@ -106,7 +106,8 @@ def kubeadm_goes_on(state: State) -> Iterator[tuple[str, State]]:
             yield f"{host.name} becomes a Node", _registered(state, plant.with_host(replace(host, todo="")), host.name)
 
 
-def _is_called_initialized(state: State) -> bool:
+def is_called_initialized(state: State) -> bool:
+    """Whether the control plane's status says so."""
     control_plane = state.objects.get(CONTROL_PLANE, {})
     return bool(((control_plane.get("status") or {}).get("initialization") or {}).get("controlPlaneInitialized"))
 

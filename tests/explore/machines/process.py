@@ -97,7 +97,7 @@ class _Workloads:
     workload: Workload
     secrets_of: Any
 
-    def of(self, *_: Any) -> Workload:
+    def begin(self, *_: Any) -> Workload:
         return self.workload
 
     def existing(self, *_: Any) -> Workload:

@@ -20,6 +20,12 @@ def test_where_nothing_goes_wrong_everything_comes_about(size: int) -> None:
     assert (found.violations, found.waits, found.unfinished) == ({}, {}, "")
 
 
+def test_one_fault_breaks_nothing_on_the_way_to_the_first_machine() -> None:
+    """Every fault, at every moment from nothing on."""
+    found = explore(Machines("", size=0, backup_of=None, faults=1), seconds=600.0)
+    assert (found.violations, found.unfinished) == ({}, "")
+
+
 def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strays, "_is_nobodys", lambda _stray: passed(strays.IS_NOBODYS, "no Machine is there"))
     found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from quorate.core.checks import INITIALIZED
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
 from quorate.core.rules.strays import CONSENT, IS_NOBODYS
-from tests.explore.machines.moves import Moves, annotations_of, deleting, name_of
+from tests.explore.machines.moves import Moves, annotations_of, deleting, is_called_initialized, name_of
 from tests.explore.machines.plant import Member, Plant
 from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, State
 
@@ -22,6 +23,12 @@ class Wait:
 
 def _does_not_answer(state: State) -> bool:
     return not (state.plant.reachable and state.plant.serves)
+
+
+def _nothing_tells_whether_it_was_founded(state: State) -> bool:
+    """No object says so, some host may have its data, and no API server says whether it has."""
+    on_record = is_called_initialized(state) or "quorate.dev/initialized" in annotations_of(state.control_plane)
+    return not on_record and bool(state.plant.hosts) and _does_not_answer(state)
 
 
 def etcd_is_restored(state: State) -> Iterator[tuple[str, State]]:
@@ -70,6 +77,7 @@ def kubelets_are_restarted(state: State) -> Iterator[tuple[str, State]]:
 
 WAITS: dict[str, Wait] = {
     "the workload cluster answers": Wait(_does_not_answer, {"Restore access": etcd_is_restored}),
+    INITIALIZED: Wait(_nothing_tells_whether_it_was_founded, {"Restore access": etcd_is_restored}),
     IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), {CONSENT: somebody_consents}),
     ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, {"systemctl restart kubelet": kubelets_are_restarted}),
 }

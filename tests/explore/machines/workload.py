@@ -120,7 +120,7 @@ class Workload:
         """The client of its API."""
         return self._api if self._connected else self._unknown()
 
-    def expect_soon(self, *, expected: bool) -> None:
+    def expect_soon(self, machines: Iterable[str]) -> None:
         """Nothing is waited for here."""
 
     def nodes(self) -> tuple[Node, ...] | Unknown:

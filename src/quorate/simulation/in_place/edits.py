@@ -19,7 +19,12 @@ _SET_VERSION = re.compile(r"Set versions\.kubernetes to (?:a version of )?(v\d+\
 _REMOVE = re.compile(r"--remove-hosts (\d+)")
 _RESET = re.compile(r"`quorate reset -m MANIFEST ([^`]+)`")
 _DELETE_NODE = re.compile(r"delete Node (\S+) yourself")
-_BRING_BACK = ("bring a host back", "take it back into the manifest", "with its data, or restore")
+_BRING_BACK = (
+    "bring a host back",
+    "take it back into the manifest",
+    "take one of them back into the manifest",
+    "with its data, or restore",
+)
 _NEWEST_MINOR = 36
 
 
@@ -98,6 +103,8 @@ EDITS: tuple[Edit, ...] = (
 def obey(operations: Operations, ended: Ended) -> str | None:
     """Do what the remedies of a run say, where that is somebody's to do. Returns what was done."""
     text = " ".join((ended.message, *(check.remedy for check in ended.because)))
+    if any(words in text for words in _BRING_BACK) and (taken := operations.take_back()) is not None:
+        return taken  # first, since where it is asked for nothing else can be done before
     if (found := _SET_VERSION.search(text)) is not None:
         operations.manifest = replace(operations.manifest, version=Version.parse(found[1] + (found[2] or ".0")))
         return f"version {operations.manifest.version}"
@@ -108,4 +115,4 @@ def obey(operations: Operations, ended: Ended) -> str | None:
         return operations.reset_host(found[1].split()[0])
     if (found := _DELETE_NODE.search(text)) is not None and operations.site.objects.nodes.pop(found[1], None) is not None:
         return f"Node {found[1]} is deleted"
-    return operations.take_back() if any(words in text for words in _BRING_BACK) else None
+    return None

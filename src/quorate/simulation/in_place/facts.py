@@ -67,6 +67,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         kubelet_flags=Absent(),
         manifests=_UNREADABLE if machine.unreadable else _manifests(machine),
         etcd_folder="/var/lib/etcd",
+        etcd_log_folder=Absent(),
         etcd_data=_etcd_data(machine),
         etcd_identity=_etcd_identity(site, machine),
         initialization=None if disk.initializing else Absent(),

@@ -11,7 +11,6 @@ from typing import Any
 from quorate.core.checks import Check
 from quorate.core.health import Absent, Unknown
 from quorate.core.in_place import gates
-from quorate.core.in_place.rules.facts import successor
 from quorate.core.in_place.steps import (
     DeleteNode,
     EnsureMachineDeployments,
@@ -205,7 +204,7 @@ class Hands:
     async def _hand_over(self, ring: Ring, leader: int) -> None:
         """Best effort, through the machine of the member that leads."""
         holder = self.site.holder_of(leader)
-        to = successor(ring)
+        to = ring.successor
         if holder is None or not holder.answers or to is None:
             return
         self._fence.permit()

@@ -168,9 +168,9 @@ def snapshot_comes_first(site: Site, act: Act) -> str | None:
 def repair_comes_first(site: Site, act: Act) -> str | None:
     """What runs is changed only while every control plane host of the manifest votes and is well.
 
-    A host that does not serve may be mended by it, while all others that have joined are well.
+    A host that does not serve may be mended by it, while all others that have joined are well. What those who join read may change before they do.
     """
-    if act.deed is not Deed.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS):
+    if act.deed is not Deed.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS) or _comes_before_a_join(site, act):
         return None
     at = {entry.name: site.machine_of(entry) for entry in act.actor.manifest.control_planes}
     mended = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
@@ -186,6 +186,11 @@ def repair_comes_first(site: Site, act: Act) -> str | None:
     if any(all(member in state.well for member in members.values()) for state in site.ring.states_since(act.actor.observed)):
         return None
     return f"{act.step}, although not every one of {', '.join(members)} is well"
+
+
+def _comes_before_a_join(site: Site, act: Act) -> bool:
+    machines = map(site.machine_of, act.actor.manifest.entries)
+    return isinstance(act.step, UpdateConfiguration) and any(machine is None or not machine.traces for machine in machines)
 
 
 def nothing_happens_without_quorum(site: Site, act: Act) -> str | None:

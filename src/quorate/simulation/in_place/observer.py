@@ -21,7 +21,7 @@ from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
-from quorate.hosts.observe.host import data_lost
+from quorate.hosts.observe.host import data_lost, starts_without_data
 from quorate.hosts.observe.membership import Membership, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
@@ -113,7 +113,7 @@ class Observer:
         await self._takes(0.05, 0.3)
         reading = self._ring(facts, control_planes, authority)
         if isinstance(reading, RingReading):
-            self._memory.members.note((member.id for member in reading.ring.members), silent_members(reading), at)
+            self._memory.note_members(reading.ring, silent_members(reading), at)
         await self._takes(0.05, 0.3)
         cluster = self._cluster(facts, probed, authority, reading, self._api(facts, authority))
         return Seen(done.told(cluster), facts, since)
@@ -203,7 +203,7 @@ class Observer:
             ring=ring,
             api=_api_finding(api),
             running=known.running,
-            strays=stray_members(members.strays, silences),
+            strays=stray_members(members.strays, self._memory),
             lost_nodes=tuple(node.name for node in known.nodes.values() if self._is_lost(node, facts)),
             other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_of_no_host(node, facts)),
             member_silences=tuple(
@@ -212,6 +212,7 @@ class Observer:
                 if member not in members.strays and (silence := silences.of(member.id)) is not None
             ),
             configuration_drift=self._configuration_drift(known),
+            addon_drift=self._addon_drift(known),
             locked_by=self._locked_by(),
             problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
             wishes=self.wishes,
@@ -260,7 +261,7 @@ class Observer:
             "kubeadm": disk.kubeadm,
             "api_server": None if disk.components is None else endpoint("APIServerReadyz", facts.api_server_readyz),
             "lacks": () if ready else ("packages",),
-            "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs),
+            "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs and not starts_without_data(facts)),
             "etcd_data_lost": data_lost(facts, member),
             "drift": ("settings",) if made and disk.settings != manifest.settings else (),
             "certificates_expire": disk.certificates_expire if host.control_plane else None,
@@ -288,10 +289,10 @@ class Observer:
         return ours and self._is_of_no_host(node, facts)
 
     def _configuration_drift(self, known: Objects) -> tuple[str, ...]:
-        if known.running is None:
-            return ()
-        without_budget = len(self.manifest.entries) > 1 and not known.budget
-        return (*(("settings",) if known.settings != self.manifest.settings else ()), *(("budget",) if without_budget else ()))
+        return ("settings",) if known.running is not None and known.settings != self.manifest.settings else ()
+
+    def _addon_drift(self, known: Objects) -> tuple[str, ...]:
+        return ("budget",) if known.running is not None and len(self.manifest.entries) > 1 and not known.budget else ()
 
     def _node_drift(self, entry: Entry, node: Node) -> tuple[str, ...]:
         labels = ("labels",) if node.labels != self.manifest.labels else ()

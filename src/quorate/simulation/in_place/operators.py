@@ -35,6 +35,7 @@ class Run:
         self.steps: list[Step] = []
         self._task: asyncio.Task[None] | None = None
         self._killed = False
+        self._clock_offset = operations.clock_offset
         self._fence = Fence(operations.site, operations.scripts, name)
 
     @property
@@ -67,8 +68,8 @@ class Run:
         self._fence.go_on()
 
     def now(self) -> datetime:
-        """The operator's clock."""
-        return self.operations.site.world.now() + self.operations.clock_offset
+        """The operator's clock as it was when the run began, and on from there: one that is set meanwhile moves only runs that come after."""
+        return self.operations.site.world.now() + self._clock_offset
 
     async def _work(self) -> None:
         operations = self.operations
