@@ -22,7 +22,7 @@ from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 
 STRAY_AGE = timedelta(minutes=2)  # a Machine or a Node that explains a member has appeared by then
-JOINING = timedelta(minutes=10)  # kubeadm has joined a node's etcd member, or given up, by then
+JOINING = timedelta(minutes=10)  # after the Node came; kubeadm has joined its etcd member, or given up, by then
 
 
 def all_others_are_well(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
@@ -55,6 +55,8 @@ def only_what_waits_at_our_hook_is_let_go(plane: ControlPlane, step: Step, _now:
             yield "it does not wait at our hook"
         if goes.other_hooks:
             yield "it waits for others first"
+        if isinstance(step, RemoveMember) and goes.member != step.member:
+            yield "the member is not its own"
     elif goes.deleting_since:
         yield "it is being deleted already"
 
@@ -76,7 +78,8 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
     if now - stray.since < STRAY_AGE:
         yield "it was seen just now"
     for owner in held(plane):
-        could_be = owner.node is None or owner.name == stray.may_be_of or (not stray.member.name and now - owner.created < JOINING)
+        young = now - max(owner.created, owner.node_created or owner.created) < JOINING
+        could_be = owner.node is None or owner.name == stray.may_be_of or (not stray.member.name and young)
         if isinstance(owner.member, int) or not could_be:
             continue
         if not (owner.deleting_since and owner.waits_at_hook and not owner.other_hooks):

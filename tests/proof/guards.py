@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType, MappingProxyType
 from typing import Any
 from unittest import mock
@@ -19,10 +19,8 @@ from quorate.core import decide
 from quorate.core.checks import passed
 from quorate.core.opinion import NOTHING
 from quorate.core.ring import Verdict
-
-Function = Callable[..., Any]
-Instead = Callable[[Function], Function]
-"""Makes, of a predicate, one that never objects."""
+from tests.proof.guard import Function, Guard, Instead, returns
+from tests.proof.runtime_guards import RUNTIME
 
 
 def says_yes(_predicate: Function) -> Function:
@@ -38,11 +36,6 @@ def says_nothing(_predicate: Function) -> Function:
 def bars_nothing(rule: Function) -> Function:
     """The rule with its step and checks, and without what it forbids to others."""
     return lambda *arguments: replace(rule(*arguments), bars=frozenset())
-
-
-def returns(value: object) -> Instead:
-    """One that always answers this."""
-    return lambda _predicate: lambda *_, **__: value
 
 
 def is_told(**changes: Any) -> Instead:
@@ -75,13 +68,23 @@ def asks_nothing_of_the_ring(gate: Function) -> Function:
     return lambda clients, observation, _ask: gate(clients, observation, lambda _view: (YES,))
 
 
-def reads_only(_gate: Function) -> Function:
-    """A gate that lets pass whatever is asked."""
+def takes_silence_for_an_answer(gate: Function) -> Function:
+    """The gate itself, for which no check is as good as one that passes."""
+    return lambda clients, observation, ask: gate(clients, observation, lambda view: tuple(ask(view)) or (YES,))
 
-    async def gate(_clients: object, observation: Any, _ask: object) -> Any:
-        return observation.view
 
-    return gate
+def by_the_operators_clock(_time: Function) -> Function:
+    """What the operator's clock shows."""
+    return lambda _host, now: now
+
+
+def remembers(_reading: Function) -> Function:
+    """What was read last, however long ago."""
+
+    async def known(schema: Any) -> Any:
+        return schema._known
+
+    return known
 
 
 def forgets_whom_it_fits(may_own: Function) -> Function:
@@ -121,26 +124,10 @@ def says_no_retry(account: Function) -> Function:
     return lambda policy, _previous, now: account(policy, None, now)
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """One predicate, or several that stand behind each other, so that only without all of them anything breaks.
-
-    `places` are `module:function` below `quorate`, each with what takes its place. `breaks` is the invariant of the oracle that falls without them, or, of
-    what is no matter of a single decision, the test that fails.
-    """
-
-    name: str
-    places: Mapping[str, Instead]
-    breaks: str
-
-    @property
-    def is_of_the_hands(self) -> bool:
-        """Whether it stands where a step is carried out, and not where it is decided."""
-        return "::" in self.breaks
-
-
 YES = passed("disabled", "by the proof")
+CLOCKS = "tests/core/in_place/test_hosts_clocks.py"
 ACT, REMEDIATION = "tests/clusterapi/hands/test_act.py", "tests/clusterapi/hands/test_remediation.py"
+LAST_LOOK = "tests/clusterapi/hands/test_last_look.py"
 
 GUARDS: tuple[Guard, ...] = (
     Guard("a removal leaves a quorum", {"core.checks:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
@@ -258,12 +245,12 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "a Machine is deleted beside nobody who began to leave by then",
-        {"clusterapi.machine_writes:_leaves": returns(False)},
+        {"clusterapi.permission:same_machines": returns(None)},
         f"{ACT}::test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged",
     ),
     Guard(
         "a member goes only with a Machine that still leaves",
-        {"clusterapi.machine_writes:still_leaves": lets_pass},
+        {"clusterapi.permission:still_leaves": lets_pass},
         f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
     ),
     Guard(
@@ -292,18 +279,28 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_nothing_is_destroyed_once_somebody_has_paused_it",
     ),
     Guard(
+        "all Machines go only while their control plane does",
+        {"clusterapi.permission:_lives_or_goes_as_it_did": returns(None)},
+        f"{LAST_LOOK}::test_nothing_is_deleted_once_a_restore_has_undone_the_deletion_of_the_control_plane",
+    ),
+    Guard(
+        "no other Machines are there than those that were counted",
+        {"clusterapi.permission:same_machines": returns(None)},
+        f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see",
+    ),
+    Guard(
         "who writes leads still",
         {"clusterapi.permission:still_leads": returns(None)},
         f"{ACT}::test_nothing_is_destroyed_by_a_process_that_may_lead_no_more",
     ),
     Guard(
         "a last look asks something",
-        {"clusterapi.etcd_membership:pass_the_gate": reads_only},
+        {"clusterapi.etcd_membership:pass_the_gate": takes_silence_for_an_answer},
         f"{ACT}::test_a_last_look_that_asks_nothing_lets_nothing_pass",
     ),
     Guard(
         "the first Machine is deleted only if kubeadm has not finished by then",
-        {"clusterapi.etcd_membership:still_uninitialized": lets_pass},
+        {"clusterapi.permission:still_uninitialized": lets_pass},
         f"{ACT}::test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it",
     ),
     Guard(
@@ -332,10 +329,31 @@ GUARDS: tuple[Guard, ...] = (
         "tests/clusterapi/hands/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",
     ),
     Guard(
+        "what differs for the first time does so by a definition that was read after it",
+        {"clusterapi.bootstrap_schema:BootstrapSchema.known_fields_now": remembers},
+        "tests/clusterapi/hands/test_unknown_fields.py::test_a_definition_that_changed_since_it_was_read_replaces_nothing",
+    ),
+    Guard(
+        "no host joins whose clock is apart",
+        {"core.in_place.rules.clocks:clock_fits": says_yes},
+        f"{CLOCKS}::test_a_control_plane_host_that_is_apart_does_not_join_and_the_next_one_does",
+    ),
+    Guard(
+        "no certificate is made by clocks that are apart",
+        {"core.in_place.rules.clocks:agree_on_the_time": says_nothing},
+        f"{CLOCKS}::test_members_that_are_apart_bar_certificates_and_no_repair",
+    ),
+    Guard(
+        "a certificate expires by the clock of its host",
+        {"core.in_place.rules.clocks:own_time": by_the_operators_clock},
+        f"{CLOCKS}::test_certificates_expire_by_the_clock_of_their_host",
+    ),
+    Guard(
         "a member is removed only while it is the replica's",
         {"clusterapi.etcd_membership:_its_own": returns(True)},
         f"{ACT}::test_a_member_that_became_anothers_is_not_removed",
     ),
+    *RUNTIME,
 )
 """Everything that stands between a decision and a lost quorum, and what else must not happen."""
 
@@ -379,8 +397,10 @@ def _patches(place: str, instead: Instead) -> Iterator[AbstractContextManager[ob
     module_name, _, path = place.partition(":")
     owner_path, _, name = path.rpartition(".")
     module = importlib.import_module(f"quorate.{module_name}")
-    if owner_path:  # a property of a class: every user looks it up there
-        yield mock.patch.object(getattr(module, owner_path), name, property(instead(getattr(module, owner_path).__dict__[name].fget)))
+    if owner_path:  # of a class: every user looks it up there
+        owner = getattr(module, owner_path)
+        found = vars(owner)[name]
+        yield mock.patch.object(owner, name, instead(found) if isinstance(found, FunctionType) else property(instead(found.fget)))
         return
     function = getattr(module, name)
     disabled_function = instead(function)

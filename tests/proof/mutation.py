@@ -10,7 +10,8 @@ import pytest
 
 from quorate.core.decide import decide
 from tests.proof.families import FAMILIES
-from tests.proof.guards import GUARDS, Guard, disabled
+from tests.proof.guard import Guard
+from tests.proof.guards import GUARDS, disabled
 from tests.proof.oracle import INVARIANTS
 from tests.proof.worlds import NOW, World
 

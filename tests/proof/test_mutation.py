@@ -10,7 +10,8 @@ import pytest
 
 from quorate.core import checks
 from quorate.core.rules import strays
-from tests.proof.guards import GUARDS, NOT_GUARDS, Guard, answering_functions, disabled, table
+from tests.proof.guard import Guard
+from tests.proof.guards import GUARDS, NOT_GUARDS, answering_functions, disabled, table
 from tests.proof.mutation import first_victim
 from tests.proof.oracle import INVARIANTS
 
@@ -24,10 +25,11 @@ def test_without_the_guard_a_decision_breaks_its_invariant(guard: Guard) -> None
     assert first_victim(guard) is not None, f"nothing notices that {', '.join(guard.places)} is gone"
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("guard", OF_THE_HANDS, ids=lambda guard: guard.name)
 def test_without_the_guard_the_test_of_the_hands_fails(guard: Guard) -> None:
     command = [sys.executable, "-m", "tests.proof.mutation", str(GUARDS.index(guard)), guard.breaks]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
     assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout + run.stderr
 
 
