@@ -58,7 +58,7 @@ def test_every_row_of_the_decision_table_has_its_tests() -> None:
 
 def test_every_hazard_has_its_tests() -> None:
     rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs" / "hazards.md").read_text(), re.MULTILINE)
-    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert sorted(int(number) for number, _ in rows) == list(range(1, len(rows) + 1))
     assert [number for number, shown in rows if not re.search(r"`test_\w+`", shown)] == []
 
 
