@@ -14,6 +14,7 @@ from typing import Any, Self
 from quorate.local import ports
 from quorate.local.errors import BuildFailed, StartFailed
 from quorate.pki import KeyAlgorithm, KeyPair, generate_authority, issue_etcd_client, issue_server
+from quorate.pki.keys import generate_key
 from tests.e2e.nodes.commands import run
 from tests.e2e.nodes.programs import binary
 
@@ -30,7 +31,7 @@ class ExternalEtcd:
         self._address = address
         self._now = datetime.now(UTC)
         self._authority = generate_authority(_ALGORITHM, now=self._now, days=2, common_name="external-etcd")
-        self._client = issue_etcd_client(self._authority, _ALGORITHM, now=self._now)
+        self._client = issue_etcd_client(self._authority, generate_key(_ALGORITHM), now=self._now)
         client_port, self._peer_port = ports.choose(2, start=os.getpid())
         self._endpoint = f"https://{address}:{client_port}"
         self._process: subprocess.Popen[bytes] | None = None
