@@ -85,5 +85,7 @@ def _history(example: Example) -> Iterator[str]:
 
 def _quietly(model: Model, seconds: float) -> Found:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    gc.set_threshold(50_000, 20, 100)  # what is found is kept to the end: looking through it as often as Python does by itself took a fifth of the time
+    gc.set_threshold(
+        50_000, 20, 100
+    )  # what is found is kept to the end: looking through it as often as Python does by itself took a fifth of the time
     return search.explore(cast("search.Model[Any]", model), seconds=seconds)

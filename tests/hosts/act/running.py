@@ -225,8 +225,10 @@ class RunningHost(FakeHost):
         component = _PREVIOUS.findall(script)[0]
         if component in self.drifting:
             self.drifting.discard(component)
-            self.files[f"{component}.before"] = f"{self.containers[component]}".encode()
-            self.containers[component] += 1
+            restarted = [component, str(Component.API_SERVER)] if component == Component.ETCD else [component]
+            self.files[f"{component}.before"] = " ".join(str(self.containers[each]) for each in restarted).encode()
+            for each in restarted:
+                self.containers[each] += 1
             self.report()
             return self._note(f"new manifest of {component}")
         return b""

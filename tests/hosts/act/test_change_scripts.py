@@ -103,6 +103,30 @@ def test_where_load_balancers_have_to_notice_nobody_listens_for_as_long_although
     assert sum(call.startswith("curl") for call in host.calls) == containers.SILENCE * containers.LOOKS_A_SECOND
 
 
+LISTENING = """\
+if [ -e {root}/ends ] && echo . >>{root}/looks && [ "$(wc -l <{root}/looks)" -gt 3 ]; then exit 7; fi"""
+"""An API server that listens until it was told to end, and was looked at three times since."""
+
+
+def listens(host: FakeHost) -> None:
+    host.program("curl", LISTENING.format(root=host.root))
+    host.program("ctr", f'{CTR}\ncase "$*" in *"kill --signal SIGTERM"*) touch {host.root}/ends ;; esac')
+    host.program("sleep")
+
+
+def test_an_api_server_that_makes_way_for_etcd_is_waited_for_until_it_listens_no_more(host: FakeHost) -> None:
+    listens(host)
+    run(host, containers.ending_to_listen("h2"))
+    assert [call for call in host.calls if "kill" in call] == ["ctr -n k8s.io tasks kill --signal SIGTERM aaa"]
+    assert sum(call.startswith("curl") for call in host.calls) == 4
+
+
+def test_one_that_listens_on_is_not_waited_for_forever(host: FakeHost) -> None:
+    host.program("curl")
+    host.program("sleep")
+    run(host, containers.ending_to_listen("h2"))
+
+
 # Manifests.
 
 
@@ -162,6 +186,22 @@ def test_etcds_manifest_keeps_the_members_that_it_was_started_with(host: FakeHos
     first.write_text(as_it_was.replace("--snapshot-count=10000", "--snapshot-count=9"))
     generate(host, Component.ETCD)
     assert first.read_text() == as_it_was
+
+
+def test_the_api_server_listens_no_more_when_etcds_manifest_is_replaced(host: FakeHost) -> None:
+    listens(host)
+    old = host.file(f"{MANIFESTS}/etcd.yaml", "old\n")
+    noted = f'case "$*" in *SIGTERM*) cp {old} {host.root}/then ;; esac'
+    host.program("ctr", f"{CTR}\n{noted}\ntouch {host.root}/ends")
+    generate(host, Component.ETCD)
+    assert (host.root / "then").read_text() == "old\n", "it is told to end before"
+    assert (host.root / "looks").read_text().count(".") == 4
+    assert "--name=h2" in old.read_text()
+    assert (host.root / FOLDER.lstrip("/") / "etcd.containers").read_text().split() == ["aaa", "aaa"], "etcd's, and the API server's"
+    (host.root / FOLDER.lstrip("/") / "etcd.before").unlink()
+    (host.root / "then").unlink()
+    generate(host, Component.ETCD)
+    assert not (host.root / "then").exists(), "what stays ends nothing"
 
 
 @pytest.mark.parametrize("folder", ["/srv/etcd", "/var/lib/etcd"])

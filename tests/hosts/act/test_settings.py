@@ -394,7 +394,7 @@ async def test_certificates_are_renewed_before_their_readers_restart_and_the_adm
     world = await done(configured(), RenewCertificates("h2"))
     ran = running(world, "h2").ran
     assert ran[-1] == "renew admin.conf"
-    assert ran[-5:-1] == ["end etcd", "end kube-apiserver", "end kube-controller-manager", "end kube-scheduler"]
+    assert ran[-5:-1] == ["end kube-apiserver", "end etcd", "end kube-controller-manager", "end kube-scheduler"]
     assert len(ran) == 9 + 4 + 1
     assert running(world, "h2").silent == ["1"], "the old API server alone"
     assert running(world, "h1").ran == running(world, "h3").ran == []

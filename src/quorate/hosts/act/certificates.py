@@ -1,4 +1,4 @@
-"""The certificates of one control-plane host, renewed by kubeadm, and what has read the old ones restarted, one component after the other.
+"""The certificates of one control-plane host, renewed by kubeadm, and what has read the old ones restarted: etcd with its API server, then the others.
 
 The authorities stay, so that every old certificate is trusted beside every new one (S9). The kubelet renews its own. Source: kubeadm 1.34,
 cmd/kubeadm/app/phases/certs/renewal/manager.go for the names.
@@ -27,16 +27,19 @@ _SUPER_ADMIN = "[ ! -e /etc/kubernetes/super-admin.conf ] || kubeadm certs renew
 
 
 async def renew_certificates(tools: Tools, step: RenewCertificates, observation: Observation) -> None:
-    """Renew all that kubeadm renews, and restart what reads it, each when the one before serves again. Idempotent. Raises StepFailed.
+    """Renew all that kubeadm renews, and restart what reads it, each when what it stands on serves again. Idempotent. Raises StepFailed.
 
     admin.conf, which nothing on the host reads, comes last: until everything was restarted it has its old end, and so an attempt that was cut short is seen.
     """
     for name in (name for names in OF_COMPONENT.values() for name in names):  # with the API at hand, which tells kubeadm for how long
         await _renew(tools, step.host, name)
     await make_ready(tools, step.host, observation)
-    for component in OF_COMPONENT:
+    await containers.restart_etcd(tools, step.host)
+    tools.access.forget(step.host)
+    for component in (Component.ETCD, Component.API_SERVER):
+        await serves(tools, step.host, component)
+    for component in (Component.CONTROLLER_MANAGER, Component.SCHEDULER):
         await containers.restart(tools, step.host, component)
-        tools.access.forget(step.host)
         await serves(tools, step.host, component)
     await _renew(tools, step.host, "admin.conf", before=_SUPER_ADMIN)
     await control_plane_is_back(tools, step.host)

@@ -99,8 +99,10 @@ async def replace_component(
     if before is None:
         return
     try:
-        await containers.replaced(tools, host, component, before)
-        await serves(tools, host, component)
+        for each in _restarted_with(component):
+            await containers.replaced(tools, host, each, before)
+        for each in _restarted_with(component):
+            await serves(tools, host, each)
     except StepFailed as failure:
         await _put_back(tools, host, component)
         remedy = (
@@ -108,6 +110,11 @@ async def replace_component(
         )
         raise StepFailed(host, f"{failure.cause}. The manifest that it had before was put back", remedy) from failure
     await tools.run(host, f"rm -f -- {_previous(component)}", doing="removing the old manifest", deadline=_DEADLINE)
+
+
+def _restarted_with(component: Component) -> tuple[Component, ...]:
+    """What a new manifest of the component restarts: with etcd the API server, which listens to nobody while it has none."""
+    return (component, Component.API_SERVER) if component is Component.ETCD else (component,)
 
 
 async def _containers_before(tools: Tools, host: str, component: Component) -> frozenset[str] | None:
@@ -144,10 +151,11 @@ def _take_place(host: str, component: Component, files: tuple[HostFile, ...]) ->
         "manifests": _MANIFESTS,
         "previous": _previous(component),
         "containers": _containers(component),
-        "listing": containers.listing(host, component),
+        "listing": "".join(containers.listing(host, each) for each in _restarted_with(component)),
         "ending": containers.ending(host, component),
         "files": " ".join(quoted(file.path) for file in files),
         "oldest": OLDEST_API_SERVER,
+        "making_way": containers.ending_to_listen(host) if component is Component.ETCD else "",
         "places": " ".join(sorted(PLACES.get(component, ()))),
     }
     names["same"] = (_SAME_BUT_FOR_ORDER if component is Component.ETCD else _SAME).format(**names)
@@ -198,6 +206,7 @@ if ! {same}; then
     ( {listing} ) >{containers}
     cp -p -- {manifests}/{component}.yaml {previous}.new
     mv -f -T -- {previous}.new {previous}
+    {making_way}
     mv -f -T -- {folder}/new/{component}.yaml {manifests}/{component}.yaml
 fi
 """

@@ -5,6 +5,9 @@ host that is cut off in between is whole again without us.
 
 An API server that is told to end takes no new connections, but whoever watches keeps it for 30 to 60 s more, until it is ended by force. Requests that are no
 watches are answered long before, so that it is ended when it has been silent for SILENCE.
+
+etcd: the API server of a host has no other etcd than that of its host. One that is told to end takes up to 8 s while somebody watches, and for as long requests
+to the API server beside it hang. So that one stops to listen before, and clients are refused at once. It starts anew when etcd has.
 """
 
 from __future__ import annotations
@@ -55,6 +58,18 @@ async def restart(tools: Tools, host: str, component: Component) -> None:
     await replaced(tools, host, component, before)
 
 
+async def restart_etcd(tools: Tools, host: str) -> None:
+    """Restart etcd, and the API server with it, which listens to nobody meanwhile. Whether they serve is the caller's question. Raises StepFailed.
+
+    Cut short, it leaves an API server that ends within 70 s, and that the kubelet starts again.
+    """
+    before = await running(tools, host, Component.API_SERVER)
+    tools.report(host, f"letting {Component.API_SERVER} take no more requests")
+    await tools.run(host, ending_to_listen(host), doing=f"ending {Component.API_SERVER}", deadline=STARTED_DEADLINE)
+    await restart(tools, host, Component.ETCD)
+    await replaced(tools, host, Component.API_SERVER, before)
+
+
 def listing(host: str, component: Component) -> str:
     """A script that prints the ids of the containers that run."""
     return _each(host, component, 'echo "$id"')
@@ -63,6 +78,13 @@ def listing(host: str, component: Component) -> str:
 def ending(host: str, component: Component) -> str:
     """A script that asks them to end. One that has ended meanwhile is no failure."""
     return _each(host, component, 'ctr -n k8s.io tasks kill --signal SIGTERM "$id" 2>/dev/null || :')
+
+
+def ending_to_listen(host: str) -> str:
+    """A script that asks the API server to end and waits until it does not listen any more, or for 70 s or so."""
+    return _END_TO_LISTEN.format(
+        refuses=REFUSES, ending=ending(host, Component.API_SERVER), port=API_SERVER_PORT, looks=70 * LOOKS_A_SECOND
+    )
 
 
 def ending_the_silent(ids: Iterable[str], *, gone_is_enough: bool = True) -> str:
@@ -97,6 +119,15 @@ _EACH = """\
 running=$(ctr -n k8s.io tasks ls | awk '$3 == "RUNNING" {{ printf " %s ", $1 }}')
 for id in $(ctr -n k8s.io containers ls -q '{filter}'); do
     case "$running" in *" $id "*) {command} ;; esac
+done
+"""
+_END_TO_LISTEN = """\
+{refuses}
+{ending}
+looks=0
+until refuses {port} || [ "$looks" -ge {looks} ]; do
+    looks=$((looks + 1))
+    sleep 0.5
 done
 """
 _END_THE_SILENT = """\
