@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -121,6 +122,24 @@ def test_an_ill_member_counts_only_where_etcd_is_managed(build: Build) -> None:
 def test_a_replica_without_a_node_fails_both(build: Build) -> None:
     both = checks.components_healthy(build.three(), (build.joining(1),))
     assert [(check.outcome, check.evidence) for check in both] == [(Outcome.FAIL, "cp-1 has no Node yet")] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "evidence", "remedy"),
+    [
+        ({}, "cp-1 has no Node yet", ""),
+        ({"overdue": True}, "cp-1 has no Node yet", "delete the Machine cp-1"),
+        ({"had_node": True}, "cp-1 has no Node any more", "systemctl restart kubelet"),
+        ({"had_node": True, "deleting_since": datetime(2026, 1, 1, tzinfo=UTC)}, "cp-1 has no Node any more", ""),
+    ],
+)
+def test_who_has_no_node_for_too_long_or_no_more_is_brought_back_by_somebody(
+    build: Build, changes: dict[str, Any], evidence: str, remedy: str
+) -> None:
+    components, _ = checks.components_healthy(build.three(), (build.joining(1, **changes),))
+    assert components.evidence == evidence
+    assert remedy in components.remedy
+    assert bool(remedy) is bool(components.remedy)
 
 
 def test_a_replica_of_which_nothing_is_known_is_not_well(build: Build) -> None:

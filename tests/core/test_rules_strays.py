@@ -16,7 +16,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
-from quorate.core.rules.strays import AGED, AGREEMENT, GRACE, JOINING, NOBODY_ELSES, RING_IS_READ, members_agree, remove_strays
+from quorate.core.rules.strays import AGED, AGREEMENT, GIVEN_UP, GRACE, JOINING, NOBODY_ELSES, RING_IS_READ, members_agree, remove_strays
 from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNKNOWN = Unknown("a member is nobody's yet and may be its own")
 
 
-def with_strays(build: Build, ring: str, *replicas: Replica, age: timedelta = timedelta(hours=1), **changes: Any) -> ControlPlane:
+def with_strays(build: Build, ring: str, *replicas: Replica, age: timedelta = timedelta(minutes=15), **changes: Any) -> ControlPlane:
     """These replicas, and a ring in which every member that is none of theirs has been nobody's for so long."""
     members = build.ring(ring)
     matched = {replica.member for replica in replicas}
@@ -111,6 +111,21 @@ def test_while_a_replica_is_provisioned_the_member_may_be_its_own(build: Build, 
     assert "cp-9" in opinion.checks[1].evidence
 
 
+def test_one_that_has_not_started_for_longer_than_kubeadm_waits_goes_whosever_it_is(build: Build) -> None:
+    def seen_for(age: timedelta) -> ControlPlane:
+        return with_strays(build, "gg-", build.replica(1), build.replica(2), build.joining(9, member=UNKNOWN), age=age)
+
+    before = remove_strays(seen_for(GIVEN_UP - timedelta(minutes=1)), build.noon)
+    assert refused(before) == [NOBODY_ELSES]
+    assert before.wake_at == build.noon + timedelta(minutes=1)
+    assert remove_strays(seen_for(GIVEN_UP), build.noon).step == RemoveStray(3)
+
+
+def test_one_that_has_started_is_that_of_a_replica_on_its_way_however_long_that_takes(build: Build) -> None:
+    control_plane = with_strays(build, "ggg", build.replica(1), build.replica(2), build.joining(9, member=UNKNOWN), age=GIVEN_UP)
+    assert refused(remove_strays(control_plane, build.noon)) == [NOBODY_ELSES]
+
+
 def test_one_on_its_way_whose_member_is_known_protects_no_other(build: Build) -> None:
     control_plane = with_strays(build, "gggb", *map(build.replica, (1, 2)), build.joining(3, member=3))
     assert remove_strays(control_plane, build.noon).step == RemoveStray(4)
@@ -118,7 +133,7 @@ def test_one_on_its_way_whose_member_is_known_protects_no_other(build: Build) ->
 
 def test_g4_a_node_may_register_before_its_member_starts(build: Build) -> None:
     young = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(minutes=1))
-    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), young)
+    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), young, age=GRACE)
     opinion = remove_strays(control_plane, build.noon)
     assert refused(opinion) == [NOBODY_ELSES]
     assert opinion.wake_at == young.created + JOINING
@@ -128,7 +143,7 @@ def test_g4_a_node_may_register_before_its_member_starts(build: Build) -> None:
 def test_one_that_booted_for_longer_than_it_may_join_is_young_from_when_its_node_came(build: Build) -> None:
     came = build.noon - timedelta(minutes=1)
     slow = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(hours=1), node_created=came)
-    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), slow)
+    control_plane = with_strays(build, "gg-", build.replica(1), build.replica(2), slow, age=GRACE)
     opinion = remove_strays(control_plane, build.noon)
     assert refused(opinion) == [NOBODY_ELSES]
     assert opinion.wake_at == came + JOINING

@@ -22,6 +22,7 @@ from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 
 STRAY_AGE = timedelta(minutes=2)  # a Machine or a Node that explains a member has appeared by then
+GIVEN_UP = timedelta(minutes=20)  # a member that has never started by then is not going to: kubeadm has ended with an error
 JOINING = timedelta(minutes=10)  # after the Node came; kubeadm has joined its etcd member, or given up, by then
 
 
@@ -77,6 +78,8 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
         yield "it lives on somebody's Node"
     if now - stray.since < STRAY_AGE:
         yield "it was seen just now"
+    if not stray.member.name and now - stray.since >= GIVEN_UP:
+        return
     for owner in held(plane):
         young = now - max(owner.created, owner.node_created or owner.created) < JOINING
         could_be = owner.node is None or owner.name == stray.may_be_of or (not stray.member.name and young)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quorate.clusterapi import machines, remediation_record
 from quorate.clusterapi.observation import ObservedMachine
@@ -13,6 +13,8 @@ from quorate.core.control_plane import Remediation, Replica, Upkeep
 from quorate.core.health import Absent, Finding, Unknown
 from quorate.core.text import printable
 
+STARTUP = timedelta(minutes=30)
+"""From a Machine's creation until its Node is overdue: a host of metal may boot for 20, and kubeadm gives up 5 after that."""
 _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
 
@@ -24,10 +26,12 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
     """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
+    created = metadata.creation_timestamp or now
+    had_node = observed.node is not None or machine.status.node_ref is not None
     return Replica(
         name=metadata.name,
         version=printable(machine.spec.version),
-        created=metadata.creation_timestamp or now,
+        created=created,
         member=member if etcd_managed else Absent(),
         node=observed.node.metadata.name if observed.node else None,
         node_created=observed.node.metadata.creation_timestamp if observed.node else None,
@@ -50,7 +54,8 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
         updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
         expiry_known=_expiry_known(observed),
         coredns=coredns,
-        had_node=observed.node is not None or machine.status.node_ref is not None,
+        had_node=had_node,
+        overdue=not had_node and now - created >= STARTUP,
     )
 
 

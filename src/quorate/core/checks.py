@@ -149,7 +149,8 @@ def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...
     Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
     """
     ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
-    components = _all_well(COMPONENTS_HEALTHY, ill, replicas)
+    remedy = " ".join(filter(None, map(way_to_a_node, replicas)))
+    components = _all_well(COMPONENTS_HEALTHY, ill, replicas, remedy)
     if not control_plane.desired.etcd_managed:
         return components, _external_etcd_answers(control_plane.external_etcd)
     ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)]
@@ -165,7 +166,7 @@ def _external_etcd_answers(finding: Finding | None) -> Check:
 
 def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[str]:
     if replica.node is None:
-        return [f"{replica.name} has no Node yet"]
+        return [f"{replica.name} has no Node {'any more' if replica.had_node else 'yet'}"]
     if not findings:
         return [f"{replica.name} has not been looked at yet"]
     return [
@@ -173,8 +174,28 @@ def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[s
     ]
 
 
-def _all_well(name: str, ill: list[str], replicas: tuple[Replica, ...]) -> Check:
-    return failed(name, "; ".join(ill)) if ill else passed(name, f"of all {len(replicas)} replicas")
+def way_to_a_node(replica: Replica) -> str:
+    """What somebody has to do for the replica to have a Node; empty where it has one, or time may bring it."""
+    if replica.node is not None or replica.deleting_since:
+        return ""
+    if replica.had_node:
+        return RESTART_KUBELET.format(replica.name)
+    if replica.overdue:
+        return (
+            f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "
+            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place."
+        )
+    return ""
+
+
+RESTART_KUBELET = (
+    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
+    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
+)
+
+
+def _all_well(name: str, ill: list[str], replicas: tuple[Replica, ...], remedy: str = "") -> Check:
+    return failed(name, "; ".join(ill), remedy) if ill else passed(name, f"of all {len(replicas)} replicas")
 
 
 def another_serves(control_plane: ControlPlane, leaving: Replica) -> Check:

@@ -38,7 +38,7 @@ class Machines:
         done = one_pass(state)
         if done is not None:
             judged.broken = broken(state, done)
-            judged.idle = done.decision.step is None and not done.after
+            judged.idle = done.decision.step is None and all(after.identity == state.identity for _, after in done.after)
             judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
             judged.nexts += _of_pass(done, "quorate")
         if done is not None and judged.idle:

@@ -50,6 +50,16 @@ def name_of(obj: Json) -> str:
     return str(obj["metadata"]["name"])
 
 
+def is_drained(machine: Json) -> bool:
+    """Whether core has drained a Machine that is being deleted, and says that it waits for hooks."""
+    return any(condition.get("type") == "Deleting" for condition in (machine.get("status") or {}).get("conditions") or ())
+
+
+def with_deleted(state: State, name: str) -> State:
+    """The state once somebody has deleted this Machine."""
+    return state.changed(MACHINES, name, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})
+
+
 # Cluster API's other controllers, and kubeadm.
 
 
@@ -154,8 +164,7 @@ def deletions_go_on(state: State) -> Iterator[tuple[str, State]]:
         name = name_of(machine)
         if not deleting(machine):
             continue
-        waits = any(condition.get("type") == "Deleting" for condition in (machine.get("status") or {}).get("conditions") or ())
-        if not waits:
+        if not is_drained(machine):
             yield f"{name} is drained and waits", state.changed(MACHINES, name, {"status": {"conditions": [_WAITING]}})
         elif not any(key.startswith(_HOOK_PREFIX) for key in annotations_of(machine)):
             if state.find(INFRASTRUCTURE, name):
@@ -267,8 +276,7 @@ def a_machine_is_deleted(state: State) -> Iterator[tuple[str, State]]:
     """A user deletes a Machine."""
     for machine in state.machines:
         if not deleting(machine):
-            stamped = {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}
-            yield f"a user deletes {name_of(machine)}", state.changed(MACHINES, name_of(machine), stamped)
+            yield f"a user deletes {name_of(machine)}", with_deleted(state, name_of(machine))
 
 
 def a_health_check_errs(state: State) -> Iterator[tuple[str, State]]:

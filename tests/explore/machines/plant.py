@@ -61,6 +61,11 @@ class Plant:
         return frozenset(member.id for member in self.members if member.id in kept and member.started)
 
     @cached_property
+    def starting(self) -> bool:
+        """Whether kubeadm is about to start a member that it has added."""
+        return any(host.runs and host.todo == "vote" and self.member(host.member) for host in self.hosts)
+
+    @cached_property
     def well(self) -> frozenset[int]:
         """Voters that run."""
         return self.voters & self.running

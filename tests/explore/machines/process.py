@@ -36,8 +36,8 @@ from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, NAMESPA
 from tests.explore.machines.workload import Site, Workload
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-_FOR_LONG = timedelta(hours=1)
-"""For so long the process has seen what it sees, before it decides."""
+_FOR_LONG, _FOR_A_WHILE = timedelta(hours=1), timedelta(minutes=15)
+"""For so long the process has seen what it sees, before it decides; the second while kubeadm is about to start a member, which takes 5 minutes."""
 _REQUEST = Request(NAMESPACE, NAME)
 
 
@@ -168,7 +168,7 @@ class Process:
         if observation is None or observation.view is None or not observation.view.strays:
             return observation
         self.observer.sightings.forget(_REQUEST)
-        for moment in (NOW - _FOR_LONG, NOW):
+        for moment in (NOW - (_FOR_A_WHILE if self.site.plant.starting else _FOR_LONG), NOW):
             self.now = moment
             self.observer.rings.forget(Workload.cluster)
             observation = await self.observer.observe(_REQUEST)

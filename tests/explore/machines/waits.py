@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from quorate.core.checks import INITIALIZED
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
-from quorate.core.rules.strays import CONSENT, IS_NOBODYS
-from tests.explore.machines.moves import Moves, annotations_of, deleting, is_called_initialized, name_of
+from quorate.core.checks import (
+    COMPONENTS_HEALTHY,
+    COMPONENTS_SURVIVE,
+    INITIALIZED,
+    MEMBERS_HEALTHY,
+    QUORUM_SURVIVES_ADDITION,
+    QUORUM_SURVIVES_REMOVAL,
+)
+from quorate.core.rules.loss import NOBODY_COMING_UP
+from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK
+from quorate.core.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
+from tests.explore.machines.moves import Moves, annotations_of, deleting, is_called_initialized, is_drained, name_of, with_deleted
 from tests.explore.machines.plant import Member, Plant
-from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, State
+from tests.explore.machines.starts import start
+from tests.explore.machines.state import CLUSTER, CONTROL_PLANES, MACHINES, NAME, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +35,39 @@ def _does_not_answer(state: State) -> bool:
 
 
 def _nothing_tells_whether_it_was_founded(state: State) -> bool:
-    """No object says so, some host may have its data, and no API server says whether it has."""
+    """No object says so, some Machine's host may have its data, and no API server says whether it has."""
     on_record = is_called_initialized(state) or "quorate.dev/initialized" in annotations_of(state.control_plane)
-    return not on_record and bool(state.plant.hosts) and _does_not_answer(state)
+    return not on_record and bool(state.plant.hosts or state.machines) and _does_not_answer(state)
+
+
+def all_is_made_anew(state: State) -> Iterator[tuple[str, State]]:
+    """By who knows that there never was a cluster: the control plane goes with its Machines, and another is made."""
+    if not state.plant.founded:
+        yield "somebody deletes the KubeadmControlPlane, and creates it anew", start(0, faults=state.faults)
+
+
+def _not_all_are_well(state: State) -> bool:
+    """Some Machine or member has no host that runs, no Node, or no vote."""
+    plant = state.plant
+    of = {host.name: host for host in plant.hosts}
+    voting = {name for name, host in of.items() if host.member in plant.well and name in plant.nodes}
+    return {name_of(machine) for machine in state.machines} != voting or {member.host for member in plant.members} != voting
+
+
+def _somebody_has_no_node(state: State) -> bool:
+    return any(name_of(machine) not in state.plant.nodes for machine in state.machines)
+
+
+def _somebody_is_on_the_way_to_our_hook(state: State) -> bool:
+    return any(deleting(machine) and not is_drained(machine) for machine in state.machines)
+
+
+def who_never_came_is_deleted(state: State) -> Iterator[tuple[str, State]]:
+    """The Machine of a host on which kubeadm has ended with an error: the member that it was about to start has no data, or is not in the ring any more."""
+    for host in state.plant.hosts:
+        machine = state.find(MACHINES, host.name)
+        if host.todo in ("vote", "register") and not state.plant.member(host.member) and machine is not None and not deleting(machine):
+            yield f"somebody deletes {host.name}, on which kubeadm has given up", with_deleted(state, host.name)
 
 
 def etcd_is_restored(state: State) -> Iterator[tuple[str, State]]:
@@ -75,9 +114,22 @@ def kubelets_are_restarted(state: State) -> Iterator[tuple[str, State]]:
             yield f"somebody restarts the kubelet of {host.name}", state.at(plant.with_node(host.name))
 
 
+_TO_A_NODE: Mapping[str, Moves] = {"systemctl restart kubelet": kubelets_are_restarted, "delete the Machine": who_never_came_is_deleted}
+_BACK: Mapping[str, Moves] = {"Bring the failed members back": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored}
+
 WAITS: dict[str, Wait] = {
+    "not paused": Wait(lambda state: bool(state.objects[CLUSTER]["spec"].get("paused")), {}),
     "the workload cluster answers": Wait(_does_not_answer, {"Restore access": etcd_is_restored}),
-    INITIALIZED: Wait(_nothing_tells_whether_it_was_founded, {"Restore access": etcd_is_restored}),
+    INITIALIZED: Wait(_nothing_tells_whether_it_was_founded, {"Restore access": etcd_is_restored, "create it anew": all_is_made_anew}),
+    COMPONENTS_HEALTHY: Wait(_not_all_are_well, _TO_A_NODE),
+    MEMBERS_HEALTHY: Wait(_not_all_are_well, {}),
+    COMPONENTS_SURVIVE: Wait(_not_all_are_well, {"back to health": kubelets_are_restarted}),
+    QUORUM_SURVIVES_ADDITION: Wait(_not_all_are_well, _BACK),
+    QUORUM_SURVIVES_REMOVAL: Wait(_not_all_are_well, _BACK),
+    NOBODY_COMING_UP: Wait(_somebody_has_no_node, _TO_A_NODE),
+    NOBODY_ELSES: Wait(_somebody_has_no_node, {}),
+    RING_IS_READ: Wait(_not_all_are_well, {}),
+    AT_HOOK: Wait(_somebody_is_on_the_way_to_our_hook, {}),
     IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), {CONSENT: somebody_consents}),
     ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, {"systemctl restart kubelet": kubelets_are_restarted}),
 }

@@ -15,6 +15,7 @@ from quorate.core.checks import (
     passed,
     quorum_survives_removal,
     removal_keeps_quorum,
+    way_to_a_node,
 )
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Unknown
@@ -51,9 +52,10 @@ def safe_to_remediate(control_plane: ControlPlane, replica: Replica) -> Iterator
 
 def _nobody_coming_up(control_plane: ControlPlane, replica: Replica) -> Check:
     """A replica without a Node that nobody found unhealthy may be well at any moment, and is then the better one to lean on."""
-    coming = [other.name for other in control_plane.staying if other.name != replica.name and other.node is None and not other.unhealthy]
+    coming = [other for other in control_plane.staying if other.name != replica.name and other.node is None and not other.unhealthy]
     if coming:
-        return failed(NOBODY_COMING_UP, f"{', '.join(sorted(coming))} has no Node yet")
+        remedy = " ".join(filter(None, map(way_to_a_node, coming)))
+        return failed(NOBODY_COMING_UP, f"{', '.join(sorted(other.name for other in coming))} has no Node yet", remedy)
     return passed(NOBODY_COMING_UP, "every other replica has its Node or failed too")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import Check, Outcome, another_serves, failed, passed, quorum_survives_removal, unknown
+from quorate.core.checks import RESTART_KUBELET, Check, Outcome, another_serves, failed, passed, quorum_survives_removal, unknown
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
@@ -125,10 +125,7 @@ def _loss(control_plane: ControlPlane) -> str:
 def _way_out(control_plane: ControlPlane, replica: Replica) -> str:
     """What helps the only one that has the data. A kubelet makes its Node when it starts, and kubeadm's marks on it are kubeadm's to make."""
     if replica.node is None and replica.had_node and control_plane.workload.health is Health.GOOD:
-        return (
-            f"Restart the kubelet on the host of {replica.name} (`systemctl restart kubelet`), which makes its Node anew; "
-            "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
-        )
+        return RESTART_KUBELET.format(replica.name)
     if replica.deleting_since is None and len(control_plane.replicas) >= control_plane.desired.replicas:  # else others may still join
         return f"Mend what the health check of {replica.name} found: nobody joins in its place as long as its Machine is not deleted."
     if control_plane.desired.replicas + control_plane.desired.max_surge > 1:

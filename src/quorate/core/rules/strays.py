@@ -17,6 +17,9 @@ GRACE = timedelta(minutes=2)
 JOINING = timedelta(minutes=10)
 """For how long after its Node came a replica may still be joining etcd: twice what kubeadm gives up after. Hosts of metal boot for longer than that."""
 
+GIVEN_UP = timedelta(minutes=20)
+"""After which a member that has never started is not waited for any more, whosever it is: kubeadm starts it within 5, or ends with an error."""
+
 CONSENT = "quorate.dev/remove-member"
 """Annotation on the KubeadmControlPlane: ids of members, in hexadecimal with commas between, that are to go although they run on a Node."""
 
@@ -75,8 +78,11 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
 def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -> list[Replica]:
     """Replicas whose own member this may be: of those without a known one, whoever has no Node yet, and whoever it fits as others do.
 
-    Any other with a Node only as long as that is young, and only where the member has not started yet.
+    Any other with a Node only as long as that is young, and only where the member has not started yet. One that never starts keeps everybody from joining,
+    its own replica too, and has no data that could be lost.
     """
+    if not stray.member.name and now >= stray.since + GIVEN_UP:
+        return []
     unmatched = [replica for replica in control_plane.holding if not isinstance(replica.member, int)]
     return [replica for replica in unmatched if _may_own(replica, stray, now)]
 
@@ -137,7 +143,7 @@ def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
 def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
     """When time alone may change the answer about a stray."""
     young = [_joins_until(replica) for replica in control_plane.holding if replica.node is not None and not isinstance(replica.member, int)]
-    return [stray.since + GRACE, *young]
+    return [stray.since + GRACE, stray.since + GIVEN_UP, *young]
 
 
 def _order(stray: Stray) -> tuple[bool, datetime, int]:
