@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from quorate.core.versions import Version
-from quorate.hosts.manifest import Manifest, Opaque, load, parse
+from quorate.hosts.manifest import Manifest, Opaque, parse
 from quorate.hosts.manifest.decoding import places_of
 from quorate.hosts.manifest.defaults import CONTROL_PLANE_TAINT
 from quorate.hosts.manifest.host_fields import OperatingSystem, Taint, TaintEffect
@@ -373,9 +373,7 @@ def test_no_cipher_suites_leave_them_to_the_component() -> None:
 def test_files_are_sought_beside_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("x")
     made = document(features__staticAuditLog={"enable": True, "config": {"policyFilePath": "policy.yaml"}})
-    path = tmp_path / "kubeone.yaml"
-    path.write_text(yaml.safe_dump(made))
-    config = load(path).features.static_audit_log.config
+    config = parse(yaml.safe_dump(made), folder=tmp_path).features.static_audit_log.config
     assert config.policy_file_path == str(tmp_path / "policy.yaml")
     assert (config.log_path, config.log_max_age, config.log_max_backup, config.log_max_size) == (
         "/var/log/kubernetes/audit.log",

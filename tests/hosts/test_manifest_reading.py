@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.hosts.manifest import Manifest, ManifestError, load, parse
+from quorate.hosts.manifest import Manifest, ManifestError, parse, read
 from quorate.hosts.manifest.findings import child, item, parent, related
 from quorate.hosts.manifest.values import Opaque, Secret, duration
 from tests.hosts.manifests import SMALLEST, changed, document, problems
@@ -257,12 +257,12 @@ def test_a_time_of_day_stays_text() -> None:
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "kubeone.yaml"
     with pytest.raises(ManifestError, match=r"kubeone.yaml: cannot be read: No such file"):
-        load(path)
+        read(path)
     path.write_bytes(b"\xff")
     with pytest.raises(ManifestError, match=r"kubeone.yaml: is not UTF-8 text"):
-        load(path)
+        read(path)
     path.write_text(yaml.safe_dump(SMALLEST))
-    assert load(path).name == "demo"
+    assert parse(read(path)).name == "demo"
 
 
 SECRETS = {

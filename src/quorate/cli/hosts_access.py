@@ -94,9 +94,13 @@ async def load(where: Place) -> Loaded:
     from quorate.hosts import manifest as manifests
 
     outputs = await terraform.read(where.terraform, sys.stdin.buffer) if where.terraform else None
-    manifest = await asyncio.to_thread(manifests.load, where.manifest, terraform=outputs, ignore_unsupported=where.ignore_unsupported)
+    text = await asyncio.to_thread(manifests.read, where.manifest)  # once: the digest is of what was judged
+    folder = where.manifest.parent.absolute()
+    manifest = manifests.parse(
+        text, source=str(where.manifest), folder=folder, terraform=outputs, ignore_unsupported=where.ignore_unsupported
+    )
     contents = await asyncio.to_thread(feature_contents.read, manifest)
-    read = {f"manifest {where.manifest.name}": await asyncio.to_thread(where.manifest.read_bytes)}
+    read = {f"manifest {where.manifest.name}": text.encode()}
     read |= {name: content for name, content in _beside(manifest, contents).items() if content is not None}
     if outputs is not None:
         read["Terraform's outputs"] = json.dumps(dict(outputs.values), sort_keys=True).encode()

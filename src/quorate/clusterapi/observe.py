@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from quorate.clusterapi import addons, authorities, desired, initialization, intent, machines, remediation_record, specification
-from quorate.clusterapi.adoption import is_of_control_plane, ownership
 from quorate.clusterapi.caches import BY_CLUSTER, is_ours, owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.comparisons import Comparisons
@@ -16,6 +15,7 @@ from quorate.clusterapi.credentials import Credentials
 from quorate.clusterapi.fields import text_at
 from quorate.clusterapi.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.ownership import is_of_control_plane, ownership
 from quorate.clusterapi.remediation_record import MalformedRecord
 from quorate.clusterapi.replicas import replica
 from quorate.clusterapi.ring import Membership, finding, match, ring_of

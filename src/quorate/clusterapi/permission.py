@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quorate.clusterapi import initialization, specification
-from quorate.clusterapi.adoption import is_of_control_plane, ownership
 from quorate.clusterapi.caches import owner_cluster
 from quorate.clusterapi.clients import Clients
 from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.ownership import is_of_control_plane, ownership
 from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane

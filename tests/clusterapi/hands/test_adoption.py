@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KCPS = "kubeadmcontrolplanes"
 ADOPT = AdoptReplicas(("cp-1", "cp-2"))
+OTHER = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "others", "uid": "other", "controller": True}
 
 
 def controller(world: World, plural: str, name: str) -> Json | None:
@@ -180,23 +181,38 @@ async def adoptable_names(world: World) -> list[str]:
     return [machine.name for machine in view.adoptable]
 
 
-@pytest.mark.parametrize("change", [{"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}, {"metadata": {"uid": "another"}}])
-async def test_a_control_plane_that_has_just_gone_adopts_nothing_whatever_the_cache_says(alone: World, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "change", "why"),
+    [
+        (KCPS, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}, "KubeadmControlPlane default/demo was deleted after"),
+        (KCPS, {"metadata": {"uid": "another"}}, "KubeadmControlPlane default/demo is another one"),
+        (KCPS, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, "KubeadmControlPlane default/demo was paused"),
+        ("clusters", {"spec": {"paused": True}}, "KubeadmControlPlane default/demo was paused"),
+        (
+            "clusters",
+            {"spec": {"controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "other"}}},
+            "is not the one that its Cluster names any more",
+        ),
+    ],
+)
+async def test_a_control_plane_that_has_just_gone_or_was_paused_adopts_nothing_whatever_the_cache_says(
+    alone: World, kind: str, change: dict[str, Any], why: str
+) -> None:
     observation = await alone.look()
-    alone.api.change(KCPS, "demo", change)
-    with pytest.raises(Refused, match="KubeadmControlPlane default/demo has just been deleted"):
+    alone.api.change(kind, "demo", change)
+    with pytest.raises(Refused, match=why):
         await alone.actor.perform(ADOPT, observation)
     assert alone.log == []
 
 
 async def test_a_machine_that_somebody_else_took_meanwhile_is_theirs(alone: World) -> None:
     observation = await alone.look()
-    alone.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [{"uid": "other", "controller": True}]}})
+    alone.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OTHER]}})
     with pytest.raises(ExceptionGroup) as caught:
         await alone.actor.perform(AdoptReplicas(("cp-1",)), observation)
     assert caught.group_contains(Conflict)
     owner = controller(alone, "machines", "cp-1")
-    assert owner == {"uid": "other", "controller": True}
+    assert owner == OTHER
 
 
 async def test_a_machine_without_its_configuration_is_not_adopted(alone: World) -> None:

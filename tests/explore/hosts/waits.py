@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
 from quorate.core.in_place.rules.found import NO_TRACES, SAME_VERSION
 from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
 from quorate.core.in_place.rules.join import REPAIR_AT_RUNNING_VERSION
@@ -25,7 +26,7 @@ def kubelets_are_restarted(image: Image) -> Iterator[tuple[str, Image]]:
     """One that has joined makes its Node where that is missing. (That of a control plane then lacks kubeadm's marks, which nobody here looks at.)"""
     nodes = {node["name"] for node in image.nodes}
     for kept in _running(image):
-        if kept["kubelet_runs"] and kept["disk.kubelet_conf"] and kept["name"] not in nodes:
+        if kept["kubelet_runs"] and kept["disk.kubelet_conf"] and kept["name"] not in nodes and _entry_of(image, kept):
             yield f"somebody restarts the kubelet of {kept['name']}", changed(image, partial(_register, kept["address"]))
 
 
@@ -141,6 +142,7 @@ WAITS: dict[str, Mapping[str, Moves]] = {
     SAME_VERSION: _OTHER_VERSIONS,
     REPAIR_AT_RUNNING_VERSION: _OTHER_VERSIONS,
     NO_STEP_BACK: _OTHER_VERSIONS,
+    AS_MANY_AS_SAID: {"Take them back into the manifest": control_planes_are_brought_back},
     NODE_GOES: {"delete Node": nodes_of_other_machines_are_deleted},
 }
 """By the name of the check, and the words."""

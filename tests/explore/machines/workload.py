@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from quorate.kubernetes.objects import Node, Pod
 from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import Component
+from quorate.workload.updates import CannotUpdate
 from tests.explore.machines.plant import Plant
 
 CLUSTER_ID = 77
@@ -148,6 +149,13 @@ class Workload:
     async def kubeadm_config_exists(self) -> bool | Unknown:
         """Whether there is kubeadm's ConfigMap."""
         return self._site.plant.founded > 0 if self._connected else self._unknown()
+
+    async def certificate_expiry(self, node: str, _port: int) -> datetime:
+        """Of the certificate that the Node's API server shows."""
+        host = self._site.plant.host(node)
+        if not self._connected or host is None or not host.runs or not self._has_member(node):
+            raise CannotUpdate(f"the API server of {node} does not answer")
+        return self._now + timedelta(days=300)
 
     async def read_ring(self, nodes: Iterable[str]) -> RingReading | Unknown:
         """The production's reading."""

@@ -31,15 +31,14 @@ HINTS = {
 """What to do about keys that other versions of the manifest have."""
 
 
-def load(path: Path, *, terraform: Outputs | None = None, ignore_unsupported: bool = False) -> Manifest:
-    """The manifest in a file, merged with Terraform's outputs; see `parse`."""
+def read(path: Path) -> str:
+    """The text of a manifest. Raises ManifestError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         findings = Findings(str(path))
         findings.wrong(ROOT, f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is not UTF-8 text")
         raise findings.error() from None
-    return parse(text, source=str(path), folder=path.parent.absolute(), terraform=terraform, ignore_unsupported=ignore_unsupported)
 
 
 def parse(
