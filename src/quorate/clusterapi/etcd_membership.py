@@ -108,7 +108,8 @@ def may_be_deleted(view: ControlPlane, replica: str) -> tuple[Check, ...]:
 async def remove_member(clients: Clients, observation: Observation, replica: str, member: int) -> None:
     """Ask the ring anew, pass leadership on, remove the member, release the Machine. The gate stands before each change of the ring. Raises Refused.
 
-    That the Machine still leaves, and nothing was paused, is read before each request to remove its member: those before it may have waited for seconds.
+    That the Machine still leaves, and nothing was paused, is read before each request to remove its member and before it is let go: those before it may have
+    waited for seconds.
     """
 
     async def remove(client: EtcdClient) -> None:
@@ -122,8 +123,7 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member):
         await _through_others(clients, observation, view, replica, remove)
-    else:
-        await still_leaves(clients, observation, replica)
+    await still_leaves(clients, observation, replica)
     await release_hook(clients, observation, replica)
 
 

@@ -63,6 +63,7 @@ class FakeEtcd:
     async def remove_member(self, member_id: int) -> None:
         self._do(f"remove_member {member_id} through {self.node}", "remove_member")
         del self.workload.members[member_id]
+        self.workload.after_removal()
 
     def _do(self, what: str, operation: str) -> None:
         if error := self.workload.trouble.get((operation, self.node)):
@@ -104,6 +105,7 @@ class FakeWorkload:
     alarms: tuple[Alarm, ...] = ()
     before_read: Callable[[], None] = lambda: None
     after_move: Callable[[], None] = lambda: None
+    after_removal: Callable[[], None] = lambda: None
     after_trouble: Callable[[], None] = lambda: None
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     expected: frozenset[str] = frozenset()

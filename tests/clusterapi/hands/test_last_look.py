@@ -186,6 +186,16 @@ async def test_no_member_is_removed_once_it_was_paused_while_others_were_asked(t
     assert member in three.workload.members
 
 
+async def test_no_machine_is_let_go_once_it_was_paused_while_its_member_left(three: World) -> None:
+    three.delete_machine("cp-3")
+    three.workload.after_removal = lambda: cast("None", three.api.change("clusters", "demo", {"spec": {"paused": True}}))
+    observation = await three.look()
+    with pytest.raises(Refused, match="was paused after this was decided"):
+        await three.actor.perform(await step_of(three, observation), observation)
+    assert 3 not in three.workload.members
+    assert three.holds_hook("cp-3")
+
+
 def the_first_of_five_has_a_ring_of_its_own(three: World) -> None:
     """It was down when the ring was read, and has been restored since; the fifth leaves."""
     for number in (4, 5):
