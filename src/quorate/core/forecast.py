@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TypeAlias, assert_never
 
 from quorate.core import plan
 from quorate.core.control_plane import Adoptable, Certificates, ControlPlane, Kubeconfig, Remediation, Replica, Upkeep
@@ -54,6 +55,23 @@ def forecast(control_plane: ControlPlane, now: datetime) -> Forecast:
     world = _Model(control_plane, now)
     foreseen = tuple(plan.play(world))
     return plan.Forecast(foreseen, world.view, world.converged, world.decision.refusals)
+
+
+_Kept: TypeAlias = (
+    AddFinalizer
+    | RemoveFinalizer
+    | EnsureCertificates
+    | WriteKubeconfig
+    | AbandonCreation
+    | AdoptReplicas
+    | PrepareWorkload
+    | MoveCoreDNS
+    | UpdateAddons
+    | RecordExpiries
+    | RecordRemediation
+    | ForgetRemediation
+)
+"""What changes no member."""
 
 
 class _Model:
@@ -122,7 +140,7 @@ class _Model:
                 return replace(self.view, replicas=tuple(self._released(r) if r.name in names else r for r in self.view.replicas))
         return self._kept_up(step)
 
-    def _kept_up(self, step: Step) -> ControlPlane:
+    def _kept_up(self, step: _Kept) -> ControlPlane:
         view = self.view
         match step:
             case AddFinalizer() | RemoveFinalizer():
@@ -147,7 +165,7 @@ class _Model:
                 return replace(view, remediating=view.remediation_intended, remediation_intended=None)
             case ForgetRemediation():
                 return replace(view, remediating=None, remediation_intended=None)
-        raise AssertionError(f"no such step: {step!r}")
+        assert_never(step)
 
     def _create(self, step: CreateReplica) -> ControlPlane:
         self.made += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TypeAlias, assert_never
 
 from quorate.core import plan
 from quorate.core.control_plane import Upkeep
@@ -59,6 +60,12 @@ def forecast(cluster: Cluster, now: datetime) -> Forecast:
     foreseen = tuple(plan.play(world))
     last = world.decide()
     return plan.Forecast(foreseen, world.cluster, is_converged(last), last.refusals)
+
+
+_Kept: TypeAlias = (
+    Prepare | TakeSnapshot | ChangeEncryption | RewriteSecrets | UpdateConfiguration | UpdateNodes | Uncordon | EnsureMachineDeployments
+)
+"""What takes no member from the ring, nor adds one."""
 
 
 class _Model:
@@ -149,7 +156,7 @@ class _Model:
                 cluster = self._change((host,), findings=findings, certificates_expire=self.now + VALIDITY)
                 return replace(cluster, renewed=(*cluster.renewed, host))
 
-    def _kept_up(self, step: Step) -> Cluster:
+    def _kept_up(self, step: _Kept) -> Cluster:
         cluster = self.cluster
         match step:
             case Prepare(hosts):
@@ -169,7 +176,7 @@ class _Model:
                 return self._change((host,), node=node)
             case EnsureMachineDeployments():
                 return replace(cluster, machine_deployments=Upkeep())
-        raise AssertionError(f"no such step: {step!r}")
+        assert_never(step)
 
     def _encrypting(self, step: ChangeEncryption) -> Cluster:
         """kubeadm's configuration follows as soon as all API servers have providers, or one has none any more."""
