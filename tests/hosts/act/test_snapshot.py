@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import replace
@@ -89,12 +90,15 @@ class Damaged:
                 yield piece
 
 
-async def test_what_a_run_of_another_cluster_writes_into_the_same_folder_is_let_be(client: GrpcClient, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / ".demo-20260101T110000Z.db.partial", tmp_path / ".demo-2-20260101T110000Z.db.partial"
-    for path in (ours, theirs):
+async def test_what_another_run_writes_into_the_same_folder_is_let_be(client: GrpcClient, tmp_path: Path) -> None:
+    left, theirs = tmp_path / ".demo-20260101T110000Z.db.partial", tmp_path / ".demo-2-20260101T110000Z.db.partial"
+    under_way = tmp_path / ".demo-20260101T113000Z.db.partial"
+    for path in (left, theirs, under_way):
         path.write_bytes(b"half")
+    for path in (left, theirs):
+        os.utime(path, (0, 0))
     await take_snapshot(with_ring(cluster(), client, tmp_path))
-    assert (ours.exists(), theirs.exists()) == (False, True)
+    assert [path.exists() for path in (left, theirs, under_way)] == [False, True, True]
 
 
 async def test_what_does_not_arrive_whole_gets_no_name(client: GrpcClient, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from quorate.etcd.client import SnapshotClient
@@ -25,6 +26,9 @@ _RESERVE = 64 << 20  # bytes that stay free on the operator's disk
 _PATIENCE, _SLOWEST = 600, 64 << 10  # seconds, and bytes in each second after them
 _LOOK = "Run the same command again; if it stays so, look at that member's disk and log"
 _PARTIAL = ".partial"
+_ABANDONED = (
+    3600  # seconds in which nothing was written to it: whoever streams writes 4 MiB at a time, and looking through 8 GiB takes a minute
+)
 _STAMP = "[0-9]" * 8 + "T" + "[0-9]" * 6 + "Z"
 
 
@@ -36,7 +40,7 @@ async def take_snapshot(tools: Tools) -> Path:
     folder, cluster = tools.snapshot_folder, tools.manifest.name
     client = await tools.access.etcd()
     try:
-        await asyncio.to_thread(_prepare, folder, cluster)
+        await asyncio.to_thread(_prepare, folder, cluster, tools.now())
         path = folder / f"{cluster}-{tools.now():%Y%m%dT%H%M%SZ}.db"
         found = await save(client, path, lambda size: tools.report(_WHERE, f"taking a snapshot: {_mebibytes(size)}"))
         await asyncio.to_thread(_keep_last, folder, cluster)
@@ -144,11 +148,13 @@ async def _examined(path: Path) -> Snapshot:
         raise StepFailed(_WHERE, f"the snapshot that arrived cannot be used: {error}", "Run the same command again") from error
 
 
-def _prepare(folder: Path, cluster: str) -> None:
-    """The folder, without what an attempt that was killed has left in it."""
+def _prepare(folder: Path, cluster: str, now: datetime) -> None:
+    """The folder, without what attempts that were killed have left in it. What was written to just now is another run's, which goes on."""
     private_folder(folder)
     for left in folder.glob(f".{cluster}-{_STAMP}.db{_PARTIAL}"):
-        left.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # the other run has given it its name
+            if now.timestamp() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def _name(partial: Path, path: Path) -> None:
