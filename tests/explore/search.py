@@ -80,7 +80,7 @@ class Found:
     longest: int = 0  # moves of the longest of all shortest histories
     unfinished: str = ""  # why not everything was looked at; empty: it is closed
     complete: int = 0  # every history of so many moves was looked at, where it is not closed
-    violations: dict[str, Example] = field(default_factory=dict)  # by the name of the promise
+    violations: dict[str, Example] = field(default_factory=dict)  # by the name of the promise; of what is said, with the checks that say it
     waits: dict[tuple[str, ...], Example] = field(default_factory=dict)  # where somebody has to act: by what is said
 
 
@@ -173,10 +173,11 @@ class _Search(Generic[S]):
             example = self.found.waits.setdefault(said, Example("; ".join(said), self._history(number)))
             example.states += 1
             if number in self.untrue:
-                self._violated("truth", f"what is said is not so: {'; '.join(self.untrue[number])}", number)
+                untrue = "; ".join(self.untrue[number])
+                self._violated(f"truth: {untrue}", f"what is said is not so: {untrue}", number)
             if number not in helped:
                 how = "what is asked for does not help" if number in self.asking else "nothing is asked for that could be done"
-                self._violated("remedy", f"{how}: {'; '.join(said)}", number)
+                self._violated(f"remedy: {'; '.join(said)}", f"{how}: {'; '.join(said)}", number)
 
     def _violated(self, promise: str, how: str, number: int) -> None:
         if promise not in self.found.violations:

@@ -66,8 +66,8 @@ def test_a_wait_that_says_why_is_told_and_one_without_a_word_is_broken() -> None
 @pytest.mark.parametrize("asked", [{}, {10: 9}])
 def test_a_wait_that_asks_for_nothing_or_for_what_does_not_help_is_broken(asked: dict[int, int]) -> None:
     found = explore(Numbers(desired=5, last={10: ("ten is the end",), 7: ("seven too",)}, asked={7: 5, **asked}))
-    assert {promise: example.states for promise, example in found.violations.items()} == {"remedy": 1}
-    assert found.violations["remedy"].what.startswith("what is asked for" if asked else "nothing is asked for")
+    assert {promise: example.states for promise, example in found.violations.items()} == {"remedy: ten is the end": 1}
+    assert found.violations["remedy: ten is the end"].what.startswith("what is asked for" if asked else "nothing is asked for")
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:

@@ -32,6 +32,7 @@ class Image:
     founding: tuple[int, int, int]  # authorities made so far, that of the cluster, and clusters founded
     manifest: Manifest
     faults: int = 0
+    said: int = 1  # how many hosts may leave, as the operator has said for the run that is under way
 
     @property
     def identity(self) -> bytes:
@@ -45,6 +46,7 @@ class Image:
             self.founding,
             self.manifest,
             self.faults,
+            self.said,
         )
         return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quorate.core.in_place.cluster import Wishes
 from quorate.core.in_place.decide import Decision, decide
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.session import Done
@@ -62,6 +63,7 @@ class _Run:
     async def step(self, meanwhile: Image | None) -> Step:
         random, manifest = self.world.random("run"), self.image.manifest
         observer = Observer(self.site, manifest, Sight(), random, self.world.now, "run")
+        observer.wishes = Wishes(remove_hosts=self.image.said)
         done = Done(snapshot_taken=True)
         for _ in range(_LOOKS):
             seen = await observer.observe(done)
@@ -89,7 +91,7 @@ class _Run:
         return Step(decision, self.after, self.broken, failed)
 
     def _record(self) -> None:
-        image = freeze(self.site, self.image.manifest, self.image.faults)
+        image = replace(freeze(self.site, self.image.manifest, self.image.faults), said=self.image.said)
         if image != (self.after[-1] if self.after else self.image):
             self.after.append(image)
 

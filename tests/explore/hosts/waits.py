@@ -93,6 +93,12 @@ def _version_is_set(version: Version, image: Image) -> Iterator[tuple[str, Image
     yield f"the manifest asks for {version}, as it is told to", changed(image, _nothing, replace(image.manifest, version=version))
 
 
+def the_number_is_said(image: Image) -> Iterator[tuple[str, Image]]:
+    """By who means it: of all that are in the cluster and not in the manifest, in a run of its own."""
+    if image.said == 1:
+        yield "quorate apply --remove-hosts, with as many as there are", replace(image, said=len(image.machines))
+
+
 def nodes_of_other_machines_are_deleted(image: Image) -> Iterator[tuple[str, Image]]:
     """Those with the name of a host and an address that is not that host's."""
     for node in image.nodes:
@@ -142,7 +148,7 @@ WAITS: dict[str, Mapping[str, Moves]] = {
     SAME_VERSION: _OTHER_VERSIONS,
     REPAIR_AT_RUNNING_VERSION: _OTHER_VERSIONS,
     NO_STEP_BACK: _OTHER_VERSIONS,
-    AS_MANY_AS_SAID: {"Take them back into the manifest": control_planes_are_brought_back},
+    AS_MANY_AS_SAID: {"Take them back into the manifest": control_planes_are_brought_back, "say so: --remove-hosts": the_number_is_said},
     NODE_GOES: {"delete Node": nodes_of_other_machines_are_deleted},
 }
 """By the name of the check, and the words."""

@@ -55,6 +55,11 @@ def is_drained(machine: Json) -> bool:
     return any(condition.get("type") == "Deleting" for condition in (machine.get("status") or {}).get("conditions") or ())
 
 
+def is_let_go(machine: Json) -> bool:
+    """Whether it is being deleted, and holds no hook of quorate's any more."""
+    return deleting(machine) and not any(key.startswith(_HOOK_PREFIX) for key in annotations_of(machine))
+
+
 def with_deleted(state: State, name: str) -> State:
     """The state once somebody has deleted this Machine."""
     return state.changed(MACHINES, name, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})
@@ -105,7 +110,7 @@ def kubeadm_goes_on(state: State) -> Iterator[tuple[str, State]]:
             continue
         if host.todo == "init":
             yield f"kubeadm init makes a cluster on {host.name}", _registered(state, _founded(plant, host), host.name)
-        elif host.todo == "join" and _lets_join(plant):
+        elif host.todo == "join" and lets_join(plant) and not _too_late(state, host.name):
             member = plant.unused_id()
             joining = plant.with_host(replace(host, todo="vote", member=member))
             yield f"kubeadm join adds {host.name} as a learner", state.at(joining.with_member(Member(member, host.name, True, False)))
@@ -114,6 +119,12 @@ def kubeadm_goes_on(state: State) -> Iterator[tuple[str, State]]:
             yield f"the member of {host.name} votes", state.at(voting)
         elif host.todo == "register" and plant.serves:
             yield f"{host.name} becomes a Node", _registered(state, plant.with_host(replace(host, todo="")), host.name)
+
+
+def _too_late(state: State, name: str) -> bool:
+    """Its Machine was let go, in a ring that could not lose one more: it is held for so long that kubeadm has joined by then, or never does."""
+    machine = state.find(MACHINES, name)
+    return (machine is None or is_let_go(machine)) and 2 * len(state.plant.well) <= len(state.plant.voters) + 1
 
 
 def is_called_initialized(state: State) -> bool:
@@ -129,8 +140,8 @@ def _founded(plant: Plant, host: Host) -> Plant:
     return fresh.with_host(replace(host, todo="", member=member))
 
 
-def _lets_join(plant: Plant) -> bool:
-    """kubeadm asks every member that ever started, and etcd has room for one learner."""
+def lets_join(plant: Plant) -> bool:
+    """Whether a host may join now: kubeadm asks every member that ever started, and etcd has room for one learner."""
     started = {member.id for member in plant.members if member.started}
     return plant.serves and started <= plant.running and not any(member.learner for member in plant.members)
 
@@ -166,7 +177,7 @@ def deletions_go_on(state: State) -> Iterator[tuple[str, State]]:
             continue
         if not is_drained(machine):
             yield f"{name} is drained and waits", state.changed(MACHINES, name, {"status": {"conditions": [_WAITING]}})
-        elif not any(key.startswith(_HOOK_PREFIX) for key in annotations_of(machine)):
+        elif is_let_go(machine):
             if state.find(INFRASTRUCTURE, name):
                 gone = state.without((INFRASTRUCTURE, NAMESPACE, name))
                 yield f"the host of {name} is destroyed", gone.at(gone.plant.without_host(name))
@@ -207,6 +218,13 @@ def health_checks_pass(state: State) -> Iterator[tuple[str, State]]:
             )
 
 
+def nodes_of_nobody_go(state: State) -> Iterator[tuple[str, State]]:
+    """A cloud's controller, or who sees that it is not ready, deletes the Node of a host that is gone."""
+    for node in state.plant.nodes:
+        if state.plant.serves and state.plant.host(node) is None and state.find(MACHINES, node) is None:
+            yield f"Node {node}, whose host is gone, is deleted", state.at(state.plant.without_node(node))
+
+
 def hosts_of_nobody_go(state: State) -> Iterator[tuple[str, State]]:
     """Whoever let a host of no Machine leave the ring takes it away, with its Node."""
     for host in state.plant.hosts:
@@ -243,6 +261,7 @@ ORDINARY: tuple[Moves, ...] = (
     health_checks_pass,
     hosts_come_back,
     hosts_of_nobody_go,
+    nodes_of_nobody_go,
     a_pause_ends,
 )
 """What happens in an installation in which nothing is wrong, or in which something has been mended."""
@@ -362,7 +381,8 @@ def somebody_changes_the_ring(state: State) -> Iterator[tuple[str, State]]:
     for member in plant.members:
         if 2 * len(plant.well - {member.id}) > len(plant.voters - {member.id}):
             yield f"somebody removes member {member.id} of {member.host}", state.at(plant.without_member(member.id))
-    if _lets_join(plant) and plant.host("foreign") is None:
+    stays = any(not is_let_go(machine) for machine in state.machines)  # nobody joins one that goes in the next seconds
+    if stays and lets_join(plant) and plant.host("foreign") is None:
         own = plant.unused_id()
         grown = plant.with_host(Host("foreign", member=own)).with_member(Member(own, "foreign")).with_node("foreign")
         yield "somebody lets a host of his own join", state.at(grown)

@@ -54,16 +54,11 @@ def s2_nobody_joins_beside_a_learner(before: State, done: Pass) -> Iterator[str]
 
 
 def s3_founded_once(before: State, done: Pass) -> Iterator[str]:
-    """Nothing that would run kubeadm init is made once there is a cluster, as long as a Machine's host has its data or it is on record.
-
-    Exempt is a cluster that was never on record, whose founding Machine was let go before kubeadm had ended, and of which only a host that somebody let join by
-    hand in these seconds has data: it has lost its quorum with its founder, and nothing that answers tells of it.
-    """
-    holders = {host.member for host in before.plant.hosts if before.find(MACHINES, host.name)} & before.plant.holders
+    """Nothing that would run kubeadm init is made once there is a cluster, as long as any host has its data or it is on record."""
     for name in _made(before, done):
         config = _last(before, done).find(CONFIGS, name)
         founds = config is not None and "controlPlane" not in (config["spec"].get("joinConfiguration") or {})
-        if founds and (holders or before.plant.serves or before.plant.recorded):
+        if founds and (before.plant.holders or before.plant.serves or before.plant.recorded):
             yield f"{name} is made to found a cluster, and there is one: members {sorted(before.plant.holders)} have its data"
         if not founds and not before.plant.founded:
             yield f"{name} is made to join, and there is nothing to join"

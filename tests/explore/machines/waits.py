@@ -10,14 +10,27 @@ from quorate.core.checks import (
     COMPONENTS_SURVIVE,
     INITIALIZED,
     MEMBERS_HEALTHY,
+    NOBODY_LEAVES,
     QUORUM_SURVIVES_ADDITION,
     QUORUM_SURVIVES_REMOVAL,
+    ROOM,
 )
+from quorate.core.rules.guard import NOT_PAUSED, WORKLOAD_ANSWERS
 from quorate.core.rules.loss import NOBODY_COMING_UP
 from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK
 from quorate.core.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
-from tests.explore.machines.moves import Moves, annotations_of, deleting, is_called_initialized, is_drained, name_of, with_deleted
+from tests.explore.machines.moves import (
+    Moves,
+    annotations_of,
+    deleting,
+    is_called_initialized,
+    is_drained,
+    lets_join,
+    name_of,
+    with_deleted,
+)
 from tests.explore.machines.plant import Member, Plant
+from tests.explore.machines.promises import HOOK
 from tests.explore.machines.starts import start
 from tests.explore.machines.state import CLUSTER, CONTROL_PLANES, MACHINES, NAME, State
 
@@ -41,9 +54,10 @@ def _nothing_tells_whether_it_was_founded(state: State) -> bool:
 
 
 def all_is_made_anew(state: State) -> Iterator[tuple[str, State]]:
-    """By who knows that there never was a cluster: the control plane goes with its Machines, and another is made."""
-    if not state.plant.founded:
-        yield "somebody deletes the KubeadmControlPlane, and creates it anew", start(0, faults=state.faults)
+    """By who knows that there never was a cluster, or that it is lost for good and no host is there to restore it on: all of it goes, and is made again."""
+    lost = _is_lost_for_good(state.plant) and not list(etcd_is_restored(state))
+    if lost or not state.plant.founded:
+        yield "somebody deletes what is left of it, and creates it anew", start(0, faults=state.faults)
 
 
 def _not_all_are_well(state: State) -> bool:
@@ -55,7 +69,13 @@ def _not_all_are_well(state: State) -> bool:
 
 
 def _somebody_has_no_node(state: State) -> bool:
-    return any(name_of(machine) not in state.plant.nodes for machine in state.machines)
+    """Or none that core has seen yet."""
+    seen = {name_of(machine) for machine in state.machines if (machine.get("status") or {}).get("nodeRef")}
+    return any(name_of(machine) not in state.plant.nodes or name_of(machine) not in seen for machine in state.machines)
+
+
+def _somebody_leaves(state: State) -> bool:
+    return any(map(deleting, state.machines))
 
 
 def _somebody_is_on_the_way_to_our_hook(state: State) -> bool:
@@ -63,22 +83,37 @@ def _somebody_is_on_the_way_to_our_hook(state: State) -> bool:
 
 
 def who_never_came_is_deleted(state: State) -> Iterator[tuple[str, State]]:
-    """The Machine of a host on which kubeadm has ended with an error: the member that it was about to start has no data, or is not in the ring any more."""
-    for host in state.plant.hosts:
+    """The Machine of a host on which kubeadm has ended with an error: etcd takes nobody, or the member that it was about to start is gone, or its data is."""
+    plant = state.plant
+    for host in plant.hosts:
         machine = state.find(MACHINES, host.name)
-        if host.todo in ("vote", "register") and not state.plant.member(host.member) and machine is not None and not deleting(machine):
+        gave_up = (host.todo == "join" and not lets_join(plant)) or (host.todo in ("vote", "register") and not plant.member(host.member))
+        if gave_up and machine is not None and not deleting(machine):
             yield f"somebody deletes {host.name}, on which kubeadm has given up", with_deleted(state, host.name)
 
 
 def etcd_is_restored(state: State) -> Iterator[tuple[str, State]]:
     """A snapshot, on a host of a Machine; the data of the others is put away. Only where those that have data can never be a quorum again."""
-    plant = state.plant
-    if 2 * len(plant.holders) > len(plant.voters):
-        return
-    staying = {name_of(machine) for machine in state.machines if not deleting(machine)}
-    for host in plant.hosts:
-        if host.runs and not host.todo and host.name in staying and plant.founded:
-            yield f"somebody restores a snapshot on {host.name}", state.at(_restored(plant, host.name))
+    if _is_lost_for_good(state.plant):
+        yield from _restores(state)
+
+
+def etcd_is_restored_on_a_machine(state: State) -> Iterator[tuple[str, State]]:
+    """The same where no Machine's host has the data of a voter, whoever else has."""
+    if not any(state.find(MACHINES, host.name) for host in state.plant.hosts if host.member in state.plant.voters):
+        yield from _restores(state)
+
+
+def _restores(state: State) -> Iterator[tuple[str, State]]:
+    staying = {name_of(machine) for machine in state.machines if not deleting(machine) or HOOK in annotations_of(machine)}
+    for host in state.plant.hosts:
+        if host.runs and not host.todo and host.name in staying and state.plant.founded:
+            yield f"somebody restores a snapshot on {host.name}", state.at(_restored(state.plant, host.name))
+
+
+def _is_lost_for_good(plant: Plant) -> bool:
+    """Whether those that have data can never be a quorum again."""
+    return 2 * len(plant.holders) <= len(plant.voters)
 
 
 def _restored(plant: Plant, name: str) -> Plant:
@@ -114,12 +149,12 @@ def kubelets_are_restarted(state: State) -> Iterator[tuple[str, State]]:
             yield f"somebody restarts the kubelet of {host.name}", state.at(plant.with_node(host.name))
 
 
-_TO_A_NODE: Mapping[str, Moves] = {"systemctl restart kubelet": kubelets_are_restarted, "delete the Machine": who_never_came_is_deleted}
-_BACK: Mapping[str, Moves] = {"Bring the failed members back": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored}
+_TO_A_NODE: dict[str, Moves] = {"systemctl restart kubelet": kubelets_are_restarted, "delete the Machine": who_never_came_is_deleted}
+_BACK: dict[str, Moves] = {"Bring the failed members back": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored}
 
 WAITS: dict[str, Wait] = {
-    "not paused": Wait(lambda state: bool(state.objects[CLUSTER]["spec"].get("paused")), {}),
-    "the workload cluster answers": Wait(_does_not_answer, {"Restore access": etcd_is_restored}),
+    NOT_PAUSED: Wait(lambda state: bool(state.objects[CLUSTER]["spec"].get("paused")), {}),
+    WORKLOAD_ANSWERS: Wait(_does_not_answer, {"restore a snapshot": etcd_is_restored, "create it anew": all_is_made_anew}),
     INITIALIZED: Wait(_nothing_tells_whether_it_was_founded, {"Restore access": etcd_is_restored, "create it anew": all_is_made_anew}),
     COMPONENTS_HEALTHY: Wait(_not_all_are_well, _TO_A_NODE),
     MEMBERS_HEALTHY: Wait(_not_all_are_well, {}),
@@ -127,10 +162,15 @@ WAITS: dict[str, Wait] = {
     QUORUM_SURVIVES_ADDITION: Wait(_not_all_are_well, _BACK),
     QUORUM_SURVIVES_REMOVAL: Wait(_not_all_are_well, _BACK),
     NOBODY_COMING_UP: Wait(_somebody_has_no_node, _TO_A_NODE),
+    NOBODY_LEAVES: Wait(_somebody_leaves, {}),
+    ROOM: Wait(_somebody_leaves, {}),
     NOBODY_ELSES: Wait(_somebody_has_no_node, {}),
     RING_IS_READ: Wait(_not_all_are_well, {}),
     AT_HOOK: Wait(_somebody_is_on_the_way_to_our_hook, {}),
     IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), {CONSENT: somebody_consents}),
-    ANOTHER_HOLDS_THE_DATA: Wait(_one_machine_has_the_data, {"systemctl restart kubelet": kubelets_are_restarted}),
+    ANOTHER_HOLDS_THE_DATA: Wait(
+        _one_machine_has_the_data,
+        _TO_A_NODE | {"Mend what the health check": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored_on_a_machine},
+    ),
 }
 """By the name of the check."""
