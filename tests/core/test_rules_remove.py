@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -285,3 +286,28 @@ def test_nothing_joins_and_nothing_else_goes_while_one_cannot_leave(build: Build
         decision = decide(control_plane, build.noon)
         assert decision.step is None
         assert AT_HOOK in [check.name for check in decision.refusals]
+
+
+@pytest.mark.parametrize(
+    ("others", "held"),
+    [((1,), "1 of 2 voters healthy, quorum 2: 1 short of quorum"), ((1, 2), ""), ((1, 2, 3), "")],
+    ids=["of one", "of two", "of three"],
+)
+def test_one_that_may_be_joining_is_held_where_the_ring_could_not_lose_its_member(build: Build, others: tuple[int, ...], held: str) -> None:
+    """kubeadm could let it vote in the moments between our leave to go and the end of its host."""
+    until = build.noon + timedelta(minutes=3)
+    newcomer = build.leaving(9, member=Absent(), node=None, component_findings=(), member_findings=(), joins_until=until)
+    control_plane = build.control_plane(*map(build.replica, others), newcomer)
+    opinion = release_the_leaving(control_plane, build.noon)
+    if not held:
+        assert opinion.step == ReleaseHook("cp-9")
+        return
+    assert refusals(opinion) == [f"until 12:03:00 kubeadm may be joining on the host of cp-9; with a member that is lost at once: {held}"]
+    assert opinion.wake_at == until
+    assert release_the_leaving(control_plane, until).step == ReleaseHook("cp-9")
+
+
+def test_one_that_was_seen_to_join_leaves_as_a_member(build: Build) -> None:
+    """Its member goes first, so that nothing is left to wait for."""
+    newcomer = build.leaving(2, node=None, component_findings=(), member_findings=(), joins_until=build.noon + timedelta(minutes=3))
+    assert release_the_leaving(build.control_plane(build.replica(1), newcomer), build.noon).step == RemoveMember("cp-2", 2)

@@ -172,6 +172,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("all others are well", {"core.checks:components_healthy": returns((YES, YES))}, "all_others_are_well"),
     Guard("an etcd that is not ours is well", {"core.checks:_external_etcd_answers": says_yes}, "all_others_are_well"),
     Guard("somebody serves whom a replacement can join", {"core.checks:somebody_serves": says_yes}, "all_others_are_well"),
+    Guard("nobody joins on its host", {"core.rules.remove:_nobody_joins": returns(())}, "s1_a_join_under_way_is_waited_for"),
     Guard("it waits at our hook", {"core.rules.remove:has_arrived": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
     Guard("it will wait at our hook", {"core.rules.preflight:_waits_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
     Guard(

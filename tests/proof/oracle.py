@@ -34,6 +34,7 @@ INVARIANTS: dict[str, Invariant] = {
         safety.s1_quorum_outlives_every_removal,
         safety.s1_two_that_go_leave_enough,
         safety.s1_quorum_outlives_an_addition,
+        safety.s1_a_join_under_way_is_waited_for,
         safety.s2_one_joins_at_a_time,
         safety.s3_founded_once,
         safety.s4_the_last_holder_of_data_stays,

@@ -100,6 +100,16 @@ def s1_quorum_outlives_an_addition(plane: ControlPlane, step: Step, _now: dateti
         yield "a newcomer that never answers would cost the quorum"
 
 
+def s1_a_join_under_way_is_waited_for(plane: ControlPlane, step: Step, now: datetime) -> Iterator[str]:
+    """Nobody is let go on whose host kubeadm may be joining, where the vote of a member that goes with its host would cost the quorum."""
+    if not counts(plane) or not isinstance(step, ReleaseHook) or not readable(plane):
+        return
+    goes = plane.replica(step.replica)
+    joins = goes.joins_until is not None and now < goes.joins_until and goes.node is None and isinstance(goes.member, Absent)
+    if joins and not majority(plane, newcomers=1):
+        yield "its member may come to vote when its host is about to go, and too few would be left"
+
+
 def s2_one_joins_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Nobody is made to join beside a learner, or beside a member that never started."""
     if counts(plane) and isinstance(step, CreateReplica) and not isinstance(plane.ring, Unknown):

@@ -70,6 +70,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "at the hook": _AT_HOOK,
         "on its way to the hook": _LEAVES,
         "at the hook, its Node deleted": {**_AT_HOOK, **_NODE_DELETED},
+        "at the hook, just made": {**_AT_HOOK, **_NO_NODE, **_JUST_MADE, "joins_until": NOW + timedelta(minutes=5)},
         "behind other hooks": {**_AT_HOOK, "other_hooks": ("theirs",)},
         "vanishing": {**_LEAVES, "holds_hook": False},
         "marked": _MARKED,
@@ -180,9 +181,8 @@ def _member(number: int, state: str) -> Member:
 @cache
 def _stray(number: int, state: str, role: str) -> Stray:
     """A member of nobody, or one of those that an unmatched replica cannot be told from."""
-    age = timedelta(
-        minutes=0 if role == YOUNG_STRAY else 15 if number % 2 else 30
-    )  # long enough for most of them, and for those that never started
+    old = 15 if number % 2 else 30  # minutes: the second is long enough for one that never started, too
+    age = timedelta(minutes=0 if role == YOUNG_STRAY else old)
     stray = Stray(_member(number, state), NOW - age, may_be_of=f"cp-{number}" if role in UNMATCHED else "")
     return replace(stray, node=f"node-{number}", **HOUSED[role]) if role in HOUSED else stray
 

@@ -95,9 +95,13 @@ async def load(where: Place) -> Loaded:
 
     outputs = await terraform.read(where.terraform, sys.stdin.buffer) if where.terraform else None
     text = await asyncio.to_thread(manifests.read, where.manifest)  # once: the digest is of what was judged
-    folder = where.manifest.parent.absolute()
-    manifest = manifests.parse(
-        text, source=str(where.manifest), folder=folder, terraform=outputs, ignore_unsupported=where.ignore_unsupported
+    manifest = await asyncio.to_thread(
+        manifests.parse,
+        text,
+        source=str(where.manifest),
+        folder=where.manifest.parent.absolute(),
+        terraform=outputs,
+        ignore_unsupported=where.ignore_unsupported,
     )
     contents = await asyncio.to_thread(feature_contents.read, manifest)
     read = {f"manifest {where.manifest.name}": text.encode()}

@@ -23,7 +23,7 @@ ANNOTATION = "quorate.dev/initialized"
 
 _REMEDY = (
     "Restore access to the workload cluster's API server: it tells whether the cluster was initialized. "
-    "If it certainly never was, delete the Machines that became Nodes and the KubeadmControlPlane, and create it anew."
+    "If it certainly never was, or no host has its data any more, delete the Machines that became Nodes and the KubeadmControlPlane, and create it anew."
 )
 
 

@@ -66,6 +66,11 @@ class ObservedMachine:
         return self.machine.metadata.name
 
     @property
+    def had_node(self) -> bool:
+        """Whether a Node of its own is there, or was."""
+        return self.node is not None or self.machine.status.node_ref is not None
+
+    @property
     def deleting(self) -> bool:
         """Whether somebody has deleted the Machine."""
         return self.machine.metadata.deletion_timestamp is not None

@@ -15,6 +15,8 @@ from quorate.core.text import printable
 
 STARTUP = timedelta(minutes=30)
 """From a Machine's creation until its Node is overdue: a host of metal may boot for 20, and kubeadm gives up 5 after that."""
+JOINING = timedelta(minutes=10)
+"""From a Machine's creation on, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5 as a rule, and it gives up after 5."""
 _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
 
@@ -27,7 +29,6 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     created = metadata.creation_timestamp or now
-    had_node = observed.node is not None or machine.status.node_ref is not None
     return Replica(
         name=metadata.name,
         version=printable(machine.spec.version),
@@ -54,8 +55,9 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
         updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
         expiry_known=_expiry_known(observed),
         coredns=coredns,
-        had_node=had_node,
-        overdue=not had_node and now - created >= STARTUP,
+        had_node=observed.had_node,
+        joins_until=created + JOINING if machine.spec.bootstrap.data_secret_name and not observed.had_node else None,
+        overdue=not observed.had_node and now - created >= STARTUP,
     )
 
 

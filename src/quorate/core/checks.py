@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -70,6 +71,10 @@ EXTERNAL = "etcd is external: its members are not ours to count"
 _RESTORE = (
     "Bring the failed members back. If they are gone for good, remove them with `etcdctl member remove` as long as a majority answers; "
     "where it does not, restore etcd from a snapshot. Then this resolves by itself."
+)
+RESTART_KUBELET = (
+    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
+    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
 )
 
 
@@ -149,8 +154,7 @@ def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...
     Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
     """
     ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
-    remedy = " ".join(filter(None, map(way_to_a_node, replicas)))
-    components = _all_well(COMPONENTS_HEALTHY, ill, replicas, remedy)
+    components = _all_well(COMPONENTS_HEALTHY, ill, replicas, ways_to_nodes(replicas))
     if not control_plane.desired.etcd_managed:
         return components, _external_etcd_answers(control_plane.external_etcd)
     ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)]
@@ -174,8 +178,12 @@ def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[s
     ]
 
 
-def way_to_a_node(replica: Replica) -> str:
-    """What somebody has to do for the replica to have a Node; empty where it has one, or time may bring it."""
+def ways_to_nodes(replicas: Iterable[Replica]) -> str:
+    """What somebody has to do for each of these to have a Node; empty where all have one, or time may bring it."""
+    return " ".join(filter(None, map(_way_to_a_node, replicas)))
+
+
+def _way_to_a_node(replica: Replica) -> str:
     if replica.node is not None or replica.deleting_since:
         return ""
     if replica.had_node:
@@ -183,15 +191,10 @@ def way_to_a_node(replica: Replica) -> str:
     if replica.overdue:
         return (
             f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "
-            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place."
+            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place. "
+            "Where it was through, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which makes it anew."
         )
     return ""
-
-
-RESTART_KUBELET = (
-    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
-    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
-)
 
 
 def _all_well(name: str, ill: list[str], replicas: tuple[Replica, ...], remedy: str = "") -> Check:

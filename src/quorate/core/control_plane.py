@@ -103,6 +103,7 @@ class Replica:
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
     coredns: Upkeep = Upkeep()  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
+    joins_until: datetime | None = None  # until when kubeadm may be joining on its host, which has yet to be a Node; None: it cannot be
     overdue: bool = False  # it never had a Node, and is older than any host takes to boot and kubeadm to join
 
 

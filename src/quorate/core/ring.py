@@ -35,9 +35,14 @@ class Member:
         return self.name or f"{self.id:x} (never started)"
 
     @property
+    def started(self) -> bool:
+        """Whether it has ever started: it gives itself its name then."""
+        return bool(self.name)
+
+    @property
     def votes(self) -> bool:
         """Whether it has started and is no learner: it has the data, and may lead."""
-        return bool(self.name) and not self.learner
+        return self.started and not self.learner
 
     @property
     def votes_well(self) -> bool:
@@ -145,6 +150,11 @@ class Ring:
         if len(self.members) <= 1:
             good += adding
         return Verdict(voters=len(voters) + adding, good=good)
+
+    @property
+    def bearing_a_failed_member(self) -> Verdict:
+        """The verdict once one more voter has joined that was lost at once."""
+        return Verdict(voters=self.now.voters + 1, good=self.now.good)
 
     def losing(self, member_ids: Collection[int]) -> Ring:
         """The ring as it will be once these members have failed and are members still."""

@@ -190,6 +190,16 @@ async def test_a_replica_had_a_node_if_there_is_one_or_its_machine_still_names_i
     assert replicas == {"cp-1": (None, True), "cp-2": ("cp-2", True), "cp-3": ("cp-3", True), "cp-4": (None, False)}
 
 
+async def test_a_machine_with_bootstrap_data_and_no_node_may_be_joining_for_ten_minutes(three: World) -> None:
+    for name in ("cp-4", "cp-5"):
+        three.add_machine(name, node=False)
+    for name in ("cp-1", "cp-5"):
+        three.api.change("machines", name, {"spec": {"bootstrap": {"dataSecretName": "any"}}})
+    view = await seen(three)
+    joining = {replica.name: replica.joins_until - replica.created for replica in view.replicas if replica.joins_until}
+    assert joining == {"cp-5": timedelta(minutes=10)}
+
+
 @pytest.mark.parametrize(
     ("asked", "policy"),
     [

@@ -108,7 +108,7 @@ class MachineReport:
     @property
     def provisioning(self) -> bool:
         """Whether it has no Node yet, nor ever had one."""
-        return _is_provisioning(self.observed)
+        return not self.observed.had_node
 
     def status(self, type_: str) -> str:
         """The status of its condition of this type; empty where it has none."""
@@ -174,10 +174,6 @@ def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:
     return ledger.make(type_, TRUE, UpToDateReason.UP_TO_DATE)
 
 
-def _is_provisioning(observed: ObservedMachine) -> bool:
-    return observed.node is None and observed.machine.status.node_ref is None
-
-
 def _updating_in_place(observed: ObservedMachine) -> bool:
     annotations = observed.machine.metadata.annotations
     pending = annotations.get(Annotation.PENDING_HOOKS, "").split(",")
@@ -215,7 +211,7 @@ def _why_not_inspected(facts: Facts, type_: MachineCondition) -> str:
 
 def _legacy(facts: Facts, observed: ObservedMachine, ours: list[Condition], ledger: Ledger) -> list[Condition]:
     """The v1beta1 twins. Without a connection they stay as they were, and before there is a Node they say nothing, as upstream has it."""
-    if facts.access is not Access.ANSWERING or (_is_provisioning(observed) and not observed.deleting):
+    if facts.access is not Access.ANSWERING or not (observed.had_node or observed.deleting):
         return []
     return [twin for condition in ours if (twin := _legacy_twin(condition, ledger))]
 

@@ -10,7 +10,12 @@ from quorate.core.health import Health, Unknown
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
 
+NOT_PAUSED = "not paused"
 WORKLOAD_ANSWERS = "the workload cluster answers"
+_TO_ACCESS = (
+    "Restore access to the workload cluster's API server. If etcd has lost its quorum for good, restore a snapshot on the host of one of the Machines; "
+    "if none of their hosts is left, delete the Cluster, create it anew, and restore the snapshot there."
+)
 
 
 def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
@@ -24,7 +29,7 @@ def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Opinion[Step
     """Paused means paused, deletion included (S11)."""
     if not control_plane.paused:
         return NOTHING
-    return barring(EVERYTHING, failed("not paused", f"paused by {control_plane.paused}", "Remove the pause to go on."))
+    return barring(EVERYTHING, failed(NOT_PAUSED, f"paused by {control_plane.paused}", "Remove the pause to go on."))
 
 
 def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
@@ -80,5 +85,6 @@ def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -
     if finding.health is Health.GOOD:
         return Opinion(checks=(passed(name, finding.message or finding.reason),))
     answer = failed if finding.health is Health.BAD else unknown
-    remedy = "Restore access to the workload cluster's API server." if finding.health is Health.BAD else ""
-    return barring(GROWS | SHRINKS | {AbandonCreation}, answer(name, finding.message or finding.reason, remedy))
+    return barring(
+        GROWS | SHRINKS | {AbandonCreation}, answer(name, finding.message or finding.reason, _TO_ACCESS if answer is failed else "")
+    )

@@ -15,7 +15,7 @@ from quorate.core.checks import (
     passed,
     quorum_survives_removal,
     removal_keeps_quorum,
-    way_to_a_node,
+    ways_to_nodes,
 )
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Unknown
@@ -54,8 +54,7 @@ def _nobody_coming_up(control_plane: ControlPlane, replica: Replica) -> Check:
     """A replica without a Node that nobody found unhealthy may be well at any moment, and is then the better one to lean on."""
     coming = [other for other in control_plane.staying if other.name != replica.name and other.node is None and not other.unhealthy]
     if coming:
-        remedy = " ".join(filter(None, map(way_to_a_node, coming)))
-        return failed(NOBODY_COMING_UP, f"{', '.join(sorted(other.name for other in coming))} has no Node yet", remedy)
+        return failed(NOBODY_COMING_UP, f"{', '.join(sorted(other.name for other in coming))} has no Node yet", ways_to_nodes(coming))
     return passed(NOBODY_COMING_UP, "every other replica has its Node or failed too")
 
 

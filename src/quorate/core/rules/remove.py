@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core.checks import RESTART_KUBELET, Check, Outcome, another_serves, failed, passed, quorum_survives_removal, unknown
+from quorate.core.checks import (
+    RESTART_KUBELET,
+    Check,
+    Outcome,
+    another_serves,
+    dependable_ring,
+    failed,
+    passed,
+    quorum_survives_removal,
+    unknown,
+    ways_to_nodes,
+)
 from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
 from quorate.core.rules.preflight import only_one_is_leaving
 from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
@@ -17,9 +28,10 @@ LAST_HOOK_SINCE = (1, 31, 0)  # from here the kubelet talks to the local API ser
 AT_HOOK = "the Machine waits at our hook"
 BEFORE_INITIALIZATION = "exempt before initialization"
 ANOTHER_HOLDS_THE_DATA = "another replica holds the data"
+NOBODY_JOINS = "kubeadm is not joining on its host"
 
 
-def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """A Machine that waits at our hook gives up its member as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
@@ -29,13 +41,16 @@ def release_the_leaving(control_plane: ControlPlane, _now: datetime) -> Opinion[
     if not control_plane.leaving:
         return NOTHING
     checks: tuple[Check, ...] = ()
+    wake: list[datetime] = []
     for replica in control_plane.leaving:
-        asked = _may_go(control_plane, replica)
+        asked = _may_go(control_plane, replica, now)
         checks += asked
         if all(check.passed for check in asked):
             return Opinion(_let_go(control_plane, replica), asked)
+        wake += [replica.joins_until] if replica.joins_until and replica.joins_until > now else []
     is_last = control_plane.may_be_initialized and only_one_is_leaving(control_plane)
-    return barring(frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica}), *checks)
+    bars: frozenset[type[Step]] = frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica})
+    return Opinion(checks=checks, bars=bars, wake_at=min(wake, default=None))
 
 
 def has_arrived(replica: Replica) -> Check:
@@ -90,7 +105,7 @@ def another_holds_the_data(control_plane: ControlPlane, replica: Replica) -> Che
         return passed(name, voting[0])
     if any(isinstance(other.member, Unknown) for other in others):
         return unknown(name, f"cannot tell whether a replica other than {replica.name} has a voting member")
-    return failed(name, f"no replica other than {replica.name} has a voting member: its etcd data would be lost")
+    return failed(name, f"no replica other than {replica.name} has a voting member: its etcd data would be lost", ways_to_nodes(others))
 
 
 def a_replica_holds_the_data(control_plane: ControlPlane) -> Check:
@@ -113,9 +128,26 @@ def never_joined(control_plane: ControlPlane, replica: Replica) -> bool:
     return control_plane.desired.etcd_managed or not replica.had_node
 
 
-def _may_go(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
+def _may_go(control_plane: ControlPlane, replica: Replica, now: datetime) -> tuple[Check, ...]:
     arrived = has_arrived(replica)
-    return (arrived, *safe_to_let_go(control_plane, replica)) if arrived.passed else (arrived,)
+    if not arrived.passed:
+        return (arrived,)
+    return (arrived, *_nobody_joins(control_plane, replica, now), *safe_to_let_go(control_plane, replica))
+
+
+def _nobody_joins(control_plane: ControlPlane, replica: Replica, now: datetime) -> tuple[Check, ...]:
+    """Can the ring lose a member that kubeadm adds and lets vote after we have let its Machine go, just before the host does?
+
+    A ring of one cannot, nor one that is at its margin. There the Machine is held until its member can be seen, and leaves as any other, or until kubeadm has
+    had the time that it takes. Upstream's provider lets it go at once.
+    """
+    ring = dependable_ring(control_plane)
+    joins = replica.joins_until is not None and now < replica.joins_until and never_joined(control_plane, replica)
+    if not joins or not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or isinstance(ring, Unknown):
+        return ()
+    after = ring.bearing_a_failed_member
+    evidence = f"until {replica.joins_until:%H:%M:%S} kubeadm may be joining on the host of {replica.name}; with a member that is lost at once: {after}"
+    return (passed(NOBODY_JOINS, evidence) if after else failed(NOBODY_JOINS, evidence),)
 
 
 def _loss(control_plane: ControlPlane) -> str:

@@ -81,7 +81,7 @@ def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -
     Any other with a Node only as long as that is young, and only where the member has not started yet. One that never starts keeps everybody from joining,
     its own replica too, and has no data that could be lost.
     """
-    if not stray.member.name and now >= stray.since + GIVEN_UP:
+    if not stray.member.started and now >= stray.since + GIVEN_UP:
         return []
     unmatched = [replica for replica in control_plane.holding if not isinstance(replica.member, int)]
     return [replica for replica in unmatched if _may_own(replica, stray, now)]
@@ -90,7 +90,7 @@ def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -
 def _may_own(replica: Replica, stray: Stray, now: datetime) -> bool:
     if replica.node is None or replica.name == stray.may_be_of:
         return True
-    return not stray.member.name and now < _joins_until(replica)
+    return not stray.member.started and now < _joins_until(replica)
 
 
 def _joins_until(replica: Replica) -> datetime:
@@ -143,8 +143,9 @@ def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
 def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
     """When time alone may change the answer about a stray."""
     young = [_joins_until(replica) for replica in control_plane.holding if replica.node is not None and not isinstance(replica.member, int)]
-    return [stray.since + GRACE, stray.since + GIVEN_UP, *young]
+    given_up = [] if stray.member.started else [stray.since + GIVEN_UP]
+    return [stray.since + GRACE, *given_up, *young]
 
 
 def _order(stray: Stray) -> tuple[bool, datetime, int]:
-    return bool(stray.member.name), stray.since, stray.member.id
+    return stray.member.started, stray.since, stray.member.id

@@ -91,7 +91,7 @@ def _members_answer(cluster: Cluster) -> Check:
 
     Source: kubeadm 1.34, CheckClusterHealth and WaitForClusterAvailable in cmd/kubeadm/app/util/etcd/etcd.go.
     """
-    strays = [stray.member.label for stray in cluster.strays if stray.silence is not None and stray.member.name]
+    strays = [stray.member.label for stray in cluster.strays if stray.silence is not None and stray.member.started]
     silent = {member for member, _ in cluster.member_silences}
     absent = [host.name for host in cluster.control_planes if host.member_id in silent]
     if absent:

@@ -117,12 +117,12 @@ def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         if _is_well(stray.member, stray.silence):
             continue
         reasons = [_matches_nobody(cluster, stray.member)]
-        dead = stray.silence is not None or not stray.member.name  # one that never started has nothing that could answer
+        dead = stray.silence is not None or not stray.member.started  # one that never started has nothing that could answer
         wake = _next_probe(stray.silence, now) if dead else None
         reasons += [_dead(stray.member, stray.silence)] if dead else []
         if stray.member.votes:
             reasons.append(as_many_as_said(cluster))
-        elif stray.silence is None or not stray.member.name:
+        elif stray.silence is None or not stray.member.started:
             reasons.append(_given_up(stray))
             wake = wake or _given_up_at(stray, now)
         yield _Leaver(stray.member, stray.member.name, tuple(reasons), wake)
