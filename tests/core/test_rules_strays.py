@@ -212,6 +212,14 @@ def test_an_alarm_of_another_member_counts_against_the_removal(build: Build) -> 
     assert refused(remove_strays(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
 
 
+@pytest.mark.parametrize("overdue", [False, True])
+def test_who_waits_for_a_machine_that_never_comes_up_is_told_how_to_consent(build: Build, overdue: bool) -> None:
+    coming = build.replica(4, node=None, member=Unknown("a member that is nobody's may be its own"), overdue=overdue)
+    opinion = remove_strays(with_strays(build, "gggb", *map(build.replica, (1, 2, 3)), coming), build.noon)
+    asked = "If it is not, and is to leave, annotate the KubeadmControlPlane with quorate.dev/remove-member=4."
+    assert [check.remedy for check in opinion.checks if check.name == NOBODY_ELSES] == [asked if overdue else ""]
+
+
 def contested(build: Build, ring: str = "gggbb", **changes: Any) -> ControlPlane:
     """Three good replicas and a fourth with a Node, whose address or name two members have."""
     fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name"), **changes)

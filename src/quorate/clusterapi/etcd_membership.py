@@ -140,6 +140,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
 async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
     """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused.
 
+    One that leads, and has a Node on which it can be asked, hands leadership over first (S7).
     Somebody who had consented may have taken that back, and the cache may learn of it too late: it is read before each request.
     """
 
@@ -161,9 +162,13 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
         return may_be_removed(view, ring, nobodys, now)
 
     view = await pass_the_gate(clients, observation, ask)
-    if _ring(view).member(member) is None:
-        return
-    await _through_others(clients, observation, view, "", remove)
+    nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+    if _ring(view).leader == member and nobodys is not None and isinstance(nobodys.node, str) and nobodys.node:
+        await still_permitted(clients, observation)
+        await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), nobodys.node)
+        view = await pass_the_gate(clients, observation, ask)
+    if _ring(view).member(member) is not None:
+        await _through_others(clients, observation, view, "", remove)
 
 
 def _has_lost_its_consent(observation: Observation, newest: KubeadmControlPlane, member: int) -> bool:
@@ -178,16 +183,20 @@ async def pass_leadership_on(clients: Clients, observation: Observation, view: C
     node = next((machine.node for machine in observation.machines if machine.name == replica), None)
     if node is None or not has_ring(view) or _ring(view).leader is None or _ring(view).leader != view.replica(replica).member:
         return
-    for successor in next_leaders(view, _ring(view), replica):
+    await _hand_over(clients, observation, next_leaders(view, _ring(view), replica), node.metadata.name)
+
+
+async def _hand_over(clients: Clients, observation: Observation, successors: Iterable[int], node: str) -> None:
+    for successor in successors:
         try:
-            async with _workload(clients, observation).etcd(node.metadata.name) as client:
+            async with _workload(clients, observation).etcd(node) as client:
                 await client.move_leader(successor)
         except (EtcdError, AccessUnavailable) as error:
-            _log.warning("leadership was not passed on", machine=replica, to=f"{successor:x}", error=str(error))
+            _log.warning("leadership was not passed on", node=node, to=f"{successor:x}", error=str(error))
             if isinstance(error, (Unreachable, AccessUnavailable)):
                 return  # the same for every successor, and each attempt takes 3 s where the leader's kubelet is down
         else:
-            _log.info("leadership passed on", machine=replica, to=f"{successor:x}")
+            _log.info("leadership passed on", node=node, to=f"{successor:x}")
             return
 
 

@@ -81,7 +81,7 @@ def put_right(town: Town) -> None:
         return
     strangers = _strangers(town)
     _name_a_template(town)
-    _consent(town, strangers)
+    _consent(town)
     for name in strangers:
         _take_away(town, name)
     if strangers:
@@ -100,10 +100,10 @@ def _strangers(town: Town) -> list[str]:
     return sorted((set(town.cluster.hosts) | set(town.nodes)) - {machine.name for machine in town.machines})
 
 
-def _consent(town: Town, strangers: list[str]) -> None:
-    """To the removal of those members that a condition names, and whose hosts are no Machine's."""
-    members = {host.member for name in strangers if (host := town.cluster.hosts.get(name)) is not None}
-    named = sorted(member for member in _named(town) if member in members)
+def _consent(town: Town) -> None:
+    """To the removal of those members that a condition names, and that are on no Machine's host."""
+    kept = {host.member for machine in town.machines if (host := town.cluster.hosts.get(machine.name)) is not None}
+    named = sorted(set(_named(town)) - kept)
     if named:
         value = ",".join(f"{member:x}" for member in named)
         town.world.trace.add(USER, f"consents to the removal of {value}")

@@ -235,6 +235,18 @@ async def test_one_goes_with_consent_which_is_cleared_then(five: World) -> None:
     assert CONSENT not in five.annotations(KCPS, "demo")
 
 
+async def test_one_that_leads_hands_leadership_over_before_it_goes(five: World) -> None:
+    five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
+    five.workload.leader = 4
+    _, decision = await later(five)
+    five.log.clear()
+    await five.actor.perform(RemoveStray(4), await five.observe())
+    assert decision.step == RemoveStray(4)
+    assert five.log[0].startswith("move_leader to ")
+    assert five.log[0].endswith(" through cp-4")
+    assert five.log[1].startswith("remove_member 4 through ")
+
+
 async def test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it(five: World) -> None:
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
     _, decision = await later(five)

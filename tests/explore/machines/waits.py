@@ -25,7 +25,6 @@ from tests.explore.machines.moves import (
     deleting,
     is_called_initialized,
     is_drained,
-    lets_join,
     name_of,
     with_deleted,
 )
@@ -83,11 +82,12 @@ def _somebody_is_on_the_way_to_our_hook(state: State) -> bool:
 
 
 def who_never_came_is_deleted(state: State) -> Iterator[tuple[str, State]]:
-    """The Machine of a host on which kubeadm has ended with an error: etcd takes nobody, or the member that it was about to start is gone, or its data is."""
+    """The Machine of a host on which kubeadm has ended with an error: a member is silent, or the one that it was about to start is gone, or its data is."""
     plant = state.plant
+    silent = {member.id for member in plant.members if member.started} - plant.running
     for host in plant.hosts:
         machine = state.find(MACHINES, host.name)
-        gave_up = (host.todo == "join" and not lets_join(plant)) or (host.todo in ("vote", "register") and not plant.member(host.member))
+        gave_up = (host.todo == "join" and bool(silent)) or (host.todo in ("vote", "register") and not plant.member(host.member))
         if gave_up and machine is not None and not deleting(machine):
             yield f"somebody deletes {host.name}, on which kubeadm has given up", with_deleted(state, host.name)
 
@@ -123,12 +123,17 @@ def _restored(plant: Plant, name: str) -> Plant:
 
 
 def _members_of_no_machine(state: State) -> list[Member]:
+    kept = {host.member for host in state.plant.hosts if state.find(MACHINES, host.name)}
+    return [member for member in state.plant.members if member.id not in kept]
+
+
+def _somebodys_member_runs_on_a_node(state: State) -> bool:
     of = {host.member: host.name for host in state.plant.hosts}
-    return [m for m in state.plant.members if of.get(m.id) in state.plant.nodes and state.find(MACHINES, of[m.id]) is None]
+    return any(of.get(member.id) in state.plant.nodes for member in _members_of_no_machine(state))
 
 
 def somebody_consents(state: State) -> Iterator[tuple[str, State]]:
-    """To the removal of one that runs on a Node of no Machine."""
+    """To the removal of one whose data is on no Machine's host."""
     for member in _members_of_no_machine(state):
         if annotations_of(state.control_plane).get(CONSENT) != f"{member.id:x}":
             consent = {"metadata": {"annotations": {CONSENT: f"{member.id:x}"}}}
@@ -164,10 +169,10 @@ WAITS: dict[str, Wait] = {
     NOBODY_COMING_UP: Wait(_somebody_has_no_node, _TO_A_NODE),
     NOBODY_LEAVES: Wait(_somebody_leaves, {}),
     ROOM: Wait(_somebody_leaves, {}),
-    NOBODY_ELSES: Wait(_somebody_has_no_node, {}),
+    NOBODY_ELSES: Wait(_somebody_has_no_node, {CONSENT: somebody_consents}),
     RING_IS_READ: Wait(_not_all_are_well, {}),
     AT_HOOK: Wait(_somebody_is_on_the_way_to_our_hook, {}),
-    IS_NOBODYS: Wait(lambda state: bool(_members_of_no_machine(state)), {CONSENT: somebody_consents}),
+    IS_NOBODYS: Wait(_somebodys_member_runs_on_a_node, {CONSENT: somebody_consents}),
     ANOTHER_HOLDS_THE_DATA: Wait(
         _one_machine_has_the_data,
         _TO_A_NODE | {"Mend what the health check": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored_on_a_machine},

@@ -42,7 +42,8 @@ def members_agree(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
 def remove_strays(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     """A member that is nobody's leaves the ring once it is certain that it is nobody's, if the ring can do without it. One at a time.
 
-    Those that never started go first: they keep everybody from joining. A stray that leads may go too: etcd elects another, and the gate counts without it.
+    Those that never started go first: they keep everybody from joining. A stray that leads may go too: it hands over first where it can be asked, else etcd
+    elects another; the gate counts without it.
     """
     if not control_plane.strays or not control_plane.may_be_initialized or not control_plane.desired.etcd_managed:
         return NOTHING
@@ -64,7 +65,7 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, stray: Stray, now: d
     """Everything that must hold before a stray is removed from `ring`, which is asked again on a fresh read at the instant of acting (S10)."""
     owners = _possible_owners(control_plane, stray, now)
     at_hook = [replica for replica in owners if replica.deleting_since and has_arrived(replica).passed]
-    coming = [replica.name for replica in owners if replica not in at_hook]
+    coming = [replica for replica in owners if replica not in at_hook]
     return (
         _aged(stray, now),
         _nobody_elses(stray, coming),
@@ -129,7 +130,7 @@ def _is_nobodys(stray: Stray) -> Check:
     return failed(IS_NOBODYS, f"{member.label} ({member.id:x}) runs on Node {node}, which is there and belongs to no Machine", remedy)
 
 
-def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
+def _nobody_elses(stray: Stray, coming: list[Replica]) -> Check:
     """Whose owner asked for its removal may go whether a replica on its way is it or not: the quorum is asked for all the same."""
     member = stray.member
     if stray.consented:
@@ -137,7 +138,11 @@ def _nobody_elses(stray: Stray, coming: list[str]) -> Check:
     if not coming:
         return passed(NOBODY_ELSES, f"{member.label} is that of no Machine that stays, or has yet to reach our hook")
     which = f"{member.name} ({member.id:x})" if member.name else member.label
-    return failed(NOBODY_ELSES, f"{which} may be the member of {', '.join(sorted(coming))}")
+    names = ", ".join(sorted(replica.name for replica in coming))
+    remedy = ""
+    if any(replica.overdue for replica in coming):  # else time will tell
+        remedy = f"If it is not, and is to leave, annotate the KubeadmControlPlane with {CONSENT}={member.id:x}."
+    return failed(NOBODY_ELSES, f"{which} may be the member of {names}", remedy)
 
 
 def _wake_moments(control_plane: ControlPlane, stray: Stray) -> list[datetime]:
