@@ -30,6 +30,9 @@ IDLE = 600.0
 GOING = 1200.0
 
 _LOOK = 1.0
+_LEARNS_LATE = 240.0
+"""Seconds in which what is shown only after a while may still change: of objects that were set back a process learns after two silent watches of 70 s each,
+and after the one before them, if that was cut."""
 
 
 @dataclass(slots=True)
@@ -189,7 +192,7 @@ class _Life:
 
     async def _stays_idle(self) -> bool:
         """Nothing is written, and it stays as desired."""
-        await asyncio.sleep(90.0)  # what is shown only after a while may still change
+        await asyncio.sleep(_LEARNS_LATE)
         before = self._versions()
         await asyncio.sleep(IDLE)
         if problems := liveness.unfinished(self.town):

@@ -54,12 +54,12 @@ class Machines:
 
     @staticmethod
     def _waits(state: State, refusals: Iterable[Check], judged: Judged[State]) -> None:
-        """Whether what is said is so, and that somebody does what is asked for."""
+        """Whether what is said is so, and that somebody does what is asked for. Nothing else goes wrong after that: it would make the states many times as many."""
         judged.untrue = tuple(name for name in judged.said if name not in WAITS or not WAITS[name].is_so(state))
         for check in refusals:
             for words, moves in WAITS[check.name].remedies.items() if check.name in WAITS else ():
                 if words in check.remedy:
-                    judged.nexts += [Next(label, as_core_reports(new), asked=True) for label, new in moves(state)]
+                    judged.nexts += [Next(label, replace(as_core_reports(new), faults=0), asked=True) for label, new in moves(state)]
 
     @staticmethod
     def _goes_on(state: State, seen: State, judged: Judged[State]) -> None:
