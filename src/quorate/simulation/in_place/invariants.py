@@ -135,9 +135,9 @@ def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
 
 
 def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
-    """A host that is as the manifest says is not touched."""
+    """A host that is as the manifest says is not touched. Whoever has lost the lock may begin what he decided before: nothing of it takes effect (S15)."""
     machine, manifest, wishes = act.machine, act.actor.manifest, act.actor.wishes
-    if act.deed is not Deed.BEGIN or machine is None:
+    if act.deed is not Deed.BEGIN or machine is None or (site.lock is not None and site.lock.holder != act.actor.name):
         return None
     match act.step:
         case UpgradeControlPlane():
