@@ -33,6 +33,7 @@ from quorate.core.rules.strays import may_be_removed
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
 from quorate.kubernetes.client import Client
+from quorate.kubernetes.controller import Request
 from quorate.workload.access import AccessUnavailable
 from quorate.workload.connection import Workload
 
@@ -167,8 +168,12 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
         await still_permitted(clients, observation)
         await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), nobodys.node)
         view = await pass_the_gate(clients, observation, ask)
-    if _ring(view).member(member) is not None:
+    still = _ring(view).member(member)
+    if still is not None:
         await _through_others(clients, observation, view, "", remove)
+        if not still.votes:
+            metadata = observation.kcp.metadata
+            clients.progress.joiner_left(Request(metadata.namespace, metadata.name), now)
 
 
 def _has_lost_its_consent(observation: Observation, newest: KubeadmControlPlane, member: int) -> bool:

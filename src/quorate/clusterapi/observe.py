@@ -309,7 +309,8 @@ class _Pass:
 
     def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
         coredns = addons.coredns(self.clients, self.kcp, observed.machine)
-        return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, now=self.now)
+        left = self.clients.progress.last_joiner_left(Request(self.kcp.metadata.namespace, self.kcp.metadata.name))
+        return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, joiner_left=left, now=self.now)
 
     def _moved_etcd(self, observed: tuple[ObservedMachine, ...], nodes: Mapping[str, Node | Absent | Unknown]) -> tuple[str, ...]:
         """That etcd is asked for elsewhere than where the Machines have it, as a sentence. Whatever counts members would count those of another etcd."""

@@ -21,14 +21,24 @@ _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
 
 
-def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: Upkeep, *, etcd_managed: bool, now: datetime) -> Replica:
-    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node.
+def replica(
+    observed: ObservedMachine,
+    member: int | Absent | Unknown,
+    coredns: Upkeep,
+    *,
+    etcd_managed: bool,
+    joiner_left: datetime | None,
+    now: datetime,
+) -> Replica:
+    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` when a member of
+    this control plane that had yet to vote was removed last.
 
     `now` stands in for a creation time that the object does not have.
     """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     created = metadata.creation_timestamp or now
+    may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and (joiner_left is None or joiner_left < created)
     return Replica(
         name=metadata.name,
         version=printable(machine.spec.version),
@@ -56,7 +66,7 @@ def replica(observed: ObservedMachine, member: int | Absent | Unknown, coredns: 
         expiry_known=_expiry_known(observed),
         coredns=coredns,
         had_node=observed.had_node,
-        joins_until=created + JOINING if machine.spec.bootstrap.data_secret_name and not observed.had_node else None,
+        joins_until=created + JOINING if may_join else None,
         overdue=not observed.had_node and now - created >= STARTUP,
     )
 

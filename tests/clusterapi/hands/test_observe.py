@@ -12,11 +12,12 @@ import pytest
 from quorate.clusterapi import credentials, desired
 from quorate.clusterapi.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
+from quorate.clusterapi.upkeep import maintain
 from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.control_plane import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.ring import Member, Ring
-from quorate.core.steps import CreateReplica
+from quorate.core.steps import CreateReplica, RemoveStray
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
@@ -198,6 +199,21 @@ async def test_a_machine_with_bootstrap_data_and_no_node_may_be_joining_for_ten_
     view = await seen(three)
     joining = {replica.name: replica.joins_until - replica.created for replica in view.replicas if replica.joins_until}
     assert joining == {"cp-5": timedelta(minutes=10)}
+
+
+async def test_a_machine_beside_which_a_learner_was_removed_joins_no_more(three: World) -> None:
+    """The learner was its own: nobody joins beside another one. A Machine that was made after that may be joining."""
+    three.add_machine("cp-4", node=False)
+    three.api.change("machines", "cp-4", {"spec": {"bootstrap": {"dataSecretName": "any"}}})
+    three.workload.members[4] = Member(4, "", Health.BAD, learner=True, peer_urls=("https://10.0.0.4:2380",), evidence="never started")
+    await maintain(three.clients, await three.look())  # since when it is nobody's
+    three.now += timedelta(minutes=21)
+    observation = await three.look()
+    await three.actor.perform(RemoveStray(4), observation)
+    assert (await seen(three)).replica("cp-4").joins_until is None
+    three.add_machine("cp-5", node=False, metadata={"creationTimestamp": (three.now + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")})
+    three.api.change("machines", "cp-5", {"spec": {"bootstrap": {"dataSecretName": "any"}}})
+    assert (await seen(three)).replica("cp-5").joins_until is not None
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Machines:
 
     @staticmethod
     def _waits(state: State, refusals: Iterable[Check], judged: Judged[State]) -> None:
-        """Whether what is said is so, and that somebody does what is asked for. Nothing else goes wrong after that: there would be many times as many states."""
+        """Whether what is said is so, and that somebody does what is asked for. Nothing else goes wrong after that, or there would be far more states."""
         judged.untrue = tuple(name for name in judged.said if name not in WAITS or not WAITS[name].is_so(state))
         for check in refusals:
             for words, moves in WAITS[check.name].remedies.items() if check.name in WAITS else ():
