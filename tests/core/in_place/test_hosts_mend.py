@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import JOINED_HALF, Kind, Silence
+from quorate.core.in_place.cluster import JOINED_HALF, NODE_NOT_LISTED, Kind, Silence
 from quorate.core.in_place.rules import facts, repair
 from quorate.core.in_place.steps import Join, JoinWorkers, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
@@ -146,3 +147,13 @@ def test_nobody_joins_where_no_control_plane_is_wholly_well(build: Build) -> Non
     assert facts.SOMEBODY_SERVES in build.refused(cluster)
     workers = build.cluster(build.broken(1, **ETCD_WELL), build.prepared(2, control_plane=False))
     assert build.step(workers) is None
+
+
+def test_that_a_host_only_lacks_its_node_may_pass_by_itself(build: Build) -> None:
+    """A kubelet that has just started, or reaches the API server again, makes it. What else is wrong with a host is known."""
+    lacking = build.broken(3, findings=(Finding(Health.BAD, NODE_NOT_LISTED),), node=Absent(), member_health=GOOD, api_server=GOOD)
+    ill = build.broken(3, **ETCD_WELL)
+    for host, outcome in ((lacking, Outcome.UNKNOWN), (ill, Outcome.FAIL)):
+        said = repair.repair_comes_first(build.cluster(build.host(1), build.host(2), host), build.noon)
+        assert [check.outcome for check in said.checks if check.name == repair.CONTROL_PLANE_WELL] == [outcome]
+        assert said.bars == repair.WAITS_FOR_REPAIR

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_never
 
-from quorate.core.checks import Check, failed, passed
+from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health
 from quorate.core.in_place.cluster import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.in_place.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
@@ -56,7 +56,10 @@ def _control_plane_well(cluster: Cluster) -> Check:
     if not ill:
         return passed(CONTROL_PLANE_WELL, f"all {len(cluster.control_planes)}")
     evidence = "; ".join(f"{host.name} {_told(host)}" for host in ill)
-    return failed(CONTROL_PLANE_WELL, evidence, " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill)))
+    answer = (
+        unknown if all(map(_only_lacks_its_node, ill)) else failed
+    )  # a kubelet may be about to make the Node: a run waits for that as long as it can
+    return answer(CONTROL_PLANE_WELL, evidence, " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill)))
 
 
 def _ring_matches(cluster: Cluster) -> Check:
