@@ -22,11 +22,12 @@ programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), in
 	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"
 
 manifests: .venv/ready ## config/ from the types
-	$(RUN) python -m quorate.clusterapi.crd config/crd
-	$(RUN) python -m quorate.clusterapi.rbac config/rbac
+	$(RUN) python -m quorate.clusterapi.api.crd config/crd
+	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
 
-rules: .venv/ready ## docs/rules.md from the code
+rules: .venv/ready ## docs/rules.md and docs/exit-codes.md from the code
 	$(RUN) python -m quorate.core > docs/rules.md
+	$(RUN) python -m quorate.cli.exit_codes > docs/exit-codes.md
 
 guards: .venv/ready ## docs/guards.md from the mutation test
 	$(RUN) python -m tests.proof.guards > docs/guards.md

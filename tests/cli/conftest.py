@@ -18,16 +18,16 @@ import pytest
 import structlog
 from click.testing import CliRunner, Result
 
-from quorate.cli.events import ControlPlaneSeen, MachineSeen
+from quorate.cli.machines.events import ControlPlaneSeen, MachineSeen
 from quorate.cli.main import quorate
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.core.control_plane import ControlPlane, Desired, Replica
-from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.state import ControlPlane, Desired, Replica
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 from quorate.kubernetes.objects import Node

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from quorate.cli import hosts_access
-from quorate.cli.hosts_access import Loaded
-from quorate.core.in_place import forecast
-from quorate.core.in_place.cluster import Cluster, Wishes
-from quorate.core.in_place.steps import Step
+from quorate.cli.hosts import access as hosts_access
+from quorate.cli.hosts.access import Loaded
+from quorate.core.hosts import forecast
+from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.steps import Step
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.observe.authority import fingerprints
-from quorate.hosts.ssh.scripts import Outcome
-from tests.core.in_place.conftest import Build
+from tests.core.hosts.conftest import Build
 from tests.hosts.manifests import SMALLEST
 from tests.hosts.probe.machine import authority
 
@@ -62,7 +62,7 @@ class FakeAccess:
     control_planes: tuple[str, ...]
 
     async def api(self) -> Any:
-        from quorate.hosts.access import AccessFailed
+        from quorate.hosts.connect.access import AccessFailed
 
         raise AccessFailed("no API server answers")
 
@@ -130,9 +130,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostsWorld:
     made = HostsWorld(manifest, cluster, FakeAccess({name: FakeHost(name) for name in names}, names))
     for name in ("entered", "observed"):
         monkeypatch.setattr(hosts_access, name, getattr(made, name))
-        monkeypatch.setattr(f"quorate.cli.hosts_run.{name}", getattr(made, name))
+        monkeypatch.setattr(f"quorate.cli.hosts.run.{name}", getattr(made, name))
     monkeypatch.setattr(hosts_access, "now", _noon)
-    monkeypatch.setattr("quorate.cli.hosts_run.now", _noon)
+    monkeypatch.setattr("quorate.cli.hosts.run.now", _noon)
     monkeypatch.setattr("quorate.hosts.act.hands.Hands", FakeHands(made))
     return made
 

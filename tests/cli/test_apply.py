@@ -16,17 +16,18 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from quorate.cli import hosts_access, hosts_run
+from quorate.cli.hosts import access as hosts_access
+from quorate.cli.hosts import run as hosts_run
 from quorate.cli.main import quorate
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.in_place.cluster import KUBEADM_RUNS, Cluster
-from quorate.core.in_place.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.core.hosts.state import KUBEADM_RUNS, Cluster
+from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.core.ring import Ring
-from quorate.hosts import records
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.events import Ended, Outcome
-from quorate.hosts.operator import Holder
-from tests.core.in_place.conftest import V135
+from quorate.hosts.run import records
+from quorate.hosts.run.events import Ended, Outcome
+from quorate.hosts.run.operator import Holder
+from tests.core.hosts.conftest import V135
 from tests.hosts.manifests import SMALLEST
 from tests.hosts.probe.machine import authority
 
@@ -142,8 +143,8 @@ def becoming(world: HostsWorld, cluster: Cluster, monkeypatch: pytest.MonkeyPatc
         return await observed(*arguments)
 
     monkeypatch.setattr(hosts_access, "observed", look)
-    monkeypatch.setattr("quorate.core.in_place.rules.guard.LOOK_AGAIN", timedelta(0))
-    monkeypatch.setattr("quorate.hosts.patience.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("quorate.core.hosts.rules.guard.LOOK_AGAIN", timedelta(0))
+    monkeypatch.setattr("quorate.hosts.run.patience.FIRST_PAUSE", 0.0)
 
 
 def test_a_kubeadm_that_an_interrupted_run_left_is_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:

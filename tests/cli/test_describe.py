@@ -10,16 +10,16 @@ import pytest
 
 from quorate.cli import describe
 from quorate.cli.describe import Standing
-from quorate.cli.events import sight
+from quorate.cli.machines.events import sight
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observation import ObservedMachine
-from quorate.core import steps
+from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.core.checks import failed, passed
-from quorate.core.control_plane import Deletion, Remediation, Replica
-from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines import steps
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.upkeep import ADDONS
+from quorate.core.machines.state import Deletion, Remediation, Replica
 from quorate.core.ring import Member, Ring
-from quorate.core.rules.upkeep import ADDONS
 
 from .conftest import NOON, kcp
 

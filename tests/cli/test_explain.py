@@ -11,12 +11,13 @@ import click
 from click.testing import Result
 
 from quorate.cli.documents import as_json
-from quorate.cli.explain import RESOLVES_BY_ITSELF, as_text, explanation
+from quorate.cli.lines import RESOLVES_BY_ITSELF
+from quorate.cli.machines.explain import as_text, explanation
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observation import ObservedMachine, Outdated
+from quorate.clusterapi.observe.observation import ObservedMachine, Outdated
 from quorate.core.checks import failed, passed, unknown
-from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.decide import Decision
 
 from .conftest import FakeApi, kcp_document
 

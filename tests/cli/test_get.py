@@ -11,10 +11,10 @@ import pytest
 import yaml
 from click.testing import Result
 
-from quorate.cli.access import changed, look
-from quorate.cli.get import HEADINGS, render, summary_of, table
+from quorate.cli.machines.access import changed, look
+from quorate.cli.machines.get import HEADINGS, render, summary_of, table
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observation import Connection
+from quorate.clusterapi.observe.observation import Connection
 from quorate.core.health import Health
 from quorate.kubernetes.controller import Request
 

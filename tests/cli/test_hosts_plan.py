@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 import pytest
 
-from quorate.cli.hosts_explain import as_text as explained
-from quorate.cli.hosts_explain import explanation
-from quorate.cli.hosts_plan import HostsPlan, as_text, plan_of
-from quorate.cli.reset import as_text as reset_text
-from quorate.cli.status import as_text as status_text
-from quorate.cli.status import status_of
+from quorate.cli.hosts.explain import as_text as explained
+from quorate.cli.hosts.explain import explanation
+from quorate.cli.hosts.plan import HostsPlan, as_text, plan_of
+from quorate.cli.hosts.reset import as_text as reset_text
+from quorate.cli.hosts.status import as_text as status_text
+from quorate.cli.hosts.status import status_of
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.in_place.cluster import Cluster
-from quorate.hosts.resetting import Request
-from tests.core.in_place.conftest import V135, Build
+from quorate.core.hosts.state import Cluster
+from quorate.hosts.run.resetting import Request
+from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
 GOLDEN = Path(__file__).with_name("golden")

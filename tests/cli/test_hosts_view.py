@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from functools import reduce
 
 from quorate.cli import render
-from quorate.cli.hosts_display import HOSTS
-from quorate.cli.hosts_view import View, fold, footer, line, rows, title
-from quorate.hosts.events import CheckSeen, Ended, Event, Observed, Outcome, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
-from tests.core.in_place.conftest import Build
+from quorate.cli.hosts.display import HOSTS
+from quorate.cli.hosts.view import View, fold, footer, line, rows, title
+from quorate.hosts.run.events import CheckSeen, Ended, Event, Observed, Outcome, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
+from tests.core.hosts.conftest import Build
 
 NOON = Build().noon
 QUORUM = CheckSeen("quorum survives", "fail", "1 of 3", "Bring it back.")

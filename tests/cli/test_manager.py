@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from quorate.clusterapi.connect.workloads import EtcdDialer
 from quorate.clusterapi.manager import Options
-from quorate.clusterapi.workloads import EtcdDialer
 from quorate.kubernetes.config import ConfigError
 
 Cli = Callable[..., Result]

@@ -13,13 +13,13 @@ import pytest
 from click.testing import Result
 
 from quorate.cli.documents import as_json
-from quorate.cli.explain import RESOLVES_BY_ITSELF
 from quorate.cli.failures import Failure
+from quorate.cli.lines import RESOLVES_BY_ITSELF
 from quorate.cli.plan import Plan, as_text, plan_of
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observation import ObservedMachine, Outdated
-from quorate.core.control_plane import ControlPlane
+from quorate.clusterapi.observe.observation import ObservedMachine, Outdated
 from quorate.core.health import Finding, Health
+from quorate.core.machines.state import ControlPlane
 
 from .conftest import FakeApi, kcp_document
 

@@ -10,9 +10,10 @@ from datetime import datetime
 
 import pytest
 
-from quorate.cli import picture, render
-from quorate.cli.events import ControlPlaneSeen, Event, MachineSeen, encode
-from quorate.cli.machines_display import MACHINES
+from quorate.cli import render
+from quorate.cli.machines import picture
+from quorate.cli.machines.display import MACHINES
+from quorate.cli.machines.events import ControlPlaneSeen, Event, MachineSeen, encode
 
 MakeMachine = Callable[..., MachineSeen]
 MakeControlPlane = Callable[..., ControlPlaneSeen]

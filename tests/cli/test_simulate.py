@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from quorate.cli import simulate
-from quorate.simulation import life
-from quorate.simulation.in_place import life as life_of_hosts
-from quorate.simulation.life import Outcome
-from quorate.simulation.referee import Violation
+from quorate.simulation.hosts import life as life_of_hosts
+from quorate.simulation.machines import life
+from quorate.simulation.machines.life import Outcome
+from quorate.simulation.machines.referee import Violation
 
 
 def run(*arguments: str) -> Result:

@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.cli.events import ControlPlaneGone, ControlPlaneSeen, Event, MachineGone, MachineSeen, Sight, StepSeen, changes, decode, encode
-from quorate.cli.view import View, fold, footer, line, rows, title
+from quorate.cli.machines.events import (
+    ControlPlaneGone,
+    ControlPlaneSeen,
+    Event,
+    MachineGone,
+    MachineSeen,
+    Sight,
+    StepSeen,
+    changes,
+    decode,
+    encode,
+)
+from quorate.cli.machines.view import View, fold, footer, line, rows, title
 
 MakeMachine = Callable[..., MachineSeen]
 MakeControlPlane = Callable[..., ControlPlaneSeen]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from quorate.cli import hosts_access
+from quorate.cli.hosts import access as hosts_access
 from tests.hosts.manifests import SMALLEST
 from tests.hosts.observe.world import NAMES, World, bare, stand
 from tests.hosts.probe.machine import authority, joined

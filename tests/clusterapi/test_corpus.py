@@ -14,9 +14,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi import machines
-from quorate.clusterapi.defaults import default_kubeadm_control_plane
-from quorate.clusterapi.observation import Outdated
+from quorate.clusterapi.api.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.observe import machines
+from quorate.clusterapi.observe.observation import Outdated
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from msgspec import inspect as types
 
-from quorate.clusterapi import crd, rbac
+from quorate.clusterapi.api import crd, rbac
 from quorate.clusterapi.types.schema import ApiStruct, published_as, text
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi.defaults import apply_previous_kubeadm_config_defaults, default_kubeadm_control_plane
+from quorate.clusterapi.api.defaults import apply_previous_kubeadm_config_defaults, default_kubeadm_control_plane
 
 TEXT = st.text("abv1.", max_size=5)  # plain letters: building the table of all of Unicode takes a second
 SCALARS = st.none() | st.booleans() | st.integers() | TEXT

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from quorate.clusterapi.descriptors import Descriptors
+from quorate.clusterapi.connect.descriptors import Descriptors
 from quorate.etcd.pool import SHARE
 
 _CHILD = """
 import json, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-from quorate.clusterapi.descriptors import raised
+from quorate.clusterapi.connect.descriptors import raised
 print(json.dumps([raised().limit, *resource.getrlimit(resource.RLIMIT_NOFILE)]))
 """
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi.fields import FieldError
-from quorate.clusterapi.immutability import may_change
-from quorate.clusterapi.types.names import FeatureGate
-from quorate.clusterapi.validation import (
+from quorate.clusterapi.api.fields import FieldError
+from quorate.clusterapi.api.immutability import may_change
+from quorate.clusterapi.api.validation import (
     surge_of,
     validate_create,
     validate_scale,
@@ -19,6 +18,7 @@ from quorate.clusterapi.validation import (
     validate_template_update,
     validate_update,
 )
+from quorate.clusterapi.types.names import FeatureGate
 
 CONFIG = "spec.kubeadmConfigSpec"
 CLUSTER = f"{CONFIG}.clusterConfiguration"

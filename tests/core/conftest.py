@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quorate.core.control_plane import ControlPlane, Desired, Replica
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.state import ControlPlane, Desired, Replica
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 

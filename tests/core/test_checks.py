@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core import checks
-from quorate.core.checks import Outcome
+from quorate.core import quorum
+from quorate.core.checks import Outcome, failed, passed, unknown
 from quorate.core.health import Absent, Finding, Health, Unknown, worst
+from quorate.core.machines import checks
 from quorate.core.ring import Ring
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_only_a_plain_yes_has_passed() -> None:
-    answers = (checks.passed("n", "e"), checks.failed("n", "e", "r"), checks.unknown("n", "e", "r"))
+    answers = (passed("n", "e"), failed("n", "e", "r"), unknown("n", "e", "r"))
     assert [answer.passed for answer in answers] == [True, False, False]
     assert [answer.remedy for answer in answers] == ["", "r", "r"]
 
@@ -75,7 +76,7 @@ def test_a_replica_proven_without_a_member_takes_nothing_from_the_ring(build: Bu
 def test_external_etcd_is_a_named_exemption(build: Build) -> None:
     replica = build.replica(1)
     control_plane = build.control_plane(replica, desired=build.desired(3, etcd_managed=False), ring=Unknown("external"))
-    assert checks.quorum_survives_removal(control_plane, replica) == checks.passed(checks.QUORUM_SURVIVES_REMOVAL, checks.EXTERNAL)
+    assert checks.quorum_survives_removal(control_plane, replica) == passed(quorum.QUORUM_SURVIVES_REMOVAL, checks.EXTERNAL)
 
 
 def test_a_member_whose_machine_our_hook_no_longer_holds_is_not_leant_on(build: Build) -> None:

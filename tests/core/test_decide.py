@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-
-from quorate.core import decide as module
-from quorate.core.checks import failed, passed
-from quorate.core.control_plane import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Remediation, Replica
-from quorate.core.decide import RULES, Decision, decide
-from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.opinion import Opinion, barring, wanting
-from quorate.core.ring import Member, Ring
-from quorate.core.steps import (
+from quorate.core.machines.decide import RULES, Decision, decide
+from quorate.core.machines.steps import (
     EVERYTHING,
     AddFinalizer,
     CreateReplica,
@@ -31,6 +24,13 @@ from quorate.core.steps import (
     Step,
     WriteKubeconfig,
 )
+
+from quorate.core.checks import failed, passed
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines import decide as module
+from quorate.core.machines.state import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Remediation, Replica
+from quorate.core.opinion import Opinion, barring, wanting
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:

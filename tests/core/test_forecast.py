@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from quorate.core.control_plane import Certificates, Deletion, Kubeconfig, Stray, Upkeep
-from quorate.core.forecast import Forecast, forecast
 from quorate.core.health import Health, Unknown
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.forecast import Forecast, forecast
+from quorate.core.machines.state import Certificates, Deletion, Kubeconfig, Stray
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 from .conftest import Build

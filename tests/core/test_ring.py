@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core import checks
+from quorate.core import quorum
 from quorate.core.checks import Outcome
 from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member, Ring, Verdict
@@ -95,12 +95,12 @@ ADDITIONS = {
 
 @pytest.mark.parametrize(("letters", "allowed"), REMOVALS.values(), ids=REMOVALS.keys())
 def test_removal(letters: str, allowed: bool) -> None:
-    assert checks.removal_keeps_quorum(ring(letters), 1).passed is allowed
+    assert quorum.removal_keeps_quorum(ring(letters), 1).passed is allowed
 
 
 @pytest.mark.parametrize(("letters", "allowed"), ADDITIONS.values(), ids=ADDITIONS.keys())
 def test_addition(letters: str, allowed: bool) -> None:
-    assert checks.quorum_survives_addition(ring(letters)).passed is allowed
+    assert quorum.quorum_survives_addition(ring(letters)).passed is allowed
 
 
 @pytest.mark.parametrize(("voters", "may_be_bad"), [(2, 0), (3, 0), (4, 1), (5, 1), (6, 2), (7, 2)])
@@ -129,22 +129,22 @@ def test_a_verdict_carries_its_numbers() -> None:
 
 
 def test_a_refused_removal_says_what_would_be_left_and_what_to_do() -> None:
-    check = checks.removal_keeps_quorum(ring("ggb"), 1)
+    check = quorum.removal_keeps_quorum(ring("ggb"), 1)
     assert check.evidence == "without cp-1: 1 of 2 voters healthy, quorum 2: 1 short of quorum"
     assert check.remedy.startswith("Bring the failed members back")
-    assert checks.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: at most 1 of 3 voters")
+    assert quorum.removal_keeps_quorum(ring("gbb"), 2).evidence.startswith("etcd cannot commit a change: at most 1 of 3 voters")
 
 
 def test_a_member_that_is_gone_already_needs_no_quorum() -> None:
-    assert checks.removal_keeps_quorum(ring("gbb"), 0xBEEF).evidence == "member beef is no longer in the ring"
+    assert quorum.removal_keeps_quorum(ring("gbb"), 0xBEEF).evidence == "member beef is no longer in the ring"
 
 
 def test_an_empty_list_proves_nothing() -> None:
-    assert checks.removal_keeps_quorum(ring(""), 1).outcome is Outcome.UNKNOWN
+    assert quorum.removal_keeps_quorum(ring(""), 1).outcome is Outcome.UNKNOWN
 
 
 def test_a_ring_that_was_not_read_takes_nobody() -> None:
-    check = checks.quorum_survives_addition(Unknown("dial timeout"))
+    check = quorum.quorum_survives_addition(Unknown("dial timeout"))
     assert (check.outcome, check.evidence) == (Outcome.UNKNOWN, "the ring could not be read: dial timeout")
 
 
@@ -152,7 +152,7 @@ def test_who_has_not_become_a_voter_is_named() -> None:
     letters = ring("gG-")
     assert [m.label for m in letters.unsettled] == ["cp-2", "3 (never started)"]
     assert [m.id for m in letters.learners] == [2]
-    assert "cp-2, 3 (never started)" in checks.quorum_survives_addition(letters).evidence
+    assert "cp-2, 3 (never started)" in quorum.quorum_survives_addition(letters).evidence
 
 
 def test_members_about_to_fail_stay_voters() -> None:
@@ -190,14 +190,14 @@ def test_the_verdict_is_that_more_than_half_of_the_voters_answer(letters: str) -
 def test_a_removal_is_allowed_exactly_where_majority_holds_before_and_after(letters: str, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(letters) - 1))
     left = letters[:index] + letters[index + 1 :]
-    assert checks.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters, of="gau") and majority(left))
+    assert quorum.removal_keeps_quorum(ring(letters), index + 1).passed is (majority(letters, of="gau") and majority(left))
 
 
 @given(LETTERS.filter(bool))
 def test_an_addition_is_allowed_exactly_where_majority_holds_even_if_the_new_member_fails(letters: str) -> None:
     settled = not any(letter.isupper() or letter == "-" for letter in letters)
     worst = letters + ("g" if len(letters) == 1 else "b")
-    assert checks.quorum_survives_addition(ring(letters)).passed is (settled and majority(letters) and majority(worst))
+    assert quorum.quorum_survives_addition(ring(letters)).passed is (settled and majority(letters) and majority(worst))
 
 
 @given(LETTERS, st.sets(st.integers(1, 8)), st.integers(0, 3))

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from quorate.core.machines.rules.certificates import provide_certificates, provide_the_kubeconfig
+from quorate.core.machines.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
 
 from quorate.core.checks import Outcome
-from quorate.core.control_plane import Certificates, Kubeconfig
 from quorate.core.health import Unknown
+from quorate.core.machines.state import Certificates, Kubeconfig
 from quorate.core.opinion import Opinion
-from quorate.core.rules.certificates import provide_certificates, provide_the_kubeconfig
-from quorate.core.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

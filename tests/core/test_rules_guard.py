@@ -6,13 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-
-from quorate.core.checks import Outcome
-from quorate.core.control_plane import Deletion
-from quorate.core.health import Finding, Health
-from quorate.core.opinion import NOTHING
-from quorate.core.rules import guard
-from quorate.core.steps import (
+from quorate.core.machines.rules import guard
+from quorate.core.machines.steps import (
     EVERYTHING,
     AbandonCreation,
     AddFinalizer,
@@ -24,6 +19,11 @@ from quorate.core.steps import (
     RemoveStray,
     WriteKubeconfig,
 )
+
+from quorate.core.checks import Outcome
+from quorate.core.health import Finding, Health
+from quorate.core.machines.state import Deletion
+from quorate.core.opinion import NOTHING
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

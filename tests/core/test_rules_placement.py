@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quorate.core.machines.rules.placement import candidates, choose_victim, next_failure_domain
 
-from quorate.core.control_plane import ControlPlane, Desired, Replica
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.rules.placement import candidates, choose_victim, next_failure_domain
+from quorate.core.machines.state import ControlPlane, Desired, Replica
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core import checks
+from quorate.core import quorum
 from quorate.core.checks import Check
-from quorate.core.control_plane import Certificates, ControlPlane, Remediation, Replica, Upkeep
-from quorate.core.decide import decide
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.rules.preflight import WORKLOAD_PREPARED, before_deleting, before_joining, version_is_near, version_is_not_below
-from quorate.core.steps import CreateReplica, DeleteReplica
+from quorate.core.machines import checks
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.preflight import WORKLOAD_PREPARED, before_deleting, before_joining, version_is_near, version_is_not_below
+from quorate.core.machines.state import Certificates, ControlPlane, Remediation, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version, minor_distance
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def test_marker_set_and_no_good_control_plane_left_is_a_matter_of_components_alo
 @pytest.mark.parametrize("ring", ["gb", "gG", "g-", "", "ggb"])
 def test_marker_set_and_quorum_at_risk_is_a_matter_of_etcd_alone(build: Build, ring: str) -> None:
     control_plane = two(build, other=build.ill(2), remediating=MARK, ring=build.ring(ring))
-    assert refused(before_joining(control_plane)) == [checks.QUORUM_SURVIVES_ADDITION]
+    assert refused(before_joining(control_plane)) == [quorum.QUORUM_SURVIVES_ADDITION]
 
 
 def test_marker_set_relaxes_nothing_on_the_way_down(build: Build) -> None:

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core import checks
-from quorate.core.checks import Check, removal_keeps_quorum
-from quorate.core.control_plane import ControlPlane, Deletion, RemediationPolicy, Replica, Stray
-from quorate.core.control_plane import Remediation as Record
-from quorate.core.decide import decide
+from quorate.core import quorum
+from quorate.core.checks import Check
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.opinion import NOTHING
-from quorate.core.ring import Member, Ring
-from quorate.core.rules import loss
-from quorate.core.rules.loss import Reason
-from quorate.core.rules.remediate import (
+from quorate.core.machines import checks
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules import loss
+from quorate.core.machines.rules.loss import Reason
+from quorate.core.machines.rules.remediate import (
     NOT_DELETING,
     PREVIOUS_FINISHED,
     RECORDS_READABLE,
@@ -31,8 +28,10 @@ from quorate.core.rules.remediate import (
     verdict,
     verdicts,
 )
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, BEFORE_INITIALIZATION
-from quorate.core.steps import (
+from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA, BEFORE_INITIALIZATION
+from quorate.core.machines.state import ControlPlane, Deletion, RemediationPolicy, Replica, Stray
+from quorate.core.machines.state import Remediation as Record
+from quorate.core.machines.steps import (
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -42,6 +41,9 @@ from quorate.core.steps import (
     RemoveMember,
     RemoveStray,
 )
+from quorate.core.opinion import NOTHING
+from quorate.core.quorum import removal_keeps_quorum
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:
@@ -315,7 +317,7 @@ def test_one_that_never_came_up_and_failed_too_defers_nobody(build: Build) -> No
 def test_no_remediation_that_would_lose_quorum(build: Build, size: int, ring: str) -> None:
     reason, check = refusal(build, row(build, size, ring=ring))
     assert reason is Reason.CANNOT
-    assert check.name in {checks.QUORUM_SURVIVES_REMOVAL, ANOTHER_HOLDS_THE_DATA}
+    assert check.name in {quorum.QUORUM_SURVIVES_REMOVAL, ANOTHER_HOLDS_THE_DATA}
 
 
 @pytest.mark.parametrize(("size", "ring"), [(2, "gg"), (3, "ggg"), (3, "bgg"), (4, "bggg"), (5, "bbggg"), (5, "gbggg"), (7, "bbbgggg")])
@@ -338,7 +340,7 @@ def test_no_other_control_plane_that_serves_and_it_cannot_go(build: Build) -> No
 @pytest.mark.parametrize("ring", [Unknown("dial timeout"), ""])
 def test_a_ring_that_cannot_be_read_defers(build: Build, ring: Unknown | str) -> None:
     reason, check = refusal(build, row(build, 3, ring=ring))
-    assert (reason, check.name) == (Reason.DEFERRED, checks.QUORUM_SURVIVES_REMOVAL)
+    assert (reason, check.name) == (Reason.DEFERRED, quorum.QUORUM_SURVIVES_REMOVAL)
 
 
 def test_g1_with_external_etcd_the_components_alone_are_asked(build: Build) -> None:
@@ -460,12 +462,12 @@ def test_b8_then_its_learner_goes_at_the_hook_and_its_machine_after_it(build: Bu
 
 def test_whichever_is_its_own_quorum_must_survive_its_removal(build: Build) -> None:
     reason, check = refusal(build, unmatched(build, "gbg"), 3)
-    assert (reason, check.name) == (Reason.CANNOT, checks.QUORUM_SURVIVES_REMOVAL)
+    assert (reason, check.name) == (Reason.CANNOT, quorum.QUORUM_SURVIVES_REMOVAL)
 
 
 def test_a_member_that_nothing_would_ever_remove_is_not_risked(build: Build) -> None:
     reason, check = refusal(build, unmatched(build, strays=()), 3)
-    assert (reason, check.name) == (Reason.DEFERRED, checks.QUORUM_SURVIVES_REMOVAL)
+    assert (reason, check.name) == (Reason.DEFERRED, quorum.QUORUM_SURVIVES_REMOVAL)
     assert "cannot tell which member" in check.evidence
     assert check.remedy == ""
 
@@ -473,7 +475,7 @@ def test_a_member_that_nothing_would_ever_remove_is_not_risked(build: Build) -> 
 def test_a_failed_replica_whose_member_somebody_must_tell_apart_says_how(build: Build) -> None:
     twice = build.replica(3, member=Unknown("members 3 and 4 both have its address", "Remove the dead one."), **MARKED)
     _, check = refusal(build, build.control_plane(build.replica(1), build.replica(2), twice, ring="gggb"), 3)
-    assert (check.name, check.remedy) == (checks.QUORUM_SURVIVES_REMOVAL, "Remove the dead one.")
+    assert (check.name, check.remedy) == (quorum.QUORUM_SURVIVES_REMOVAL, "Remove the dead one.")
 
 
 def contested(build: Build, ring: str) -> ControlPlane:
@@ -487,7 +489,7 @@ def contested(build: Build, ring: str) -> ControlPlane:
 def test_a_failed_replica_whose_member_cannot_be_told_from_others_goes_where_the_ring_can_do_without_each_of_them(build: Build) -> None:
     assert remediate(contested(build, "gggbb"), build.noon).step == Remediate("cp-4", 0)
     reason, check = refusal(build, contested(build, "ggbbb"), 4)
-    assert (reason, check.name) == (Reason.CANNOT, checks.QUORUM_SURVIVES_REMOVAL)
+    assert (reason, check.name) == (Reason.CANNOT, quorum.QUORUM_SURVIVES_REMOVAL)
 
 
 def test_b3_one_that_never_joined_goes_without_a_question_to_the_others(build: Build) -> None:
@@ -547,7 +549,7 @@ def test_m9c_one_that_waits_at_the_hook_for_the_failed_one_is_freed_by_its_remed
 def test_m9c_one_that_is_vanishing_counts_as_lost_and_defers(build: Build) -> None:
     control_plane = build.control_plane(marked(build, 1), build.replica(2), build.vanishing(3))
     reason, check = refusal(build, control_plane)
-    assert (reason, check.name, check.remedy) == (Reason.DEFERRED, checks.QUORUM_SURVIVES_REMOVAL, "")
+    assert (reason, check.name, check.remedy) == (Reason.DEFERRED, quorum.QUORUM_SURVIVES_REMOVAL, "")
 
 
 # Before initialization

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core import checks
 from quorate.core.checks import Outcome
-from quorate.core.control_plane import ControlPlane
-from quorate.core.decide import decide
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines import checks
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.remove import (
+    ANOTHER_HOLDS_THE_DATA,
+    AT_HOOK,
+    BEFORE_INITIALIZATION,
+    another_holds_the_data,
+    release_the_leaving,
+)
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK, BEFORE_INITIALIZATION, another_holds_the_data, release_the_leaving
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build

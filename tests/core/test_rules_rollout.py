@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core import checks
-from quorate.core.control_plane import Certificates, ControlPlane, Creation, Remediation, Replica
-from quorate.core.decide import decide
+from quorate.core import quorum
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.opinion import NOTHING, Opinion
-from quorate.core.ring import Member, Ring
-from quorate.core.rules.remove import BEFORE_INITIALIZATION
-from quorate.core.rules.rollout import (
+from quorate.core.machines import checks
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.remove import BEFORE_INITIALIZATION
+from quorate.core.machines.rules.rollout import (
     ANOTHER_STAYS,
     REPLACEMENT_WANTED,
     UP_TO_DATE,
     replace_the_outdated,
 )
-from quorate.core.rules.scale import take_back_an_abandoned_creation
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.machines.rules.scale import take_back_an_abandoned_creation
+from quorate.core.machines.state import Certificates, ControlPlane, Creation, Remediation, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def test_row_37_with_one_up_to_date_that_is_not_well_nothing_moves(build: Build,
 def test_row_37_the_kind_of_step_that_waits_is_the_one_that_is_explained(build: Build) -> None:
     up = build.control_plane(*old(build, 1, 2, 3), topology_pending="v1.35.0")
     down = build.control_plane(*old(build, 1, 2, 3), build.replica(4), topology_pending="v1.35.0")
-    assert checks.QUORUM_SURVIVES_ADDITION in [check.name for check in replace_the_outdated(up, build.noon).checks]
-    assert checks.QUORUM_SURVIVES_REMOVAL in [check.name for check in replace_the_outdated(down, build.noon).checks]
+    assert quorum.QUORUM_SURVIVES_ADDITION in [check.name for check in replace_the_outdated(up, build.noon).checks]
+    assert quorum.QUORUM_SURVIVES_REMOVAL in [check.name for check in replace_the_outdated(down, build.noon).checks]
     assert refused(replace_the_outdated(up, build.noon)) == refused(replace_the_outdated(down, build.noon)) == [checks.TOPOLOGY]
 
 
@@ -196,7 +197,7 @@ def test_a_creation_for_the_surge_is_kept_and_one_too_many_is_taken_back(build: 
 
 def test_the_ring_must_do_without_the_one_that_goes(build: Build) -> None:
     control_plane = build.control_plane(*old(build, 1, 2), build.replica(3), desired=build.desired(3, max_surge=0), ring="gbg")
-    assert refused(replace_the_outdated(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(replace_the_outdated(control_plane, build.noon)) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 @pytest.mark.parametrize("surge", [0, 1])
@@ -205,7 +206,7 @@ def test_a_learner_that_is_nobodys_keeps_every_machine_from_joining_and_none_fro
     control_plane = build.control_plane(*old(build, 1, 2, 3), desired=build.desired(3, max_surge=surge), ring=ring)
     opinion = replace_the_outdated(control_plane, build.noon)
     if surge:
-        assert refused(opinion) == [checks.QUORUM_SURVIVES_ADDITION]
+        assert refused(opinion) == [quorum.QUORUM_SURVIVES_ADDITION]
     else:
         assert opinion.step == DeleteReplica("cp-1")
 
@@ -360,7 +361,7 @@ def test_b19_a_member_that_cannot_be_told_yet_is_waited_for(build: Build) -> Non
     coming = build.joining(4, outdated=OLD, member=Unknown("may be its own"))
     ring = Ring((*(Member(number, f"cp-{number}", Health.GOOD) for number in (1, 2, 3)), Member(4, "", Health.BAD, learner=True)), 1)
     opinion = replace_the_outdated(build.control_plane(*old(build, 1, 2, 3), coming, ring=ring), build.noon)
-    assert refused(opinion) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(opinion) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 # G13: the first machine, before initialization

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core import checks
-from quorate.core.control_plane import ControlPlane, Creation
+from quorate.core import quorum
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.machines import checks
+from quorate.core.machines.rules.scale import scale_down, scale_up, take_back_an_abandoned_creation
+from quorate.core.machines.state import ControlPlane, Creation
+from quorate.core.machines.steps import AbandonCreation, CreateReplica, DeleteReplica, Step
 from quorate.core.opinion import NOTHING, Opinion
-from quorate.core.rules.scale import scale_down, scale_up, take_back_an_abandoned_creation
-from quorate.core.steps import AbandonCreation, CreateReplica, DeleteReplica, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -63,7 +64,7 @@ def test_row_41_the_previous_one_must_have_its_node_and_be_well(build: Build) ->
 )
 def test_row_41_the_ring_must_bear_one_that_fails_to_come_up(build: Build, ring: str, why: str) -> None:
     opinion = scale_up(two(build, ring=build.ring(ring)), build.noon)
-    assert refused(opinion) == [checks.QUORUM_SURVIVES_ADDITION]
+    assert refused(opinion) == [quorum.QUORUM_SURVIVES_ADDITION]
     assert why in opinion.checks[-1].evidence
 
 
@@ -98,7 +99,7 @@ def test_one_that_leaves_keeps_its_place_until_our_hook_lets_it_go(build: Build)
 
 def test_a_member_that_is_about_to_fail_counts_as_failed_before_anyone_joins(build: Build) -> None:
     control_plane = build.control_plane(build.replica(1), build.replica(2), build.vanishing(3))
-    assert refused(scale_up(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_ADDITION]
+    assert refused(scale_up(control_plane, build.noon)) == [quorum.QUORUM_SURVIVES_ADDITION]
 
 
 # Scale down
@@ -141,7 +142,7 @@ def test_nobody_is_scaled_away_before_initialization(build: Build) -> None:
 
 def test_row_41_a_victim_that_the_ring_needs_does_not_go(build: Build) -> None:
     control_plane = build.three(desired=build.desired(1), ring=build.ring("ggb"))
-    assert refused(scale_down(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(scale_down(control_plane, build.noon)) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 def test_a_victim_that_would_not_wait_at_our_hook_does_not_go(build: Build) -> None:

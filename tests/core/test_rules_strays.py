@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core import checks
+from quorate.core import quorum
 from quorate.core.checks import Outcome
-from quorate.core.control_plane import Adoptable, ControlPlane, Replica, Stray
-from quorate.core.decide import decide
 from quorate.core.health import Absent, Unknown
+from quorate.core.machines import checks
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
+from quorate.core.machines.rules.strays import (
+    AGED,
+    AGREEMENT,
+    GIVEN_UP,
+    GRACE,
+    JOINING,
+    NOBODY_ELSES,
+    RING_IS_READ,
+    members_agree,
+    remove_strays,
+)
+from quorate.core.machines.state import Adoptable, ControlPlane, Replica, Stray
+from quorate.core.machines.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.ring import Ring
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
-from quorate.core.rules.strays import AGED, AGREEMENT, GIVEN_UP, GRACE, JOINING, NOBODY_ELSES, RING_IS_READ, members_agree, remove_strays
-from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -83,7 +94,7 @@ def test_row_20_a_ring_that_cannot_be_read_is_left_as_it_is(build: Build, ring: 
 def test_row_20_a_healthy_stray_keeps_the_quorum_and_stays_with_a_remedy(build: Build) -> None:
     control_plane = with_strays(build, "gbg", build.replica(1), build.replica(2))
     opinion = remove_strays(control_plane, build.noon)
-    assert refused(opinion) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(opinion) == [quorum.QUORUM_SURVIVES_REMOVAL]
     assert opinion.checks[-1].remedy
 
 
@@ -92,7 +103,7 @@ def test_a_started_stray_that_nobody_can_ask_confirmed_the_list_and_goes(build: 
 
 
 def test_nothing_is_removed_while_etcd_cannot_commit(build: Build) -> None:
-    assert refused(remove_strays(three(build, "gbbb"), build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(remove_strays(three(build, "gbbb"), build.noon)) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 def test_a_member_just_seen_as_nobodys_is_given_time(build: Build) -> None:
@@ -209,7 +220,7 @@ def test_an_alarm_of_its_own_keeps_no_stray_in_the_ring(build: Build) -> None:
 
 def test_an_alarm_of_another_member_counts_against_the_removal(build: Build) -> None:
     control_plane = with_strays(build, "gag", build.replica(1), build.replica(2))
-    assert refused(remove_strays(control_plane, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(remove_strays(control_plane, build.noon)) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 @pytest.mark.parametrize("overdue", [False, True])
@@ -246,7 +257,7 @@ def test_a_member_of_a_vanishing_replica_counts_as_lost(build: Build) -> None:
     control_plane = with_strays(build, "gggg", build.replica(1), build.replica(2), build.vanishing(3))
     assert remove_strays(control_plane, build.noon).step == RemoveStray(4)
     tight = with_strays(build, "ggg", build.replica(1), build.vanishing(2))
-    assert refused(remove_strays(tight, build.noon)) == [checks.QUORUM_SURVIVES_REMOVAL]
+    assert refused(remove_strays(tight, build.noon)) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 def test_b1_strays_are_judged_though_nobody_leaves_and_before_anybody_joins(build: Build) -> None:

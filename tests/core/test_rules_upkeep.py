@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.core.control_plane import ControlPlane, Replica, Upkeep
-from quorate.core.decide import decide
 from quorate.core.health import Absent, Finding, Health
-from quorate.core.opinion import NOTHING
-from quorate.core.rules.upkeep import (
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.upkeep import (
     ADDONS,
     COREDNS,
     EXPIRIES,
@@ -22,7 +20,10 @@ from quorate.core.rules.upkeep import (
     record_expiries,
     update_addons,
 )
-from quorate.core.steps import CreateReplica, DeleteReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, UpdateAddons
+from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, UpdateAddons
+from quorate.core.opinion import NOTHING
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:

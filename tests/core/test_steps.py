@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from quorate.core import steps
+from quorate.core.machines import steps
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "AddFinalizer": (),

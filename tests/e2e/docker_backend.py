@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from quorate.clusterapi.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.api.defaults import default_kubeadm_control_plane
 from quorate.local import DemoCluster
 from tests.e2e.machines import Machines
 from tests.e2e.nodes.engine import Engine

@@ -10,12 +10,12 @@ from typing import Any
 import asyncssh
 import pytest
 
-from quorate.hosts.ssh.dial import Dialer, Timing
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.host_keys import fingerprint
-from quorate.hosts.ssh.hosts import Hosts
-from quorate.hosts.ssh.known_hosts import KnownHosts
-from quorate.hosts.ssh.target import Endpoint, Identity, Target
+from quorate.hosts.connect.ssh.dial import Dialer, Timing
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.host_keys import fingerprint
+from quorate.hosts.connect.ssh.hosts import Hosts
+from quorate.hosts.connect.ssh.known_hosts import KnownHosts
+from quorate.hosts.connect.ssh.target import Endpoint, Identity, Target
 from tests.hosts.ssh.machine import USER, Machine
 
 NewMachine = Callable[..., Awaitable[Machine]]

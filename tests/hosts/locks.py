@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from quorate.hosts.access import AccessFailed
-from quorate.hosts.lock import Lock
-from quorate.hosts.operator import Holder
-from quorate.hosts.ssh.errors import NoAnswer
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.connect.access import AccessFailed
+from quorate.hosts.connect.ssh.errors import NoAnswer
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.run.lock import Lock
+from quorate.hosts.run.operator import Holder
 from quorate.kubernetes.errors import AlreadyExists, Conflict, NotFound
 from quorate.kubernetes.objects import Lease
-from tests.core.in_place.conftest import Build
+from tests.core.hosts.conftest import Build
 
 NOON = Build().noon
 JANE = Holder("jane-1", "jane@desk", "apply", NOON, "desk 17@99")

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from quorate.hosts.manifest import Manifest, ManifestError, parse
-from quorate.hosts.terraform import Outputs
+from quorate.hosts.manifest.terraform import Outputs
 
 PUBLIC_KEY = base64.b64encode(b"\x00\x00\x00\x0bssh-ed25519" + b"\x00\x00\x00\x20" + bytes(32)).decode()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts.host_files import HostFile
+from quorate.hosts.render.host_files import HostFile
 
 _FOLDERS = ("/etc/", "/proc/", "/opt/", "/usr/bin/kubelet", "/usr/local/share/")
 

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from quorate.hosts import lock, lock_file
-from quorate.hosts.lock import Lock, LockRefused, held
-from quorate.hosts.operator import Holder
-from quorate.hosts.ssh import scripts
-from quorate.hosts.ssh.dial import Dialer
-from quorate.hosts.ssh.hosts import Hosts
-from quorate.hosts.ssh.known_hosts import KnownHosts
-from quorate.hosts.ssh.target import Endpoint, Identity, Target
+from quorate.hosts.connect.ssh import scripts
+from quorate.hosts.connect.ssh.dial import Dialer
+from quorate.hosts.connect.ssh.hosts import Hosts
+from quorate.hosts.connect.ssh.known_hosts import KnownHosts
+from quorate.hosts.connect.ssh.target import Endpoint, Identity, Target
+from quorate.hosts.run import lock, lock_file
+from quorate.hosts.run.lock import Lock, LockRefused, held
+from quorate.hosts.run.operator import Holder
 
 CHANGES = 40
 STOPS = (

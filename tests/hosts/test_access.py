@@ -14,15 +14,15 @@ import pytest
 from aiohttp import web
 
 from quorate.etcd.errors import Unreachable as MemberUnreachable
-from quorate.hosts.access import Access, AccessFailed
-from quorate.hosts.host_names import HOST_NAMES
+from quorate.hosts.connect.access import Access, AccessFailed
+from quorate.hosts.connect.ssh.errors import ConnectFailed, NoSuchFile, TunnelRefused
+from quorate.hosts.connect.ssh.host import Host
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.target import Target
+from quorate.hosts.connect.ssh.tunnel import Tunnel
 from quorate.hosts.manifest import Manifest
-from quorate.hosts.ssh.errors import ConnectFailed, NoSuchFile, TunnelRefused
-from quorate.hosts.ssh.host import Host
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
-from quorate.hosts.ssh.target import Target
-from quorate.hosts.ssh.tunnel import Tunnel
+from quorate.hosts.render.host_names import HOST_NAMES
 from quorate.kubernetes.errors import ConnectionFailed
 from quorate.kubernetes.resource import NODES
 from quorate.pki.issue import generate_authority

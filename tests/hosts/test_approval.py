@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from quorate.core.in_place.approval import APPROVED, Approval
-from quorate.core.in_place.cluster import Cluster, Wishes
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.steps import RenewCertificates, Step, TakeSnapshot
-from quorate.hosts.events import Ended, Outcome
+from quorate.core.hosts.approval import APPROVED, Approval
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.steps import RenewCertificates, Step, TakeSnapshot
 from quorate.hosts.observe import Observation
-from quorate.hosts.plan_file import moved_around
-from quorate.hosts.session import Done, Parts, Session
+from quorate.hosts.run.events import Ended, Outcome
+from quorate.hosts.run.plan_file import moved_around
+from quorate.hosts.run.session import Done, Parts, Session
 from tests.hosts.observe.world import World, stand
 from tests.hosts.probe.machine import NOW
 

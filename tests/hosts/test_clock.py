@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli import hosts_access
-from quorate.hosts import clock
+from quorate.cli.hosts import access as hosts_access
+from quorate.hosts.run import clock
 from tests.hosts.observe.world import World, stand
 from tests.hosts.probe.machine import NOW
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from quorate.hosts.containerd_configuration import CONFIGURATION, REGISTRIES, containerd_files, removing_stale_registries, sandbox_image
+from quorate.hosts.render.containerd_configuration import (
+    CONFIGURATION,
+    REGISTRIES,
+    containerd_files,
+    removing_stale_registries,
+    sandbox_image,
+)
 from tests.hosts.manifests import document, load
 from tests.hosts.scripts import FakeHost
 

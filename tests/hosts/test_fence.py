@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from quorate.core.in_place import encryption, steps
-from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration
-from quorate.core.in_place.steps import (
+from quorate.core.hosts import encryption, steps
+from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration
+from quorate.core.hosts.steps import (
     ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,
@@ -45,14 +45,14 @@ from quorate.hosts import act
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.fence import FencedAccess
-from quorate.hosts.lock import TRUSTED, Lock, Locked, LockLost, NotLockable, held
-from quorate.hosts.lock_file import LASTS
-from quorate.hosts.marks import CORDONED
-from quorate.hosts.operator import Holder
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.host_keys import fingerprint
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.host_keys import fingerprint
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.render.marks import CORDONED
+from quorate.hosts.run.fence import FencedAccess
+from quorate.hosts.run.lock import TRUSTED, Lock, Locked, LockLost, NotLockable, held
+from quorate.hosts.run.lock_file import LASTS
+from quorate.hosts.run.operator import Holder
 from quorate.kubernetes.resource import NODES
 from tests.hosts.act.running import NEW, cluster, tools
 from tests.hosts.act.test_settings import configured, put, with_workers

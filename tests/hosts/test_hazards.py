@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from quorate.core.hosts.steps import UpdateConfiguration
 
 import quorate
-from quorate.core.in_place.steps import UpdateConfiguration
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.probe.facts import StaticPod

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.hosts.host_names import own_name
 from quorate.hosts.manifest.names import dns_name
+from quorate.hosts.render.host_names import own_name
 
 
 @pytest.mark.parametrize(

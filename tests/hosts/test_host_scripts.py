@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from quorate.core.versions import Version
-from quorate.hosts.flatcar import Downloads, install_programs, install_tools, unit_files
-from quorate.hosts.host_files import HostFile, differing
 from quorate.hosts.manifest.fields import CertificateAuthority
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.network_fields import Proxy
 from quorate.hosts.manifest.values import Text
-from quorate.hosts.packages import (
+from quorate.hosts.render.flatcar import Downloads, install_programs, install_tools, unit_files
+from quorate.hosts.render.host_files import HostFile, differing
+from quorate.hosts.render.packages import (
     Repository,
     docker_repository,
     fetch_key,
@@ -28,7 +28,7 @@ from quorate.hosts.packages import (
     programs,
     repository_file,
 )
-from quorate.hosts.prerequisites import PROXY_ENVIRONMENT, prepare, prerequisite_files, proxy_files, sysctls, with_proxies
+from quorate.hosts.render.prerequisites import PROXY_ENVIRONMENT, prepare, prerequisite_files, proxy_files, sysctls, with_proxies
 from tests.hosts.manifests import document, load
 from tests.hosts.scripts import FakeHost, parses
 

@@ -10,10 +10,10 @@ import pytest
 
 from quorate.core.versions import Version
 from quorate.hosts.act.placing import placing
-from quorate.hosts.host_settings import RESTARTS_DUE, bringing, looking_for_stale, settings_files
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.prerequisites import sysctls
+from quorate.hosts.render.host_settings import RESTARTS_DUE, bringing, looking_for_stale, settings_files
+from quorate.hosts.render.prerequisites import sysctls
 from tests.hosts.manifests import document, load
 from tests.hosts.probe.machine import authority
 from tests.hosts.scripts import FakeHost, parses

@@ -20,13 +20,13 @@ import yaml
 
 from quorate.core.versions import Version
 from quorate.hosts.act.prepare import packages
-from quorate.hosts.containerd_configuration import containerd_files, removing_stale_registries
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.host_files import HostFile
 from quorate.hosts.manifest import Manifest, ManifestError, Secret, parse
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.prerequisites import prepare, prerequisite_files, with_proxies
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.containerd_configuration import containerd_files, removing_stale_registries
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.prerequisites import prepare, prerequisite_files, with_proxies
+from quorate.hosts.render.shell import quoted
 from tests.hosts.act.test_install import install
 from tests.hosts.act.world import World
 from tests.hosts.manifests import put

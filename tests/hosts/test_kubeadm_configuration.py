@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from quorate.hosts.component_arguments import CUSTOM_ENCRYPTION_CONFIGURATION
-from quorate.hosts.component_configurations import kubelet_patch
-from quorate.hosts.feature_files import Contents, MissingContent, feature_files
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import (
+from quorate.hosts.manifest import Manifest, Secret
+from quorate.hosts.render.component_arguments import CUSTOM_ENCRYPTION_CONFIGURATION
+from quorate.hosts.render.component_configurations import kubelet_patch
+from quorate.hosts.render.feature_files import Contents, MissingContent, feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.kubeadm_configuration import (
     DISCOVERY_PATH,
     Discovery,
     Machine,
@@ -23,7 +24,6 @@ from quorate.hosts.kubeadm_configuration import (
     join_files,
     upgrade_file,
 )
-from quorate.hosts.manifest import Manifest, Secret
 from tests.hosts.manifests import document, load
 
 KUBEADM = Path(__file__).parents[2] / ".bin" / "kubeadm"

@@ -15,7 +15,7 @@ from aiohttp import ClientRequest
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import TCPConnector
 
-from quorate.hosts.tunnels import TunnelConnector
+from quorate.hosts.connect.tunnels import TunnelConnector
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

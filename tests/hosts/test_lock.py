@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts import lock_file, operator
-from quorate.hosts.lock import PATIENCE, RENEW_EVERY, Lock, Locked, LockLost, NotLockable, held
-from quorate.hosts.lock_file import LASTS, Busy, Failed, Lost, Taken, Theirs, Unasked
-from quorate.hosts.operator import Holder
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.run import lock_file, operator
+from quorate.hosts.run.lock import PATIENCE, RENEW_EVERY, Lock, Locked, LockLost, NotLockable, held
+from quorate.hosts.run.lock_file import LASTS, Busy, Failed, Lost, Taken, Theirs, Unasked
+from quorate.hosts.run.operator import Holder
 from tests.hosts.locks import JANE, JOHN, NOON, Host, Leases, World
 
 

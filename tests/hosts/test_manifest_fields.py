@@ -18,18 +18,18 @@ from typing import Any, cast, get_args, get_origin
 
 import pytest
 
-from quorate.core.in_place.cluster import Cluster
-from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration, next_change
-from quorate.hosts.feature_contents import read as read_contents
-from quorate.hosts.feature_files import feature_files
+from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration, next_change
+from quorate.core.hosts.state import Cluster
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.decoding import keys_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Opaque, Secret
-from quorate.hosts.overview import lasting
 from quorate.hosts.probe.probe import script as probe_script
-from quorate.hosts.provider_files import generated, written
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.feature_contents import read as read_contents
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.provider_files import generated, written
+from quorate.hosts.run.overview import lasting
 from tests.hosts.manifests import SMALLEST, put
 from tests.hosts.observe.world import FolderHost, World, stand, three
 from tests.hosts.probe.machine import authority

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quorate.hosts.manifest import Manifest, ManifestError, parse
 from quorate.hosts.manifest.defaults import CONTROL_PLANE_TAINT
-from quorate.hosts.terraform import Outputs
+from quorate.hosts.manifest.terraform import Outputs
 from tests.hosts.manifests import PUBLIC_KEY, SMALLEST, changed, document, load, notices, problems
 
 GROUP: dict[str, Any] = {

@@ -18,11 +18,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.hosts.feature_contents import read as read_contents
 from quorate.hosts.manifest import ManifestError, parse
 from quorate.hosts.manifest.encryption import kms_endpoints, problems_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Secret
+from quorate.hosts.render.feature_contents import read as read_contents
 from tests.core.test_text import BOMB
 from tests.hosts.manifests import PUBLIC_KEY, SMALLEST, changed, document, load, notices, problems, put
 

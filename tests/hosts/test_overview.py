@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import Node
-from quorate.hosts.overview import hosts_in_words, row
-from tests.core.in_place.conftest import BAD, V134, Build
+from quorate.core.hosts.state import Node
+from quorate.hosts.run.overview import hosts_in_words, row
+from tests.core.hosts.conftest import BAD, V134, Build
 
 BUILD = Build()
 SILENT = Finding(Health.UNKNOWN, "NodeReady", "its kubelet is silent")

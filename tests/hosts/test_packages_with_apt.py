@@ -12,7 +12,7 @@ import pytest
 
 from quorate.core.versions import Version
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.packages import install
+from quorate.hosts.render.packages import install
 
 _PROGRAMS = ("apt-get", "apt-cache", "apt-mark", "dpkg-deb", "dpkg-scanpackages")
 pytestmark = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Kind, Wishes
-from quorate.hosts import plan_file
-from quorate.hosts.plan_file import Kept, PlanError, WorldMoved, facts, moved
-from tests.core.in_place.conftest import V135, Build
+from quorate.core.hosts.state import Cluster, Kind, Wishes
+from quorate.hosts.run import plan_file
+from quorate.hosts.run.plan_file import Kept, PlanError, WorldMoved, facts, moved
+from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
 STEPS = ("take a snapshot of etcd", "upgrade the control plane of cp-1 to v1.35.4")

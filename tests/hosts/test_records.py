@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts import records
-from quorate.hosts.events import (
+from quorate.hosts.run import records
+from quorate.hosts.run.events import (
     CheckSeen,
     Ended,
     Event,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.cluster import Cluster, Kind, Node, Wishes
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.rules.guard import HOSTS_FIT
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
-from quorate.hosts import resetting
-from quorate.hosts.renewing import FIRST, decide_renewal, only_renewal
-from quorate.hosts.resetting import Request
-from tests.core.in_place.conftest import BAD, V135, Build
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.guard import HOSTS_FIT
+from quorate.core.hosts.state import Cluster, Kind, Node, Wishes
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
+from quorate.hosts.run import resetting
+from quorate.hosts.run.renewing import FIRST, decide_renewal, only_renewal
+from quorate.hosts.run.resetting import Request
+from tests.core.hosts.conftest import BAD, V135, Build
 
 BUILD = Build()
 NOON = BUILD.noon

@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 import pytest
 
 from quorate.core.checks import failed, passed, unknown
-from quorate.core.in_place.approval import Approval
-from quorate.core.in_place.cluster import Cluster, Kind
-from quorate.core.in_place.decide import Decision
-from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration, Encryption
-from quorate.core.in_place.steps import ChangeEncryption, Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
+from quorate.core.hosts.approval import Approval
+from quorate.core.hosts.decide import Decision
+from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration, Encryption
+from quorate.core.hosts.state import Cluster, Kind
+from quorate.core.hosts.steps import ChangeEncryption, Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
-from quorate.hosts.patience import LONGEST_WAIT, PATIENCE, SETTLING
-from quorate.hosts.session import ATTEMPTS, Done, Parts, Session
-from quorate.hosts.ssh.errors import ConnectionCut
-from tests.core.in_place.conftest import V135, Build
+from quorate.hosts.connect.ssh.errors import ConnectionCut
+from quorate.hosts.run.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
+from quorate.hosts.run.patience import LONGEST_WAIT, PATIENCE, SETTLING
+from quorate.hosts.run.session import ATTEMPTS, Done, Parts, Session
+from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
 NOON = BUILD.noon

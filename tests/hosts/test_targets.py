@@ -8,12 +8,12 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from quorate.hosts.connect.ssh.errors import IdentityUnusable
+from quorate.hosts.connect.ssh.host_keys import parse_pin
+from quorate.hosts.connect.ssh.identities import offered
+from quorate.hosts.connect.ssh.target import Endpoint, Identity
+from quorate.hosts.connect.targets import target
 from quorate.hosts.manifest import Host
-from quorate.hosts.ssh.errors import IdentityUnusable
-from quorate.hosts.ssh.host_keys import parse_pin
-from quorate.hosts.ssh.identities import offered
-from quorate.hosts.ssh.target import Endpoint, Identity
-from quorate.hosts.targets import target
 from tests.hosts.manifests import PUBLIC_KEY, document, load
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts.terraform import Outputs, TerraformError, parse, read
+from quorate.hosts.manifest.terraform import Outputs, TerraformError, parse, read
 
 NO_INPUT = io.BytesIO()
 OUTPUTS = {"kubeone_api": {"sensitive": False, "value": {"endpoint": "a"}}}

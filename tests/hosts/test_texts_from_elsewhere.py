@@ -12,14 +12,14 @@ import yaml
 
 from quorate.etcd import errors as etcd
 from quorate.etcd.client import Member, Status
-from quorate.hosts.events import Progress, encode
-from quorate.hosts.events import decode as decode_events
+from quorate.hosts.connect.ssh import errors as ssh
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import ManifestError, parse
-from quorate.hosts.operator import Holder, decode
-from quorate.hosts.plan_file import WorldMoved
-from quorate.hosts.ssh import errors as ssh
-from quorate.hosts.ssh.scripts import Outcome
-from quorate.hosts.terraform import Outputs
+from quorate.hosts.manifest.terraform import Outputs
+from quorate.hosts.run.events import Progress, encode
+from quorate.hosts.run.events import decode as decode_events
+from quorate.hosts.run.operator import Holder, decode
+from quorate.hosts.run.plan_file import WorldMoved
 from quorate.kubernetes import errors as kubernetes
 from quorate.kubernetes import objects
 from quorate.kubernetes.config import ConfigError

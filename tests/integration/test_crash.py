@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from quorate.clusterapi.intent import ANNOTATION
+from quorate.clusterapi.desired.intent import ANNOTATION
 from quorate.kubernetes import kubeconfig
 from quorate.tls import client_context
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi.foreign import ForeignObject
+from quorate.clusterapi.connect.foreign import ForeignObject
 from quorate.clusterapi.types.resources import CLUSTERS
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.depth import MOST, shallow

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from quorate.core.control_plane import ControlPlane
-from quorate.core.health import Health, Unknown
-from quorate.core.steps import (
+from quorate.core.machines.steps import (
     CreateReplica,
     DeleteReplica,
     ForgetRemediation,
@@ -18,6 +16,9 @@ from quorate.core.steps import (
     RemoveStray,
     Step,
 )
+
+from quorate.core.health import Health, Unknown
+from quorate.core.machines.state import ControlPlane
 from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 

@@ -5,9 +5,10 @@ Nothing here is shared with the code that is judged: of `quorate.core.ring` only
 
 from __future__ import annotations
 
-from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.state import ControlPlane, Replica
 
 Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveStray | Remediate
 """Steps that change who is there."""

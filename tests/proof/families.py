@@ -10,10 +10,11 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from quorate.core.control_plane import Adoptable, Certificates, Creation, Deletion, Remediation, RemediationPolicy, Upkeep
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.state import Adoptable, Certificates, Creation, Deletion, Remediation, RemediationPolicy
 from quorate.core.ring import Ring
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from tests.proof import oracle
 from tests.proof.worlds import IN_FLIGHT, NOBODYS, NOW, ROLES, STATES, World, worlds

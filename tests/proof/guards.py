@@ -15,8 +15,8 @@ from types import FunctionType, MappingProxyType
 from typing import Any
 from unittest import mock
 
-from quorate.core import decide
 from quorate.core.checks import passed
+from quorate.core.machines import decide
 from quorate.core.opinion import NOTHING
 from quorate.core.ring import Verdict
 from tests.proof.guard import Function, Guard, Instead, returns
@@ -125,233 +125,259 @@ def says_no_retry(account: Function) -> Function:
 
 
 YES = passed("disabled", "by the proof")
-CLOCKS = "tests/core/in_place/test_hosts_clocks.py"
+CLOCKS = "tests/core/hosts/test_hosts_clocks.py"
 ACT, REMEDIATION = "tests/clusterapi/hands/test_act.py", "tests/clusterapi/hands/test_remediation.py"
 LAST_LOOK = "tests/clusterapi/hands/test_last_look.py"
 
 GUARDS: tuple[Guard, ...] = (
-    Guard("a removal leaves a quorum", {"core.checks:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("a removal leaves a quorum", {"core.quorum:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
     Guard("the ring can commit a removal", {"core.ring:Ring.commits": returns(Verdict(1, 1))}, "s1_quorum_outlives_every_removal"),
-    Guard("a replica's removal leaves a quorum", {"core.checks:quorum_survives_removal": says_yes}, "s1_quorum_outlives_every_removal"),
-    Guard("a failed replica's removal leaves a quorum", {"core.rules.loss:_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
-    Guard("who vanishes does not count", {"core.checks:dependable_ring": believes_the_ring}, "s1_quorum_outlives_every_removal"),
-    Guard("two that go leave enough", {"core.rules.loss:_together": says_yes}, "s1_two_that_go_leave_enough"),
-    Guard("only who is held may be counted on to stay", {"core.rules.loss:is_held": returns(True)}, "s1_two_that_go_leave_enough"),
-    Guard("an addition leaves a quorum", {"core.checks:quorum_survives_addition": says_yes}, "s1_quorum_outlives_an_addition"),
+    Guard(
+        "a replica's removal leaves a quorum",
+        {"core.machines.checks:quorum_survives_removal": says_yes},
+        "s1_quorum_outlives_every_removal",
+    ),
+    Guard("a failed replica's removal leaves a quorum", {"core.machines.rules.loss:_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
+    Guard("who vanishes does not count", {"core.machines.checks:dependable_ring": believes_the_ring}, "s1_quorum_outlives_every_removal"),
+    Guard("two that go leave enough", {"core.machines.rules.loss:_together": says_yes}, "s1_two_that_go_leave_enough"),
+    Guard("only who is held may be counted on to stay", {"core.machines.rules.loss:is_held": returns(True)}, "s1_two_that_go_leave_enough"),
+    Guard("an addition leaves a quorum", {"core.quorum:quorum_survives_addition": says_yes}, "s1_quorum_outlives_an_addition"),
     Guard("nobody joins beside who has not joined yet", {"core.ring:Ring.unsettled": returns(())}, "s2_one_joins_at_a_time"),
-    Guard("a cluster is founded once", {"core.rules.initialize:initialize": is_told(initialized=False)}, "s3_founded_once"),
-    Guard("nobody joins what was never founded", {"core.rules.preflight:_initialized": says_yes}, "s3_founded_once"),
-    Guard("another replica holds the data", {"core.rules.remove:another_holds_the_data": says_yes}, "s4_the_last_holder_of_data_stays"),
+    Guard("a cluster is founded once", {"core.machines.rules.initialize:initialize": is_told(initialized=False)}, "s3_founded_once"),
+    Guard("nobody joins what was never founded", {"core.machines.rules.preflight:_initialized": says_yes}, "s3_founded_once"),
+    Guard(
+        "another replica holds the data",
+        {"core.machines.rules.remove:another_holds_the_data": says_yes},
+        "s4_the_last_holder_of_data_stays",
+    ),
     Guard(
         "a replica holds the data that a stray has",
-        {"core.rules.remove:a_replica_holds_the_data": says_yes},
+        {"core.machines.rules.remove:a_replica_holds_the_data": says_yes},
         "s4_the_last_holder_of_data_stays",
     ),
     Guard(
         "nothing is begun while somebody leaves",
-        {"core.rules.preflight:_nobody_leaves": says_yes, "core.rules.remove:release_the_leaving": bars_nothing},
+        {"core.machines.rules.preflight:_nobody_leaves": says_yes, "core.machines.rules.remove:release_the_leaving": bars_nothing},
         "s5_one_change_at_a_time",
     ),
-    Guard("one remediation at a time", {"core.rules.remediate:_previous_finished": says_yes}, "s5_one_change_at_a_time"),
+    Guard("one remediation at a time", {"core.machines.rules.remediate:_previous_finished": says_yes}, "s5_one_change_at_a_time"),
     Guard(
         "only a remediation that cannot finish is overtaken",
-        {"core.rules.remediate:_cannot_finish": returns(True)},
+        {"core.machines.rules.remediate:_cannot_finish": returns(True)},
         "s5_one_change_at_a_time",
     ),
     Guard(
         "only a remediation whose replacement cannot join is overtaken",
-        {"core.rules.remediate:_keeps_others_out": returns(True)},
+        {"core.machines.rules.remediate:_keeps_others_out": returns(True)},
         "s5_one_change_at_a_time",
     ),
-    Guard("there is room", {"core.rules.preflight:has_room": says_yes}, "s6_no_more_than_desired_and_a_surge"),
-    Guard("who is as desired stays", {"core.rules.placement:candidates": chooses_anybody}, "s8_nobody_goes_without_a_reason"),
-    Guard("paused means paused", {"core.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),
-    Guard("a replacement carries its record", {"core.rules.remediate:keep_the_records": says_nothing}, "a_replacement_carries_its_record"),
-    Guard("another serves", {"core.checks:another_serves": says_yes}, "another_serves"),
-    Guard("only who never joined serves nobody", {"core.rules.remove:never_joined": returns(True)}, "another_serves"),
-    Guard("all others are well", {"core.checks:components_healthy": returns((YES, YES))}, "all_others_are_well"),
-    Guard("an etcd that is not ours is well", {"core.checks:_external_etcd_answers": says_yes}, "all_others_are_well"),
-    Guard("somebody serves whom a replacement can join", {"core.checks:somebody_serves": says_yes}, "all_others_are_well"),
-    Guard("nobody joins on its host", {"core.rules.remove:_nobody_joins": returns(())}, "s1_a_join_under_way_is_waited_for"),
-    Guard("it waits at our hook", {"core.rules.remove:has_arrived": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
-    Guard("it will wait at our hook", {"core.rules.preflight:_waits_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard("there is room", {"core.machines.rules.preflight:has_room": says_yes}, "s6_no_more_than_desired_and_a_surge"),
+    Guard("who is as desired stays", {"core.machines.rules.placement:candidates": chooses_anybody}, "s8_nobody_goes_without_a_reason"),
+    Guard("paused means paused", {"core.machines.rules.guard:respect_a_pause": says_nothing}, "s11_paused_means_paused"),
     Guard(
-        "a failed one will wait at our hook", {"core.rules.remediate:_will_wait_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"
+        "a replacement carries its record",
+        {"core.machines.rules.remediate:keep_the_records": says_nothing},
+        "a_replacement_carries_its_record",
     ),
-    Guard("a stray is no newcomer", {"core.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray lives on nobody's Node", {"core.rules.strays:_is_nobodys": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray is not of one on its way", {"core.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray that fits a replica stays with it", {"core.rules.strays:_may_own": forgets_whom_it_fits}, "a_stray_is_nobodys"),
-    Guard("its possible owner can be done without", {"core.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
-    Guard("nobody else is coming up", {"core.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
-    Guard("records can be read", {"core.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
-    Guard("retries are left", {"core.rules.remediate:_account": says_no_retry}, "a_remediation_has_its_reason"),
+    Guard("another serves", {"core.machines.checks:another_serves": says_yes}, "another_serves"),
+    Guard("only who never joined serves nobody", {"core.machines.rules.remove:never_joined": returns(True)}, "another_serves"),
+    Guard("all others are well", {"core.machines.checks:components_healthy": returns((YES, YES))}, "all_others_are_well"),
+    Guard("an etcd that is not ours is well", {"core.machines.checks:_external_etcd_answers": says_yes}, "all_others_are_well"),
+    Guard("somebody serves whom a replacement can join", {"core.machines.checks:somebody_serves": says_yes}, "all_others_are_well"),
+    Guard("nobody joins on its host", {"core.machines.rules.remove:_nobody_joins": returns(())}, "s1_a_join_under_way_is_waited_for"),
+    Guard("it waits at our hook", {"core.machines.rules.remove:has_arrived": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard("it will wait at our hook", {"core.machines.rules.preflight:_waits_for_us": says_yes}, "only_what_waits_at_our_hook_is_let_go"),
+    Guard(
+        "a failed one will wait at our hook",
+        {"core.machines.rules.remediate:_will_wait_for_us": says_yes},
+        "only_what_waits_at_our_hook_is_let_go",
+    ),
+    Guard("a stray is no newcomer", {"core.machines.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray lives on nobody's Node", {"core.machines.rules.strays:_is_nobodys": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray is not of one on its way", {"core.machines.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
+    Guard("a stray that fits a replica stays with it", {"core.machines.rules.strays:_may_own": forgets_whom_it_fits}, "a_stray_is_nobodys"),
+    Guard("its possible owner can be done without", {"core.machines.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
+    Guard("nobody else is coming up", {"core.machines.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
+    Guard("records can be read", {"core.machines.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
+    Guard("retries are left", {"core.machines.rules.remediate:_account": says_no_retry}, "a_remediation_has_its_reason"),
     Guard(
         "before initialization only who is alone goes",
-        {"core.rules.remove:exempt_before_initialization": says_yes},
+        {"core.machines.rules.remove:exempt_before_initialization": says_yes},
         "before_initialization_only_the_first_goes",
     ),
     Guard(
         "before initialization only who is alone is replaced",
-        {"core.rules.rollout:_begin_anew": sees_one_replica},
+        {"core.machines.rules.rollout:_begin_anew": sees_one_replica},
         "before_initialization_only_the_first_goes",
     ),
     Guard(
         "what is not known to be initialized may hold data",
         {
-            "core.control_plane:ControlPlane.may_be_initialized": believes_what_is_known,
-            "core.rules.guard:wait_for_the_workload_cluster": says_nothing,
+            "core.machines.state:ControlPlane.may_be_initialized": believes_what_is_known,
+            "core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing,
         },
         "s4_the_last_holder_of_data_stays",
     ),
-    Guard("the version is near", {"core.rules.preflight:version_is_near": says_yes}, "versions_stay_close"),
-    Guard("the version is no step back", {"core.rules.preflight:version_is_not_below": says_yes}, "versions_stay_close"),
-    Guard("who goes can be replaced", {"core.rules.preflight:_replacement_possible": returns(())}, "versions_stay_close"),
-    Guard("the topology's version has arrived", {"core.rules.preflight:topology_arrived": says_yes}, "nothing_moves_behind_a_gate"),
-    Guard("there is a template", {"core.rules.preflight:template_exists": says_yes}, "nothing_moves_behind_a_gate"),
+    Guard("the version is near", {"core.machines.rules.preflight:version_is_near": says_yes}, "versions_stay_close"),
+    Guard("the version is no step back", {"core.machines.rules.preflight:version_is_not_below": says_yes}, "versions_stay_close"),
+    Guard("who goes can be replaced", {"core.machines.rules.preflight:_replacement_possible": returns(())}, "versions_stay_close"),
+    Guard(
+        "the topology's version has arrived", {"core.machines.rules.preflight:topology_arrived": says_yes}, "nothing_moves_behind_a_gate"
+    ),
+    Guard("there is a template", {"core.machines.rules.preflight:template_exists": says_yes}, "nothing_moves_behind_a_gate"),
     Guard(
         "newcomers read the new configuration",
-        {"core.rules.preflight:_workload_prepared": says_yes, "core.rules.upkeep:prepare_the_workload": bars_nothing},
+        {"core.machines.rules.preflight:_workload_prepared": says_yes, "core.machines.rules.upkeep:prepare_the_workload": bars_nothing},
         "nothing_moves_behind_a_gate",
     ),
-    Guard("the members agree", {"core.rules.strays:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("the specification is valid", {"core.rules.guard:refuse_what_is_invalid": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("the Cluster names it", {"core.rules.guard:be_the_one_that_the_cluster_names": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("all Machines are ours", {"core.rules.guard:leave_others_machines_alone": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("Machines of nobody are adopted", {"core.rules.adopt:adopt_stand_alone_machines": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("there is infrastructure", {"core.rules.guard:wait_for_infrastructure": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("there is an endpoint", {"core.rules.guard:wait_for_the_endpoint": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("the workload cluster answers", {"core.rules.guard:wait_for_the_workload_cluster": says_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("there are certificates", {"core.rules.certificates:provide_certificates": bars_nothing}, "nothing_moves_behind_a_gate"),
-    Guard("what is being deleted only goes", {"core.rules.delete:take_down": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the members agree", {"core.machines.rules.strays:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the specification is valid", {"core.machines.rules.guard:refuse_what_is_invalid": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "the Cluster names it", {"core.machines.rules.guard:be_the_one_that_the_cluster_names": says_nothing}, "nothing_moves_behind_a_gate"
+    ),
+    Guard("all Machines are ours", {"core.machines.rules.guard:leave_others_machines_alone": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "Machines of nobody are adopted",
+        {"core.machines.rules.adopt:adopt_stand_alone_machines": says_nothing},
+        "nothing_moves_behind_a_gate",
+    ),
+    Guard("there is infrastructure", {"core.machines.rules.guard:wait_for_infrastructure": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("there is an endpoint", {"core.machines.rules.guard:wait_for_the_endpoint": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "the workload cluster answers",
+        {"core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing},
+        "nothing_moves_behind_a_gate",
+    ),
+    Guard("there are certificates", {"core.machines.rules.certificates:provide_certificates": bars_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("what is being deleted only goes", {"core.machines.rules.delete:take_down": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard(
         "a member leaves only after a last look",
-        {"clusterapi.etcd_membership:pass_the_gate": asks_nothing_of_the_ring},
+        {"clusterapi.act.etcd_membership:pass_the_gate": asks_nothing_of_the_ring},
         f"{ACT}::test_a_removal_that_would_break_quorum_by_now_is_refused_and_nothing_is_written",
     ),
     Guard(
         "the last look is a fresh one",
-        {"clusterapi.etcd_membership:read_afresh": returns_the_view},
+        {"clusterapi.act.etcd_membership:read_afresh": returns_the_view},
         f"{ACT}::test_a_ring_that_cannot_be_read_at_the_instant_of_acting_refuses",
     ),
     Guard(
         "a Machine is deleted only if the ring can do without it by then",
-        {"clusterapi.etcd_membership:may_be_deleted": returns((YES,))},
+        {"clusterapi.act.etcd_membership:may_be_deleted": returns((YES,))},
         f"{ACT}::test_a_replica_is_not_deleted_once_the_ring_cannot_do_without_it",
     ),
     Guard(
         "a failed Machine is deleted only if the ring can do without it by then",
-        {"clusterapi.remediation:_asked": returns((YES,))},
+        {"clusterapi.act.remediation:_asked": returns((YES,))},
         f"{REMEDIATION}::test_what_the_ring_cannot_do_without_by_now_is_not_deleted_and_the_record_is_forgotten",
     ),
     Guard(
         "a Machine is deleted beside nobody who began to leave by then",
-        {"clusterapi.permission:same_machines": returns(None)},
+        {"clusterapi.act.permission:same_machines": returns(None)},
         f"{ACT}::test_a_replica_is_not_deleted_beside_one_that_began_to_leave_since_it_was_judged",
     ),
     Guard(
         "a member goes only with a Machine that still leaves",
-        {"clusterapi.permission:still_leaves": lets_pass},
+        {"clusterapi.act.permission:still_leaves": lets_pass},
         f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
     ),
     Guard(
         "a member that somebody consented to remove goes only while that is so",
-        {"clusterapi.etcd_membership:_has_lost_its_consent": returns(False)},
+        {"clusterapi.act.etcd_membership:_has_lost_its_consent": returns(False)},
         "tests/clusterapi/hands/test_somebodys_members.py::test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it",
     ),
     Guard(
         "what is asked for is asked for still",
-        {"clusterapi.permission:still_asked_for": lets_pass},
+        {"clusterapi.act.permission:still_asked_for": lets_pass},
         f"{ACT}::test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more",
     ),
     Guard(
         "a Machine is made only while it is asked for still",
-        {"clusterapi.permission:still_asked_for": lets_pass},
+        {"clusterapi.act.permission:still_asked_for": lets_pass},
         "tests/clusterapi/hands/test_creation.py::test_no_machine_is_made_for_what_changed_while_its_token_was_waited_for",
     ),
     Guard(
         "what was begun is what is wanted now",
-        {"clusterapi.intent:makes_the_same": returns(True)},
+        {"clusterapi.desired.intent:makes_the_same": returns(True)},
         "tests/clusterapi/hands/test_creation.py::test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster",
     ),
     Guard(
         "nothing is paused by then",
-        {"clusterapi.permission:still_permitted": lets_pass},
+        {"clusterapi.act.permission:still_permitted": lets_pass},
         f"{ACT}::test_nothing_is_destroyed_once_somebody_has_paused_it",
     ),
     Guard(
         "all Machines go only while their control plane does",
-        {"clusterapi.permission:_lives_or_goes_as_it_did": returns(None)},
+        {"clusterapi.act.permission:_lives_or_goes_as_it_did": returns(None)},
         f"{LAST_LOOK}::test_nothing_is_deleted_once_a_restore_has_undone_the_deletion_of_the_control_plane",
     ),
     Guard(
         "no other Machines are there than those that were counted",
-        {"clusterapi.permission:same_machines": returns(None)},
+        {"clusterapi.act.permission:same_machines": returns(None)},
         f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see",
     ),
     Guard(
         "who writes leads still",
-        {"clusterapi.permission:still_leads": returns(None)},
+        {"clusterapi.act.permission:still_leads": returns(None)},
         f"{ACT}::test_nothing_is_destroyed_by_a_process_that_may_lead_no_more",
     ),
     Guard(
         "a last look asks something",
-        {"clusterapi.etcd_membership:pass_the_gate": takes_silence_for_an_answer},
+        {"clusterapi.act.etcd_membership:pass_the_gate": takes_silence_for_an_answer},
         f"{ACT}::test_a_last_look_that_asks_nothing_lets_nothing_pass",
     ),
     Guard(
         "the first Machine is deleted only if kubeadm has not finished by then",
-        {"clusterapi.permission:still_uninitialized": lets_pass},
+        {"clusterapi.act.permission:still_uninitialized": lets_pass},
         f"{ACT}::test_the_first_machine_is_not_deleted_once_kubeadm_has_finished_on_it",
     ),
     Guard(
         "members are looked for on every control-plane Node",
-        {"clusterapi.strays:nodes_of_nobody": returns({})},
+        {"clusterapi.observe.strays:nodes_of_nobody": returns({})},
         "tests/clusterapi/hands/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
     ),
     Guard(
         "a Node of a member's name is asked for before the member is called nobody's",
-        {"clusterapi.strays:look_for_nodes": finds_none},
+        {"clusterapi.observe.strays:look_for_nodes": finds_none},
         "tests/clusterapi/hands/test_somebodys_members.py::test_the_last_look_asks_for_a_node_that_no_list_has",
     ),
     Guard(
         "only who was made to found the cluster proves that nobody had",
-        {"clusterapi.initialization:_is_founding": returns(True)},
+        {"clusterapi.observe.initialization:_is_founding": returns(True)},
         "tests/clusterapi/hands/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
     ),
     Guard(
         "who became a Node shows that somebody founded the cluster",
-        {"clusterapi.initialization:_became_nodes": returns([])},
+        {"clusterapi.observe.initialization:_became_nodes": returns([])},
         "tests/clusterapi/hands/test_initialization.py::test_no_second_cluster_is_founded_for_workers_that_joined_the_first",
     ),
     Guard(
         "etcd is where the Machines have it",
-        {"clusterapi.machines:has_etcd": returns(None)},
+        {"clusterapi.observe.machines:has_etcd": returns(None)},
         "tests/clusterapi/hands/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",
     ),
     Guard(
         "what differs for the first time does so by a definition that was read after it",
-        {"clusterapi.bootstrap_schema:BootstrapSchema.known_fields_now": remembers},
+        {"clusterapi.api.bootstrap_schema:BootstrapSchema.known_fields_now": remembers},
         "tests/clusterapi/hands/test_unknown_fields.py::test_a_definition_that_changed_since_it_was_read_replaces_nothing",
     ),
     Guard(
         "no host joins whose clock is apart",
-        {"core.in_place.rules.clocks:clock_fits": says_yes},
+        {"core.hosts.rules.clocks:clock_fits": says_yes},
         f"{CLOCKS}::test_a_control_plane_host_that_is_apart_does_not_join_and_the_next_one_does",
     ),
     Guard(
         "no certificate is made by clocks that are apart",
-        {"core.in_place.rules.clocks:agree_on_the_time": says_nothing},
+        {"core.hosts.rules.clocks:agree_on_the_time": says_nothing},
         f"{CLOCKS}::test_members_that_are_apart_bar_certificates_and_no_repair",
     ),
     Guard(
         "a certificate expires by the clock of its host",
-        {"core.in_place.rules.clocks:own_time": by_the_operators_clock},
+        {"core.hosts.rules.clocks:own_time": by_the_operators_clock},
         f"{CLOCKS}::test_certificates_expire_by_the_clock_of_their_host",
     ),
     Guard(
         "a member is removed only while it is the replica's",
-        {"clusterapi.etcd_membership:_its_own": returns(True)},
+        {"clusterapi.act.etcd_membership:_its_own": returns(True)},
         f"{ACT}::test_a_member_that_became_anothers_is_not_removed",
     ),
     *RUNTIME,
@@ -363,22 +389,22 @@ NOT_GUARDS: Mapping[str, str] = MappingProxyType(
         "core.checks:passed": "makes a check",
         "core.checks:failed": "makes a check",
         "core.checks:unknown": "makes a check",
-        "core.checks:_all_well": "words the answer of components_healthy",
-        "core.rules.preflight:before_joining": "asks the others",
-        "core.rules.preflight:before_deleting": "asks the others",
-        "core.rules.preflight:version_fits": "asks the two about versions",
-        "core.rules.preflight:_well_enough_to_join": "asks components_healthy or somebody_serves",
-        "core.rules.preflight:_ring_bears_one_more": "asks quorum_survives_addition",
-        "core.rules.preflight:_nobody_leaves_but_the_only_one": "asks _nobody_leaves; the exemption is judged by S5",
-        "core.rules.remove:safe_to_let_go": "asks the others",
-        "core.rules.remove:_may_go": "asks the others",
-        "core.rules.loss:_alone": "asks the others",
-        "core.rules.loss:safe_to_remediate": "asks the others",
-        "core.rules.remediate:_questions": "asks the others",
-        "core.rules.remediate:_named": "words the answers of the others",
-        "core.rules.remediate:_not_deleting": "for the report alone: decide asks only about those that stay",
-        "core.rules.strays:may_be_removed": "asks the others",
-        "core.rules.upkeep:_failing": "words the last failure of upkeep, which endangers nobody",
+        "core.machines.checks:_all_well": "words the answer of components_healthy",
+        "core.machines.rules.preflight:before_joining": "asks the others",
+        "core.machines.rules.preflight:before_deleting": "asks the others",
+        "core.machines.rules.preflight:version_fits": "asks the two about versions",
+        "core.machines.rules.preflight:_well_enough_to_join": "asks components_healthy or somebody_serves",
+        "core.machines.rules.preflight:_ring_bears_one_more": "asks quorum_survives_addition",
+        "core.machines.rules.preflight:_nobody_leaves_but_the_only_one": "asks _nobody_leaves; the exemption is judged by S5",
+        "core.machines.rules.remove:safe_to_let_go": "asks the others",
+        "core.machines.rules.remove:_may_go": "asks the others",
+        "core.machines.rules.loss:_alone": "asks the others",
+        "core.machines.rules.loss:safe_to_remediate": "asks the others",
+        "core.machines.rules.remediate:_questions": "asks the others",
+        "core.machines.rules.remediate:_named": "words the answers of the others",
+        "core.machines.rules.remediate:_not_deleting": "for the report alone: decide asks only about those that stay",
+        "core.machines.rules.strays:may_be_removed": "asks the others",
+        "core.machines.rules.upkeep:_failing": "words the last failure of upkeep, which endangers nobody",
     }
 )
 """Functions of the rules that answer with checks and are no safety predicates of their own, with the reason."""
@@ -413,9 +439,11 @@ def _patches(place: str, instead: Instead) -> Iterator[AbstractContextManager[ob
 
 
 def answering_functions() -> Iterator[str]:
-    """Every function of `core.checks` and of the rules whose answer has a Check in it, as `module:function`."""
+    """Every function of `core.checks`, `core.quorum`, `core.machines.checks` and of the rules whose answer has a Check in it, as `module:function`."""
     for name, module in sorted(sys.modules.items()):
-        if name == "quorate.core.checks" or name.startswith("quorate.core.rules."):
+        if name in ("quorate.core.checks", "quorate.core.quorum", "quorate.core.machines.checks") or name.startswith(
+            "quorate.core.machines.rules."
+        ):
             for key, value in sorted(vars(module).items()):
                 if isinstance(value, FunctionType) and value.__module__ == name and "Check" in str(value.__annotations__.get("return", "")):
                     yield f"{name.removeprefix('quorate.')}:{key}"

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.core.control_plane import ControlPlane
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+
+from quorate.core.machines.state import ControlPlane
 from tests.proof import conduct, safety
 from tests.proof.counting import counts, held, leaving, staying
 

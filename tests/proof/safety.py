@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from quorate.core.control_plane import ControlPlane, Replica
+from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.ring import Ring
-from quorate.core.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from tests.proof.counting import (
     Going,
     commits,

@@ -15,8 +15,8 @@ from itertools import combinations_with_replacement
 from types import MappingProxyType
 from typing import Any
 
-from quorate.core.control_plane import ControlPlane, Desired, Remediation, Replica, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.state import ControlPlane, Desired, Remediation, Replica, Stray
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 

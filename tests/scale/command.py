@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from quorate.clusterapi import descriptors
+from quorate.clusterapi.connect import descriptors
 from quorate.kubernetes.tasks import sole
 from quorate.local import ports
 from tests.bench.table import percentile

@@ -11,7 +11,7 @@ from grpclib.const import Cardinality, Handler
 from grpclib.server import Server, Stream
 
 from quorate.etcd import rpc_pb2 as rpc
-from quorate.simulation.ring import EtcdRing, NoQuorum
+from quorate.simulation.engine.ring import EtcdRing, NoQuorum
 
 if TYPE_CHECKING:
     from tests.scale.workloads import Workload

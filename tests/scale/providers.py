@@ -21,8 +21,8 @@ from quorate.kubernetes.errors import Conflict, NotFound
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import Resource
 from quorate.kubernetes.store import Store
-from quorate.simulation.apiserver import Change
-from quorate.simulation.objects import NODES
+from quorate.simulation.engine.apiserver import Change
+from quorate.simulation.engine.objects import NODES
 from tests.scale.workloads import Workload, Workloads
 
 Json = dict[str, Any]

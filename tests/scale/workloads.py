@@ -22,15 +22,15 @@ from quorate.kubernetes.errors import ConnectionFailed
 from quorate.kubernetes.transport import Request
 from quorate.pki import KeyAlgorithm, KeyPair
 from quorate.pki.issue import generate_authority, issue_server
-from quorate.simulation import rest
-from quorate.simulation.apiserver import Failure
-from quorate.simulation.hosts import Host
-from quorate.simulation.kubeadm import Kubeadm
-from quorate.simulation.kubelet import Kubelets, forget_node
-from quorate.simulation.objects import parse_selector
-from quorate.simulation.watching import Watch, failure_status
-from quorate.simulation.workload_cluster import WorkloadCluster
-from quorate.simulation.world import Trace, World
+from quorate.simulation.engine import rest
+from quorate.simulation.engine.apiserver import Failure
+from quorate.simulation.engine.objects import parse_selector
+from quorate.simulation.engine.watching import Watch, failure_status
+from quorate.simulation.engine.world import Trace, World
+from quorate.simulation.machines.hosts import Host
+from quorate.simulation.machines.kubeadm import Kubeadm
+from quorate.simulation.machines.kubelet import Kubelets, forget_node
+from quorate.simulation.machines.workload_cluster import WorkloadCluster
 from quorate.tls import server_context
 from tests.scale.members import member_server
 

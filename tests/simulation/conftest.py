@@ -10,12 +10,12 @@ import pytest
 
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
-from quorate.simulation.apiserver import ApiServer
-from quorate.simulation.clock import VirtualTimeLoop
-from quorate.simulation.link import Link
-from quorate.simulation.objects import MANAGEMENT_KINDS
-from quorate.simulation.transport import SimulatedTransport
-from quorate.simulation.world import EPOCH
+from quorate.simulation.engine.apiserver import ApiServer
+from quorate.simulation.engine.clock import VirtualTimeLoop
+from quorate.simulation.engine.link import Link
+from quorate.simulation.engine.objects import MANAGEMENT_KINDS
+from quorate.simulation.engine.transport import SimulatedTransport
+from quorate.simulation.engine.world import EPOCH
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:  # noqa: ARG001

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quorate.core.checks import unknown
-from quorate.simulation.cluster_objects import Wanted
-from quorate.simulation.scenarios import Stage
-from quorate.simulation.workload_cluster import ExternalEtcd
+from quorate.simulation.machines.cluster_objects import Wanted
+from quorate.simulation.machines.scenarios import Stage
+from quorate.simulation.machines.workload_cluster import ExternalEtcd
 from tests.proof.guard import Function
 from tests.proof.guards import says_nothing, says_yes
 from tests.simulation.staging import Scenario
@@ -69,7 +69,7 @@ SCENARIOS = (
         "external etcd: three are made, upgraded, and scaled to numbers that are even",
         three_are_made_upgraded_and_scaled,
         "where no ring can be read nobody joins",
-        {"core.rules.preflight:_ring_bears_one_more": the_ring_must_be_known},
+        {"core.machines.rules.preflight:_ring_bears_one_more": the_ring_must_be_known},
         "liveness",
         EXTERNAL,
     ),
@@ -77,7 +77,7 @@ SCENARIOS = (
         "external etcd: one that is lost is replaced",
         one_is_lost,
         "nobody goes whose member is not known",
-        {"core.rules.loss:_quorum": a_member_must_be_known},
+        {"core.machines.rules.loss:_quorum": a_member_must_be_known},
         "liveness",
         EXTERNAL,
     ),
@@ -85,7 +85,7 @@ SCENARIOS = (
         "external etcd: nobody joins while no API server reaches its etcd",
         its_etcd_does_not_answer,
         "what is not ours is no concern of ours",
-        {"core.checks:_external_etcd_answers": says_yes, "core.rules.guard:wait_for_the_workload_cluster": says_nothing},
+        {"core.machines.checks:_external_etcd_answers": says_yes, "core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing},
         "scene",
         EXTERNAL,
     ),

@@ -10,16 +10,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quorate.core.checks import components_healthy, failed
-from quorate.core.rules.placement import age
-from quorate.core.steps import CreateReplica
+from quorate.core.checks import failed
+from quorate.core.machines.checks import components_healthy
+from quorate.core.machines.rules.placement import age
+from quorate.core.machines.steps import CreateReplica
 from quorate.kubeadm.compare import Difference
-from quorate.simulation import liveness
-from quorate.simulation.cluster_objects import USER, Wanted
-from quorate.simulation.objects import CONFIGS, MACHINES
-from quorate.simulation.process import Process
-from quorate.simulation.scenarios import Stage
-from quorate.simulation.world import NAMESPACE
+from quorate.simulation.engine.objects import CONFIGS, MACHINES
+from quorate.simulation.engine.world import NAMESPACE
+from quorate.simulation.machines import liveness
+from quorate.simulation.machines.cluster_objects import USER, Wanted
+from quorate.simulation.machines.process import Process
+from quorate.simulation.machines.scenarios import Stage
 from tests.proof.guard import Function, returns
 from tests.proof.guards import is_told, lets_pass, says_nothing
 from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
@@ -285,21 +286,24 @@ SCENARIOS = (
         "B4 CAPI#7496: a first machine that fails is replaced before the control plane has come up",
         a_first_machine_that_fails,
         "what never came up is not replaced",
-        {"core.rules.remove:exempt_before_initialization": only_what_is_initialized},
+        {"core.machines.rules.remove:exempt_before_initialization": only_what_is_initialized},
         "liveness",
     ),
     Scenario(
         "B5 CAPI#9398: an old machine and the newcomer of a rollout fail together",
         an_old_one_and_the_new_one_fail_together,
         "a remediation is over only when its replacement exists, whatever keeps that one from joining",
-        {"core.rules.remediate:_nobody_is_missing": returns(False), "core.rules.remediate:_keeps_others_out": returns(False)},
+        {
+            "core.machines.rules.remediate:_nobody_is_missing": returns(False),
+            "core.machines.rules.remediate:_keeps_others_out": returns(False),
+        },
         "liveness",
     ),
     Scenario(
         "B6 CAPI#10125: two machines of five fail at once, and both are replaced",
         two_of_five_fail_at_once,
         "nobody joins beside one that is ill",
-        {"core.rules.preflight:_well_enough_to_join": everybody_must_be_well},
+        {"core.machines.rules.preflight:_well_enough_to_join": everybody_must_be_well},
         "liveness",
         FIVE,
     ),
@@ -307,7 +311,7 @@ SCENARIOS = (
         "B7 CAPI#10093: a bad change is put right by another one",
         a_bad_change_is_put_right_by_another_one,
         "the oldest that is outdated goes, and nobody else",
-        {"core.rules.placement:candidates": the_oldest_goes},
+        {"core.machines.rules.placement:candidates": the_oldest_goes},
         "liveness",
     ),
     Scenario(
@@ -315,9 +319,9 @@ SCENARIOS = (
         a_leader_that_was_frozen,
         "neither the record of what is about to be made nor the last look asks what has become of the control plane and its Machines",
         {
-            "clusterapi.intent:patch": unguarded,
-            "clusterapi.permission:same_machines": returns(None),
-            "clusterapi.permission:still_uninitialized": lets_pass,
+            "clusterapi.desired.intent:patch": unguarded,
+            "clusterapi.act.permission:same_machines": returns(None),
+            "clusterapi.act.permission:still_uninitialized": lets_pass,
         },
         "s3_never_initialized_twice",
     ),
@@ -327,8 +331,8 @@ SCENARIOS = (
         "what the caches show is what there is",
         {
             "kubernetes.expectations:Expectations.expect_version": lambda _: lambda *_: None,
-            "clusterapi.intent:patch": unguarded,
-            "clusterapi.permission:same_machines": returns(None),
+            "clusterapi.desired.intent:patch": unguarded,
+            "clusterapi.act.permission:same_machines": returns(None),
         },
         "s8_made_for_a_reason",
         ONE,
@@ -354,7 +358,7 @@ SCENARIOS = (
         {
             "workload.membership:STATUS_PATIENCE": for_ever,
             "workload.membership:LISTING_PATIENCE": for_ever,
-            "clusterapi.rings:LIMIT": for_ever,
+            "clusterapi.observe.rings:LIMIT": for_ever,
         },
         "liveness",
     ),
@@ -362,7 +366,7 @@ SCENARIOS = (
         "B17 CAPI#3396: after a rollout the machines are spread as before",
         a_rollout_over_three_failure_domains,
         "those that are about to go count where the next one is placed",
-        {"core.rules.placement:next_failure_domain": counts_everybody},
+        {"core.machines.rules.placement:next_failure_domain": counts_everybody},
         "scene",
         Wanted(failure_domains=("a", "b", "c")),
     ),
@@ -371,8 +375,8 @@ SCENARIOS = (
         every_machine_is_lost,
         "where there is no machine there was none, and nobody to ask",
         {
-            "core.rules.initialize:initialize": is_told(initialized=False),
-            "core.rules.guard:wait_for_the_workload_cluster": says_nothing,
+            "core.machines.rules.initialize:initialize": is_told(initialized=False),
+            "core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing,
         },
         "s3_never_initialized_twice",
         ONE,
@@ -381,14 +385,14 @@ SCENARIOS = (
         "B19 k0s#1489: a rollout over a rollout ends with the newest specification",
         a_rollout_over_a_rollout,
         "what a rollout has made is up to date, whatever has changed since",
-        {"clusterapi.machines:outdated": new_once_and_for_all},
+        {"clusterapi.observe.machines:outdated": new_once_and_for_all},
         "liveness",
     ),
     Scenario(
         "B23 CAPI#13869: a machine that fails on one step of a longer way is replaced by that step's version",
         a_failure_on_a_step_of_a_longer_way,
         "nothing moves as long as the version is not that of the topology",
-        {"clusterapi.specification:topology_pending": only_the_end_of_the_way},
+        {"clusterapi.observe.specification:topology_pending": only_the_end_of_the_way},
         "liveness",
     ),
 )

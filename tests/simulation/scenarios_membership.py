@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from quorate.clusterapi.etcd_membership import read_afresh
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act.etcd_membership import read_afresh
+from quorate.clusterapi.act.refusal import Refused
 from quorate.core.checks import failed, unknown
 from quorate.core.health import Absent, Finding, Health
+from quorate.core.machines.steps import RemoveMember, RemoveStray
 from quorate.core.opinion import NOTHING
-from quorate.core.steps import RemoveMember, RemoveStray
-from quorate.simulation.hosts import Host, State
-from quorate.simulation.link import Fate
-from quorate.simulation.scenarios import Stage
+from quorate.simulation.engine.link import Fate
+from quorate.simulation.machines.hosts import Host, State
+from quorate.simulation.machines.scenarios import Stage
 from quorate.workload.static_pods import Component
 from tests.proof.guard import Function, returns
 from tests.proof.guards import returns_the_view, says_nothing
@@ -301,21 +301,21 @@ SCENARIOS = (
         "B1 CAPI#3860: a stray is removed though something else waits to be done",
         a_stray_while_one_is_missing,
         "strays are looked at only where as many Machines as desired are there",
-        {"core.rules.strays:remove_strays": strays_come_last},
+        {"core.machines.rules.strays:remove_strays": strays_come_last},
         "liveness",
     ),
     Scenario(
         "B2 CAPI#4365: a crash between the removal of a member and the release of its Machine",
         a_crash_right_after_a_removal,
         "a Machine goes only together with its member",
-        {"core.checks:quorum_survives_removal": a_missing_member_is_unknown},
+        {"core.machines.checks:quorum_survives_removal": a_missing_member_is_unknown},
         "liveness",
     ),
     Scenario(
         "B3 CAPI#4472: a third machine that never joins is replaced",
         a_third_that_never_joins,
         "nothing is replaced while the numbers of members and Machines differ",
-        {"core.rules.loss:_nobody_coming_up": nobody_may_be_without_a_node},
+        {"core.machines.rules.loss:_nobody_coming_up": nobody_may_be_without_a_node},
         "liveness",
         ONE,
     ),
@@ -323,7 +323,7 @@ SCENARIOS = (
         "B8 CAPI#13221: a member that never started does not outlive its Machine",
         a_member_that_never_starts,
         "members of nobody are left alone",
-        {"core.rules.strays:remove_strays": says_nothing},
+        {"core.machines.rules.strays:remove_strays": says_nothing},
         "liveness",
         ONE,
     ),
@@ -331,7 +331,7 @@ SCENARIOS = (
         "B8 CAPI#13667: a learner that is never promoted leaves with its Machine",
         a_learner_that_is_never_promoted,
         "a Machine without a Node has no member",
-        {"clusterapi.ring:match": without_a_node_without_a_member},
+        {"clusterapi.observe.ring:match": without_a_node_without_a_member},
         "liveness",
         ONE,
     ),
@@ -339,7 +339,7 @@ SCENARIOS = (
         "B9 CAPI#13680: one more fails between the check and the removal",
         one_more_fails_between_the_check_and_the_removal,
         "what was decided is done without another look",
-        {"clusterapi.etcd_membership:read_afresh": returns_the_view},
+        {"clusterapi.act.etcd_membership:read_afresh": returns_the_view},
         "s1_removal_keeps_quorum",
         FIVE,
     ),
@@ -347,21 +347,21 @@ SCENARIOS = (
         "B10 CAPI#13680: a learner is promoted between the check and the removal",
         a_learner_is_promoted_between_the_check_and_the_removal,
         "what was decided is done without another look",
-        {"clusterapi.etcd_membership:read_afresh": returns_the_view},
+        {"clusterapi.act.etcd_membership:read_afresh": returns_the_view},
         "s1_removal_keeps_quorum",
     ),
     Scenario(
         "B14 CAPI#8465: a leader that cannot be asked to step down is replaced all the same",
         a_leader_that_cannot_be_asked_to_step_down,
         "nobody goes as long as its member leads",
-        {"clusterapi.etcd_membership:pass_leadership_on": leadership_must_move},
+        {"clusterapi.act.etcd_membership:pass_leadership_on": leadership_must_move},
         "liveness",
     ),
     Scenario(
         "B16 CAPI#4057: the way from one to three leads through two, and that of every rollout through four",
         from_one_to_three_and_through_a_surge,
         "an even number of members is none to go to",
-        {"core.checks:quorum_survives_addition": members_are_odd_in_number},
+        {"core.quorum:quorum_survives_addition": members_are_odd_in_number},
         "liveness",
         ONE,
     ),
@@ -376,7 +376,7 @@ SCENARIOS = (
         "a host reborn empty elsewhere and lost again is replaced, with both members of its name",
         a_host_reborn_empty_elsewhere_and_lost_again,
         "members that fit a Machine with a Node are its own to remove, one that is known",
-        {"clusterapi.ring:match": whoever_has_a_node_has_its_own_member},
+        {"clusterapi.observe.ring:match": whoever_has_a_node_has_its_own_member},
         "liveness",
         FIVE,
     ),
@@ -384,7 +384,7 @@ SCENARIOS = (
         "B20 kubeadm#3317: a newcomer that votes though its promotion was reported failed",
         a_newcomer_that_votes_and_was_reported_failed,
         "a Machine without a Node has no member",
-        {"clusterapi.ring:match": without_a_node_without_a_member},
+        {"clusterapi.observe.ring:match": without_a_node_without_a_member},
         "s1_released_without_a_member",
     ),
     Scenario(
@@ -399,7 +399,7 @@ SCENARIOS = (
         "a machine whose disk is full is replaced",
         an_alarm_on_one_of_three,
         "an alarm is no illness",
-        {"clusterapi.ring:_judged": returns(Finding(Health.GOOD, "Healthy"))},
+        {"clusterapi.observe.ring:_judged": returns(Finding(Health.GOOD, "Healthy"))},
         "liveness",
     ),
 )

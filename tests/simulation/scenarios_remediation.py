@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from quorate.core.opinion import NOTHING
-from quorate.simulation.hosts import State
-from quorate.simulation.scenarios import Stage
+from quorate.simulation.machines.hosts import State
+from quorate.simulation.machines.scenarios import Stage
 from quorate.workload.static_pods import Component
 from tests.proof.guard import Function, returns
 from tests.proof.guards import YES, lets_pass, returns_the_view, says_nothing, says_yes
@@ -110,9 +110,9 @@ def _etcd(stage: Stage, name: str, state: State) -> None:
 
 
 UNGATED: dict[str, Any] = {
-    "core.rules.loss:_quorum": says_yes,
-    "clusterapi.remediation:_asked": returns((YES,)),
-    "clusterapi.etcd_membership:read_afresh": returns_the_view,
+    "core.machines.rules.loss:_quorum": says_yes,
+    "clusterapi.act.remediation:_asked": returns((YES,)),
+    "clusterapi.act.etcd_membership:read_afresh": returns_the_view,
 }
 
 SCENARIOS = (
@@ -120,14 +120,14 @@ SCENARIOS = (
         "scenario 1: three replicas, one machine marked for remediation",
         scenario_1,
         "nobody is remediated",
-        {"core.rules.remediate:remediate": says_nothing},
+        {"core.machines.rules.remediate:remediate": says_nothing},
         "liveness",
     ),
     Scenario(
         "scenario 2: three replicas, two machines marked for remediation",
         scenario_2,
         "both may go at once",
-        {"core.rules.remediate:_previous_finished": says_yes, "core.rules.remediate:keep_the_records": says_nothing},
+        {"core.machines.rules.remediate:_previous_finished": says_yes, "core.machines.rules.remediate:keep_the_records": says_nothing},
         "scene",
     ),
     Scenario(
@@ -136,9 +136,9 @@ SCENARIOS = (
         "what is marked goes",
         {
             **UNGATED,
-            "core.rules.guard:wait_for_the_workload_cluster": says_nothing,
-            "core.checks:another_serves": says_yes,
-            "clusterapi.etcd_membership:pass_leadership_on": lets_pass,
+            "core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing,
+            "core.machines.checks:another_serves": says_yes,
+            "clusterapi.act.etcd_membership:pass_leadership_on": lets_pass,
         },
         "scene",
     ),
@@ -153,7 +153,7 @@ SCENARIOS = (
         "scenario 4: unhealthy machines combined with rollout",
         scenario_4,
         "what is to be replaced anyway need not be remediated",
-        {"core.rules.remediate:remediate": not_during_a_rollout},
+        {"core.machines.rules.remediate:remediate": not_during_a_rollout},
         "liveness",
     ),
 )

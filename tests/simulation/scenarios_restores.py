@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quorate.core.health import Unknown
-from quorate.simulation import restores
-from quorate.simulation.objects import BACKED_UP
-from quorate.simulation.scenarios import Stage
+from quorate.simulation.engine.objects import BACKED_UP
+from quorate.simulation.machines import restores
+from quorate.simulation.machines.scenarios import Stage
 from tests.proof.guard import Function
 from tests.proof.guards import says_yes
 from tests.simulation.staging import ONE, Scenario
@@ -58,14 +58,14 @@ SCENARIOS = (
         "restored management cluster: members on Nodes without a Machine stay until their owner consents",
         a_backup_of_three_is_restored_when_there_are_five,
         "a member of no Machine is nobody's, whatever it runs on",
-        {"core.rules.strays:_is_nobodys": says_yes},
+        {"core.machines.rules.strays:_is_nobodys": says_yes},
         "s17_who_has_a_node_is_somebodys",
     ),
     Scenario(
         "moved status: a control plane of which nobody knows whether it was initialized keeps its only Machine",
         the_only_machine_is_moved_and_then_called_failed,
         "what is not known to be initialized is not",
-        {"clusterapi.initialization:is_initialized": unknown_is_no},
+        {"clusterapi.observe.initialization:is_initialized": unknown_is_no},
         "s4_last_holder_stays",
         ONE,
     ),

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.steps import Step
+
 from quorate.clusterapi import reconciler
-from quorate.core.decide import Decision, decide
-from quorate.core.steps import Step
-from quorate.simulation.cluster_objects import Wanted
-from quorate.simulation.scenarios import Played, Scene, play
+from quorate.simulation.machines.cluster_objects import Wanted
+from quorate.simulation.machines.scenarios import Played, Scene, play
 from tests.proof.guard import Guard, Instead
 from tests.proof.guards import disabled
 

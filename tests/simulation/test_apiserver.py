@@ -10,9 +10,9 @@ import pytest
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, Gone, Invalid, NotFound, Timeout
 from quorate.kubernetes.resource import CONFIG_MAPS, Resource
-from quorate.simulation.apiserver import ApiServer
-from quorate.simulation.link import Fate, Link
-from quorate.simulation.objects import MACHINES
+from quorate.simulation.engine.apiserver import ApiServer
+from quorate.simulation.engine.link import Fate, Link
+from quorate.simulation.engine.objects import MACHINES
 
 RAW: Resource[dict[str, Any]] = Resource("cluster.x-k8s.io", "v1beta2", "machines", "Machine", dict)
 

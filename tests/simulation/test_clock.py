@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from quorate.simulation.clock import Deadlock, VirtualTimeLoop, program, running_loop
+from quorate.simulation.engine.clock import Deadlock, VirtualTimeLoop, program, running_loop
 
 
 async def test_an_hour_of_sleep_takes_no_time() -> None:

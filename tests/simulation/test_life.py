@@ -9,14 +9,16 @@ from itertools import islice
 
 import pytest
 
-from quorate.clusterapi import adoption, etcd_membership, specification, upkeep
-from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.act import adoption, etcd_membership, upkeep
+from quorate.clusterapi.observe import specification
+from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core import ring
-from quorate.core.control_plane import ControlPlane, Desired
+from quorate.core.machines.state import ControlPlane, Desired
 from quorate.kubernetes import leader
-from quorate.simulation.faults import (
+from quorate.simulation.engine.world import randomness
+from quorate.simulation.machines.faults import (
     CONTROLLER_FAULTS,
     FAULTS,
     HOST_FAULTS,
@@ -28,9 +30,8 @@ from quorate.simulation.faults import (
     isolated_host,
     power_cut,
 )
-from quorate.simulation.life import Outcome, live
-from quorate.simulation.setting import draw
-from quorate.simulation.world import randomness
+from quorate.simulation.machines.life import Outcome, live
+from quorate.simulation.machines.setting import draw
 from quorate.workload.connection import Workload
 from tests.conftest import LIVES
 

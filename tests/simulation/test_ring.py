@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from quorate.simulation.ring import EtcdRing, NoQuorum
-from quorate.simulation.world import World
+from quorate.simulation.engine.ring import EtcdRing, NoQuorum
+from quorate.simulation.engine.world import World
 
 
 class Rig:

@@ -12,7 +12,7 @@ import msgspec
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 
 Json = dict[str, Any]
 

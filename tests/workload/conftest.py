@@ -14,7 +14,7 @@ from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import ConfigMap, Node, NodeSpec, ObjectMeta, Pod, PodStatus
 from quorate.kubernetes.resource import Resource
-from quorate.simulation.clock import VirtualTimeLoop
+from quorate.simulation.engine.clock import VirtualTimeLoop
 from quorate.workload.nodes import CONTROL_PLANE
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from quorate.clusterapi.workloads import EtcdDialer, network_setup
+from quorate.clusterapi.connect.workloads import EtcdDialer, network_setup
 from quorate.kubernetes.client import Client
 from quorate.pki import KeyAlgorithm, KeyPair, admin_kubeconfig, generate_authority
 from quorate.workload.access import EtcdSecrets

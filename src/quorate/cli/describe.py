@@ -8,14 +8,14 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.clusterapi.inspection import Finding
-from quorate.clusterapi.observation import Observation, ObservedMachine, is_coming_up
+from quorate.clusterapi.observe.observation import Observation, ObservedMachine, is_coming_up
 from quorate.clusterapi.report.lifecycle import needing_somebody
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check
-from quorate.core.control_plane import ControlPlane, Replica
 from quorate.core.health import Health, Unknown, worst
+from quorate.core.machines.rules.placement import choose_victim
+from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.ring import Ring
-from quorate.core.rules.placement import choose_victim
 from quorate.kubernetes.objects import Condition
 
 

@@ -1,30 +1,4 @@
-"""How a command ends when it cannot do what was asked: one line on stderr and an exit code from one table.
-
-| code | meaning |
-|---|---|
-| 0 | done |
-| 1 | failed in a way that no other code names |
-| 2 | the command line is wrong; of `quorate plan`: there are changes |
-| 3 | something to build or run with is missing: no Go, no network, no program in `.bin` |
-| 4 | a port that a program fixes is held by another process |
-| 5 | a program ended, or was not ready in time, while the local cluster started |
-| 6 | another local cluster did not give way in time |
-| 7 | the run folder cannot be used: held by another start, not ours, or in another format |
-| 8 | building a program failed |
-| 10 | the kubeconfig, the manifest or Terraform's output is missing, malformed, or names something that is not there |
-| 11 | the management cluster refuses (401, 403) or does not answer |
-| 12 | there is no such control plane |
-| 13 | the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself |
-| 14 | no host, or not the one that is needed, can be reached over SSH, or no API server or etcd member answers there |
-| 15 | a step on a host failed, or a file of records, plans or snapshots cannot be used; the same command goes on from there |
-| 16 | somebody else works on these hosts, or has since the run began, or a host cannot be locked |
-| 17 | the world has moved since the plan was made or approved |
-| 64 | the command line of `quorate plan` is wrong, or the edit would be refused; nobody can be asked, and there is no -y; an argument is empty |
-| 130 | interrupted by a signal; the same command goes on from there |
-| 141 | whoever read the output has closed it, as `head` does; work on hosts goes on to its end, unseen, and ends with its own code |
-
-Codes 3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line.
-"""
+"""How a command ends when it cannot do what was asked: one line on stderr and an exit code of the table in `quorate.cli.exit_codes`."""
 
 from __future__ import annotations
 
@@ -94,14 +68,14 @@ def failure_of(error: Exception) -> Failure:
 
 
 def _of_hosts(cause: Exception) -> Failure | None:
-    from quorate.hosts.access import AccessFailed
     from quorate.hosts.act.failures import StepFailed
-    from quorate.hosts.lock import LockRefused
+    from quorate.hosts.connect.access import AccessFailed
+    from quorate.hosts.connect.ssh.errors import SshError
     from quorate.hosts.manifest import ManifestError
-    from quorate.hosts.plan_file import PlanError, WorldMoved
-    from quorate.hosts.records import RecordError
-    from quorate.hosts.ssh.errors import SshError
-    from quorate.hosts.terraform import TerraformError
+    from quorate.hosts.manifest.terraform import TerraformError
+    from quorate.hosts.run.lock import LockRefused
+    from quorate.hosts.run.plan_file import PlanError, WorldMoved
+    from quorate.hosts.run.records import RecordError
 
     match cause:
         case ManifestError() | TerraformError():

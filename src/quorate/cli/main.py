@@ -1,7 +1,7 @@
 """The `quorate` command: its sub-commands by name, loaded when called, and the one place where errors become exit codes.
 
 `quorate --help` has to come within 150 ms, tab completion included: a sub-command's module is imported when it is called, and its short help is kept here.
-The exit codes are in `quorate.cli.failures` and docs/exit-codes.md.
+The exit codes are in `quorate.cli.exit_codes`.
 """
 
 from __future__ import annotations
@@ -15,49 +15,26 @@ from typing import Any
 
 import click
 
+from quorate.cli import exit_codes
 from quorate.cli.failures import ExitCode, failure_of, first, is_closed, pass_over
 
 COMMANDS = {
-    "apply": ("apply", "Existing hosts brought to what their manifest says, over SSH."),
-    "certificates": ("certificates", "Certificates of existing hosts: status, renew."),
-    "config": ("config", "What follows from a manifest: machinedeployments."),
-    "etcd": ("etcd", "etcd on existing hosts: members, snapshot."),
-    "explain": ("explain", "What is decided about a control plane or a host, and why."),
-    "get": ("get", "Control planes at a glance."),
-    "kubeconfig": ("kubeconfig", "The administrator's kubeconfig of existing hosts."),
-    "local": ("local", "A local management cluster: start, stop, look."),
-    "manager": ("manager", "The Cluster API control-plane provider."),
-    "plan": ("plan", "What would be done, step by step, before anything happens."),
-    "reset": ("reset", "Existing hosts freed of every trace of their cluster."),
-    "simulate": ("simulate", "Lives of control planes in simulated worlds, with faults; every invariant is checked."),
-    "status": ("status", "Existing hosts at a glance."),
-    "run": ("run", "A local management cluster with a demo control plane, shown live."),
+    "apply": ("hosts.apply", "Install, repair or upgrade existing hosts as their manifest says."),
+    "certificates": ("hosts.certificates", "Show or renew the certificates of existing hosts."),
+    "config": ("hosts.config", "Print what follows from a manifest."),
+    "etcd": ("hosts.etcd", "List etcd's members on existing hosts, or save a snapshot."),
+    "explain": ("explain", "Say what is decided about a control plane, and why."),
+    "get": ("machines.get", "List control planes."),
+    "kubeconfig": ("hosts.kubeconfig", "Print the administrator's kubeconfig of existing hosts."),
+    "local": ("machines.local", "Start, stop or show a local management cluster."),
+    "manager": ("machines.manager", "Run the Cluster API control-plane provider."),
+    "plan": ("plan", "Show every step before anything happens."),
+    "reset": ("hosts.reset", "Reset hosts after a quorum check, or destroy the cluster."),
+    "simulate": ("simulate", "Simulate control planes with faults, and check every invariant."),
+    "status": ("hosts.status", "Show existing hosts, etcd's members and the next step."),
+    "run": ("machines.run", "Run a demo control plane on this machine, shown live."),
 }
 """Sub-command, its module here (whose attribute `command` it is), and its line in the help."""
-
-_EPILOG = """\b
-Exit codes:
-   0  done
-   1  failed in a way that no other code names
-   2  the command line is wrong; of plan: there are changes
-   3  something to build or run with is missing
-   4  a port is held by another process
-   5  a program of the local cluster did not start
-   6  another local cluster did not give way in time
-   7  the run folder cannot be used
-   8  building a program failed
-  10  the kubeconfig, the manifest or Terraform's output is missing or malformed
-  11  the management cluster refuses or does not answer
-  12  there is no such control plane
-  13  the control plane is stalled, or would lose its quorum
-  14  hosts cannot be reached over SSH
-  15  a step on a host failed; the same command goes on from there
-  16  somebody else works on these hosts
-  17  the world has moved since the plan was made or approved
-  64  of plan: the command line is wrong, or the edit would be refused; an argument is empty
- 130  interrupted; the same command goes on from there
- 141  whoever read the output has closed it"""
-
 
 _MAY_BE_EMPTY = ("manager",)
 """Whose flags are upstream's: there an empty value means the default."""
@@ -128,7 +105,7 @@ class _Commands(click.Group):
             raise failure_of(error) from error
 
 
-@click.command(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Commands, epilog=exit_codes.epilog(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and log requests that fail.")
 @click.version_option(package_name="quorate", message="quorate %(version)s")
 def quorate(debug: bool) -> None:

@@ -1,6 +1,6 @@
 """`quorate plan NAME`: what would be done to a control plane, machine by machine and step by step, as it is or with an edit, before anything happens.
 
-`quorate plan -m MANIFEST` says the same of existing hosts (`quorate.cli.hosts_plan`).
+`quorate plan -m MANIFEST` says the same of existing hosts (`quorate.cli.hosts.plan`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from quorate.cli.access import Access, with_access
 from quorate.cli.documents import as_json
 from quorate.cli.failures import ExitCode, Failure
-from quorate.cli.hosts_access import with_manifest
-from quorate.cli.wishes import with_wishes
+from quorate.cli.hosts.access import with_manifest
+from quorate.cli.hosts.wishes import with_wishes
+from quorate.cli.machines.access import Access, with_access
 from quorate.core.text import printable
 
 if TYPE_CHECKING:
-    from quorate.cli.explain import CheckLine
+    from quorate.cli.lines import CheckLine
     from quorate.clusterapi.inspection import Finding
-    from quorate.clusterapi.observe import Edit
+    from quorate.clusterapi.observe.observer import Edit
     from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-    from quorate.core.forecast import Forecast
+    from quorate.core.machines.forecast import Forecast
     from quorate.core.plan import PlannedStep
 
 
@@ -103,7 +103,9 @@ def command(
 
     Changes nothing. Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
     """
-    from quorate.cli import event_loop, hosts_plan, logs, wishes
+    from quorate.cli import event_loop, logs
+    from quorate.cli.hosts import plan as hosts_plan
+    from quorate.cli.hosts import wishes
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     if hosts["manifest"] is not None:
@@ -121,7 +123,7 @@ def command(
 
 
 async def _make(access: Access, namespace: str, name: str, edit: Edit | None) -> Plan:
-    from quorate.cli.access import inspector, look
+    from quorate.cli.machines.access import inspector, look
     from quorate.kubernetes.controller import Request
 
     request = Request(namespace, name)
@@ -138,7 +140,7 @@ def plan_of(finding: Finding) -> Plan:
     """The plan for what was found."""
     from datetime import UTC, datetime
 
-    from quorate.core.forecast import forecast
+    from quorate.core.machines.forecast import forecast
 
     observation = finding.observation
     metadata = observation.kcp.metadata
@@ -149,7 +151,7 @@ def plan_of(finding: Finding) -> Plan:
 
 
 def _plan(finding: Finding, foreseen: Forecast) -> Plan:
-    from quorate.cli import explain
+    from quorate.cli import lines
 
     observation = finding.observation
     return Plan(
@@ -157,7 +159,7 @@ def _plan(finding: Finding, foreseen: Forecast) -> Plan:
         name=observation.kcp.metadata.name,
         version=printable(observation.kcp.spec.version),
         replicas=1 if observation.kcp.spec.replicas is None else observation.kcp.spec.replicas,
-        ring=explain.verdict(observation.ring),
+        ring=lines.verdict(observation.ring),
         replacements=tuple(
             Replacement(machine.name, tuple(line for way in machine.outdated for line in (way.message, *way.details)))
             for machine in observation.machines
@@ -165,7 +167,7 @@ def _plan(finding: Finding, foreseen: Forecast) -> Plan:
         ),
         steps=_planned(foreseen),
         converges=foreseen.converged,
-        stands_in_the_way=() if foreseen.converged else tuple(map(explain.check_line, foreseen.refusals)),
+        stands_in_the_way=() if foreseen.converged else tuple(map(lines.check_line, foreseen.refusals)),
     )
 
 
@@ -209,7 +211,7 @@ def _annotations(said: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str
     A copy of the object, which has its uid, says all of them (`kubectl replace`): but for the provider's own records, where it is the copy of an earlier
     version. A manifest adds its own, and takes away those that an earlier one had added (`kubectl apply`).
     """
-    from quorate.clusterapi import intent, remediation_record
+    from quorate.clusterapi.desired import intent, remediation_record
     from quorate.clusterapi.types.names import Annotation
 
     wanted, found = said.get("annotations") or {}, stored.get("annotations") or {}
@@ -237,9 +239,9 @@ def _accepted(stored: Mapping[str, Any], edited: dict[str, Any], kind: type[Kube
     """The edited object, if admission would let it in. Raises Failure with everything that is wrong."""
     import msgspec
 
-    from quorate.clusterapi.defaults import default_kubeadm_control_plane
+    from quorate.clusterapi.api.defaults import default_kubeadm_control_plane
+    from quorate.clusterapi.api.validation import validate_update
     from quorate.clusterapi.types.names import FeatureGate
-    from quorate.clusterapi.validation import validate_update
 
     edited = default_kubeadm_control_plane(edited)
     edited["metadata"]["resourceVersion"] = "edited"

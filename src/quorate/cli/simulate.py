@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import click
 
-from quorate.simulation import faults, life
-from quorate.simulation.in_place import faults as faults_of_hosts
-from quorate.simulation.in_place import life as life_of_hosts
-from quorate.simulation.life import Outcome
+from quorate.simulation.hosts import faults as faults_of_hosts
+from quorate.simulation.hosts import life as life_of_hosts
+from quorate.simulation.machines import faults, life
+from quorate.simulation.machines.life import Outcome
 
 _YEAR = 365.25 * 24 * 3600
 _DOORS = ("machines", "hosts")

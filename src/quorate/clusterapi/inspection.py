@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Any
 
-from quorate.clusterapi import addons
-from quorate.clusterapi.caches import Caches
-from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.observe import Edit, Observer
-from quorate.clusterapi.rings import Rings
-from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.act import addons
+from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
+from quorate.clusterapi.observe.observation import Observation
+from quorate.clusterapi.observe.observer import Edit, Observer
+from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.types.names import FeatureGate
-from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
-from quorate.core.decide import Decision, decide
+from quorate.core.machines.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.controller import Request

@@ -13,19 +13,20 @@ from random import Random, SystemRandom
 import structlog
 from prometheus_client import CollectorRegistry
 
-from quorate.clusterapi import descriptors, diagnostics
-from quorate.clusterapi.act import Actor
-from quorate.clusterapi.caches import Caches
-from quorate.clusterapi.clients import Clients
+from quorate.clusterapi import diagnostics
+from quorate.clusterapi.act.step import Actor
+from quorate.clusterapi.connect import descriptors
+from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
 from quorate.clusterapi.inputs import Inputs
-from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.observe.observer import Observer
+from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.pace import Pace
-from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import Reconciler
-from quorate.clusterapi.rings import Rings
-from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTION_LEASE, RECORDER_NAME
-from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError, RestConfig

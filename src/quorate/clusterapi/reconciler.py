@@ -10,24 +10,24 @@ from random import Random
 import msgspec
 import structlog
 
-from quorate.clusterapi.act import Actor
-from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.creation import CreationFailed
+from quorate.clusterapi.act.creation import CreationFailed
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.step import Actor
+from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.inputs import Inputs
-from quorate.clusterapi.observation import Observation, is_coming_up
-from quorate.clusterapi.observe import Observer
+from quorate.clusterapi.observe.observation import Observation, is_coming_up
+from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.pace import LONGEST_AFTER_CONFLICT, Pace
-from quorate.clusterapi.publish import Publisher
-from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.report import Report, report
+from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
-from quorate.clusterapi.upkeep import maintain
-from quorate.core.control_plane import ControlPlane
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Health, Unknown
-from quorate.core.steps import RemoveFinalizer
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import RemoveFinalizer
 from quorate.kubernetes.controller import Request, Result
 from quorate.kubernetes.errors import Conflict, NotFound
 from quorate.kubernetes.events import EventRecorder, ObjectReference

@@ -6,8 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 
-from quorate.core import decide
-from quorate.core.in_place import decide as decide_in_place
+from quorate.core.hosts import decide as decide_hosts
+from quorate.core.machines import decide
 
 _HEAD = """# The rules
 
@@ -29,7 +29,7 @@ def table() -> str:
             *_rows(decide.RULES),
             "\n## Existing hosts (`quorate apply`)\n",
             _COLUMNS,
-            *_rows(decide_in_place.RULES),
+            *_rows(decide_hosts.RULES),
         )
     )
 

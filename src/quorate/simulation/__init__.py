@@ -1,1 +1,1 @@
-"""A deterministic world for the first door: the real controllers on APIs, etcd rings and machines in memory, in virtual time. A seed replays."""
+"""Deterministic worlds in virtual time, in which the real controllers and sessions run. A seed replays."""

@@ -13,28 +13,30 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi import addons, desired, remediation_record
-from quorate.clusterapi.act import Actor
-from quorate.clusterapi.caches import Caches
-from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.observe import Observer
-from quorate.clusterapi.progress import Task
-from quorate.clusterapi.rings import Rings
+from quorate.clusterapi.act.step import Actor
+from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.connect.progress import Task
+from quorate.clusterapi.connect.workloads import ClusterSecrets
+from quorate.clusterapi.desired import objects as desired
+from quorate.clusterapi.desired import remediation_record
+from quorate.clusterapi.observe import wanted
+from quorate.clusterapi.observe.observation import Observation
+from quorate.clusterapi.observe.observer import Observer
+from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import Annotation, Finalizer, Hook, Label
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
-from quorate.clusterapi.workloads import ClusterSecrets
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.machines.steps import EnsureCertificates, WriteKubeconfig
 from quorate.core.ring import Member, Ring
-from quorate.core.steps import EnsureCertificates, WriteKubeconfig
 from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.expectations import Expectations
 from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.resource import CRDS
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
 from quorate.workload.nodes import is_control_plane
@@ -311,8 +313,8 @@ class World:
     async def keep_up(self) -> None:
         """What follows the specification in the workload cluster was brought up to date, as far as this process knows."""
         kcp = (await self.look()).kcp
-        self.clients.progress.succeeded(DEMO, Task.PREPARATION, addons._preparation_wanted(kcp))
-        self.clients.progress.succeeded(DEMO, Task.ADDONS, addons._addons_wanted(kcp))
+        self.clients.progress.succeeded(DEMO, Task.PREPARATION, wanted.preparation_wanted(kcp))
+        self.clients.progress.succeeded(DEMO, Task.ADDONS, wanted.addons_wanted(kcp))
 
     def remediating(self) -> dict[str, str]:
         """The records of a remediation on the control plane."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi.caches import Caches
+from quorate.clusterapi.connect.caches import Caches
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.resource import Resource
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 
 NAMESPACE = "default"
 Json = dict[str, Any]

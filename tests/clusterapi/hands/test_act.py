@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from quorate.clusterapi import act, etcd_membership
-from quorate.clusterapi.permission import still_permitted
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act import etcd_membership
+from quorate.clusterapi.act import step as act
+from quorate.clusterapi.act.permission import still_permitted
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.types.names import Finalizer
-from quorate.core.control_plane import Kubeconfig
 from quorate.core.health import Health, Unknown
-from quorate.core.ring import Member
-from quorate.core.steps import (
+from quorate.core.machines.state import Kubeconfig
+from quorate.core.machines.steps import (
     EVERYTHING,
     AddFinalizer,
     DeleteAll,
@@ -31,6 +31,7 @@ from quorate.core.steps import (
     Step,
     WriteKubeconfig,
 )
+from quorate.core.ring import Member
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, Unreachable
 from quorate.etcd.errors import Refused as EtcdRefused
 from quorate.kubernetes.controller import Request
@@ -38,7 +39,7 @@ from quorate.kubernetes.errors import Conflict, Forbidden
 from quorate.pki import rotates_at
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
+    from quorate.clusterapi.observe.observation import Observation
     from quorate.kubernetes.resource import Resource
     from tests.clusterapi.hands.conftest import World
 

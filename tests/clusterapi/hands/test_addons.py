@@ -12,18 +12,20 @@ import msgspec
 import pytest
 import structlog
 
-from quorate.clusterapi import addons
-from quorate.clusterapi.addons import PERSISTENCE
-from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
-from quorate.clusterapi.progress import FIRST_RETRY, LONGEST_RETRY, Progress, Task
+from quorate.clusterapi.act import addons
+from quorate.clusterapi.act.addons import PERSISTENCE
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.connect.progress import FIRST_RETRY, LONGEST_RETRY, Progress, Task
+from quorate.clusterapi.observe import wanted
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook
-from quorate.core.control_plane import ControlPlane, Desired, Replica, Upkeep
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.state import ControlPlane, Desired, Replica
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed, NotFound, ServerError
@@ -140,13 +142,13 @@ def _observation(kcp: KubeadmControlPlane, *unrecorded: str) -> Observation:
 
 async def test_the_workload_is_prepared_once_for_a_specification_and_again_for_the_next(world: World) -> None:
     kcp = _kcp()
-    assert addons.preparation(world.clients, kcp) == Upkeep(pending=True)
+    assert wanted.preparation(world.clients, kcp) == Upkeep(pending=True)
     await addons.prepare(world.clients, _observation(kcp), NOON)
     bindings = [f"create clusterrolebindings kubeadm:{name}" for name in ("cluster-admins", "apiserver-kubelet-client")]
     assert world.workload.written == [*bindings, "patch configmaps kubeadm-config"]
-    assert addons.preparation(world.clients, kcp) == Upkeep()
-    assert addons.preparation(world.clients, _kcp("v1.35.5")).pending
-    assert addons.preparation(world.clients, _kcp(imageRepository="x")).pending
+    assert wanted.preparation(world.clients, kcp) == Upkeep()
+    assert wanted.preparation(world.clients, _kcp("v1.35.5")).pending
+    assert wanted.preparation(world.clients, _kcp(imageRepository="x")).pending
 
 
 async def test_after_a_start_it_is_read_once_more_and_not_written(world: World) -> None:
@@ -154,40 +156,40 @@ async def test_after_a_start_it_is_read_once_more_and_not_written(world: World) 
     await addons.update(world.clients, _observation(_kcp()), NOON)
     writes = list(world.workload.written)
     world.progress = Progress()
-    assert addons.preparation(world.clients, _kcp()).pending
-    assert addons.addons(world.clients, _kcp()).pending
+    assert wanted.preparation(world.clients, _kcp()).pending
+    assert wanted.addons(world.clients, _kcp()).pending
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
     await addons.update(world.clients, _observation(_kcp()), NOON)
     assert world.workload.written == writes
-    assert addons.preparation(world.clients, _kcp()) == addons.addons(world.clients, _kcp()) == Upkeep()
+    assert wanted.preparation(world.clients, _kcp()) == wanted.addons(world.clients, _kcp()) == Upkeep()
 
 
 async def test_a_control_plane_of_the_same_name_that_came_later_is_another_one(world: World) -> None:
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp(uid="later")).pending
+    assert wanted.preparation(world.clients, _kcp(uid="later")).pending
 
 
 async def test_a_failure_is_kept_with_its_next_attempt_and_not_raised(world: World) -> None:
     world.workload.trouble["configmaps"] = ServerError("get configmaps: broken")
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp()) == Upkeep(True, "get configmaps: broken", NOON + timedelta(seconds=5))
+    assert wanted.preparation(world.clients, _kcp()) == Upkeep(True, "get configmaps: broken", NOON + timedelta(seconds=5))
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp()).retry_at == NOON + timedelta(seconds=10)
+    assert wanted.preparation(world.clients, _kcp()).retry_at == NOON + timedelta(seconds=10)
     world.workload.trouble.clear()
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp()) == Upkeep()
+    assert wanted.preparation(world.clients, _kcp()) == Upkeep()
 
 
 async def test_a_changed_specification_is_tried_at_once(world: World) -> None:
     world.workload.trouble["configmaps"] = ServerError("broken")
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp("v1.35.5")) == Upkeep(pending=True)
+    assert wanted.preparation(world.clients, _kcp("v1.35.5")) == Upkeep(pending=True)
 
 
 async def test_without_a_connection_there_is_a_problem_and_no_attempt(world: World) -> None:
     world.connected = False
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert addons.preparation(world.clients, _kcp()).problem == "the workload cluster is not connected"
+    assert wanted.preparation(world.clients, _kcp()).problem == "the workload cluster is not connected"
     assert not world.workload.written
 
 
@@ -199,7 +201,7 @@ async def test_kube_proxy_and_coredns_follow(world: World) -> None:
     await addons.update(world.clients, _observation(kcp), NOON)
     assert world.image("daemonsets", "kube-proxy") == "example.org/kube-proxy:v1.35.4"
     assert world.image("deployments", "coredns") == "example.org/coredns:v1.13.1"
-    assert addons.addons(world.clients, kcp) == Upkeep()
+    assert wanted.addons(world.clients, kcp) == Upkeep()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ async def test_an_annotation_keeps_us_off_one_of_them(world: World, annotation: 
     await addons.update(world.clients, _observation(kcp), NOON)
     assert world.image("daemonsets", "kube-proxy") == kube_proxy
     assert world.image("deployments", "coredns") == coredns
-    assert addons.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"})).pending
+    assert wanted.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"})).pending
 
 
 async def test_without_a_cluster_configuration_coredns_is_left_alone(world: World) -> None:
@@ -226,14 +228,14 @@ async def test_neither_waits_for_the_other_and_the_problem_names_which(world: Wo
     kcp = _kcp(dns={"imageTag": "v1.9.4"})
     await addons.update(world.clients, _observation(kcp), NOON)
     assert world.image("daemonsets", "kube-proxy") == "registry.k8s.io/kube-proxy:v1.35.4"
-    known = addons.addons(world.clients, kcp)
+    known = wanted.addons(world.clients, kcp)
     assert known.problem.startswith("CoreDNS: CoreDNS cannot go back from v1.12.1 to v1.9.4")
     assert known.retry_at == NOON + FIRST_RETRY
 
 
 async def test_labels_and_replicas_are_no_reason_to_look_at_add_ons_again(world: World) -> None:
     await addons.update(world.clients, _observation(_kcp(dns={"imageTag": "v1.13.1"})), NOON)
-    assert not addons.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"}, apiServer={"certSANs": ["a"]})).pending
+    assert not wanted.addons(world.clients, _kcp(dns={"imageTag": "v1.13.1"}, apiServer={"certSANs": ["a"]})).pending
 
 
 # CoreDNS on the Node of the Machine that goes next.
@@ -257,7 +259,7 @@ async def _move_coredns(world: World, now: datetime = NOON) -> Upkeep:
     )
     leaver = replace(seen.machines[0], machine=_leaver())
     await addons.move_coredns(world.clients, replace(seen, machines=(leaver, newest)), "cp-1", now)
-    return addons.coredns(world.clients, _kcp(), leaver.machine)
+    return wanted.coredns(world.clients, _kcp(), leaver.machine)
 
 
 @pytest.fixture
@@ -317,11 +319,11 @@ async def test_where_coredns_cannot_be_moved_another_attempt_follows(world: Worl
 
 @pytest.mark.parametrize("mark", [Annotation.EXCLUDE_NODE_DRAINING, f"{Hook.PRE_DRAIN_PREFIX}/backup"])
 def test_coredns_is_left_to_a_drain_in_which_somebody_else_has_a_say(world: World, mark: str) -> None:
-    assert addons.coredns(world.clients, _kcp(), _leaver(**{mark: ""})) == Upkeep()
+    assert wanted.coredns(world.clients, _kcp(), _leaver(**{mark: ""})) == Upkeep()
 
 
 def test_coredns_that_its_owner_keeps_to_himself_is_left_alone(world: World) -> None:
-    assert addons.coredns(world.clients, _kcp(annotations={Annotation.SKIP_COREDNS: ""}), _leaver()) == Upkeep()
+    assert wanted.coredns(world.clients, _kcp(annotations={Annotation.SKIP_COREDNS: ""}), _leaver()) == Upkeep()
 
 
 # What an onlooker sees.
@@ -362,7 +364,7 @@ async def test_the_expiry_is_recorded_on_the_kubeadm_config_of_each(world: World
             Annotation.CERTIFICATES_EXPIRY: "2027-01-02T03:04:05Z"
         }
     assert sorted(world.asked) == [("node-a", 7443), ("node-b", 7443)]
-    assert addons.expiries(world.clients, kcp, ()) == Upkeep()
+    assert wanted.expiries(world.clients, kcp, ()) == Upkeep()
 
 
 async def test_one_that_cannot_be_asked_keeps_nobody_else_from_being_recorded(world: World) -> None:
@@ -372,8 +374,8 @@ async def test_one_that_cannot_be_asked_keeps_nobody_else_from_being_recorded(wo
     kcp = _kcp()
     await addons.record_expiries(world.clients, _observation(kcp, "a", "b"), ("a", "b"), NOON)
     assert "annotations" in world.management.raw("kubeadmconfigs", "b")["metadata"]
-    assert addons.expiries(world.clients, kcp, ["a"]) == Upkeep(True, "a: the API server on node-a is silent", NOON + FIRST_RETRY)
-    assert addons.expiries(world.clients, kcp, ["a", "c"]) == Upkeep(pending=True)
+    assert wanted.expiries(world.clients, kcp, ["a"]) == Upkeep(True, "a: the API server on node-a is silent", NOON + FIRST_RETRY)
+    assert wanted.expiries(world.clients, kcp, ["a", "c"]) == Upkeep(pending=True)
 
 
 async def test_all_are_asked_at_the_same_time(world: World) -> None:
@@ -385,14 +387,14 @@ async def test_all_are_asked_at_the_same_time(world: World) -> None:
 
 async def test_a_kubeadm_config_that_has_gone_is_nobodys_trouble(world: World) -> None:
     await addons.record_expiries(world.clients, _observation(_kcp(), "a"), ("a",), NOON)
-    assert not addons.expiries(world.clients, _kcp(), ["a"]).problem
+    assert not wanted.expiries(world.clients, _kcp(), ["a"]).problem
 
 
 @pytest.mark.parametrize("error", [ConnectionFailed("cut"), TimeoutError(), NotFound("x")])
 async def test_whatever_the_network_does_is_a_problem_and_no_exception(world: World, error: Exception) -> None:
     world.certificates["node-a"] = error
     await addons.record_expiries(world.clients, _observation(_kcp(), "a"), ("a",), NOON)
-    assert addons.expiries(world.clients, _kcp(), ["a"]).problem == f"a: {str(error) or 'TimeoutError'}"
+    assert wanted.expiries(world.clients, _kcp(), ["a"]).problem == f"a: {str(error) or 'TimeoutError'}"
 
 
 # What is remembered.

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.upkeep import maintain
-from quorate.core.control_plane import Adoptable
-from quorate.core.decide import decide
-from quorate.core.steps import AdoptReplicas
+from quorate.core.machines.decide import decide
+from quorate.core.machines.state import Adoptable
+from quorate.core.machines.steps import AdoptReplicas
 from quorate.kubernetes.errors import Conflict, ConnectionFailed
 from quorate.kubernetes.resource import SECRETS
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.upkeep import maintain
 from quorate.kubernetes.errors import Forbidden
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi.creation import CreationFailed
-from quorate.core.steps import CreateReplica
+from quorate.clusterapi.act.creation import CreationFailed
+from quorate.core.machines.steps import CreateReplica
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden
 from quorate.workload.connection import Phase
 

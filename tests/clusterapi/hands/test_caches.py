@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from quorate.clusterapi.foreign import pluralize
+from quorate.clusterapi.connect.foreign import pluralize
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.kubernetes.controller import Request
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi import comparisons
-from quorate.clusterapi.comparisons import Comparisons
+from quorate.clusterapi.observe import comparisons
+from quorate.clusterapi.observe.comparisons import Comparisons
 from quorate.core.versions import Version
 from quorate.kubeadm import machine_config
 from quorate.kubeadm.compare import Difference, differences

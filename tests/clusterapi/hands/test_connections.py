@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quorate.clusterapi import inspection
+from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
 from quorate.clusterapi.inspection import NotAnswering, inspecting
-from quorate.clusterapi.workloads import EtcdDialer, Workloads, network_setup
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.controller import Request
 
 from .conftest import DEMO, kubeadm_control_plane
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
+    from quorate.clusterapi.observe.observation import Observation
     from tests.clusterapi.hands.conftest import World
 
 

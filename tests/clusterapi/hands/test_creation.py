@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi import creation, desired, intent
-from quorate.clusterapi.creation import CreationFailed
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act import creation
+from quorate.clusterapi.act.creation import CreationFailed
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.desired import intent
+from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.types.names import Label
-from quorate.core.decide import decide
-from quorate.core.steps import AbandonCreation, CreateReplica
+from quorate.core.machines.decide import decide
+from quorate.core.machines.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed, Invalid
 from quorate.kubernetes.resource import CRDS
 from quorate.kubernetes.tasks import sole
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
-    from quorate.core.steps import Step
+    from quorate.clusterapi.observe.observation import Observation
+    from quorate.core.machines.steps import Step
     from tests.clusterapi.hands.conftest import World
 
 FIRST = CreateReplica("", initialize=True)

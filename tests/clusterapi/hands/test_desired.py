@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quorate.clusterapi import desired
-from quorate.clusterapi.foreign import ForeignObject
+from quorate.clusterapi.connect.foreign import ForeignObject
+from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook

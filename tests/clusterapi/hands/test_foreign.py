@@ -10,12 +10,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi.foreign import SYNC_TIMEOUT, ContractMissing, ForeignKinds, ForeignObject
+from quorate.clusterapi.connect.foreign import SYNC_TIMEOUT, ContractMissing, ForeignKinds, ForeignObject
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import Forbidden
 from quorate.kubernetes.objects import CustomResourceDefinition
-from quorate.simulation.clock import VirtualTimeLoop
+from quorate.simulation.engine.clock import VirtualTimeLoop
 
 GROUP, KIND = "infrastructure.cluster.x-k8s.io", "DevMachine"
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import Hook, Label
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
-from quorate.clusterapi.upkeep import maintain
-from quorate.core.checks import INITIALIZED
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Absent, Unknown
-from quorate.core.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember
+from quorate.core.machines.checks import INITIALIZED
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember
 from quorate.workload.connection import Connectivity, Phase
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from quorate.clusterapi.desired import FOUNDED_BY
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.desired.objects import FOUNDED_BY
 from quorate.clusterapi.types.names import Hook
-from quorate.core.decide import decide
 from quorate.core.health import Health, Unknown
-from quorate.core.ring import Member
-from quorate.core.steps import (
+from quorate.core.machines.decide import decide
+from quorate.core.machines.steps import (
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -22,13 +21,14 @@ from quorate.core.steps import (
     RemoveMember,
     WriteKubeconfig,
 )
+from quorate.core.ring import Member
 from quorate.etcd.errors import DeadlineExceeded, MemberNotFound
 from quorate.workload.connection import Connectivity, Phase
 from tests.clusterapi.hands.conftest import NOON
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
-    from quorate.core.steps import Step
+    from quorate.clusterapi.observe.observation import Observation
+    from quorate.core.machines.steps import Step
     from tests.clusterapi.hands.conftest import World
 
 KCPS = "kubeadmcontrolplanes"

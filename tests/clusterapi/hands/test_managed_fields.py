@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi.managed_fields import corrected
+from quorate.clusterapi.act.managed_fields import corrected
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import FieldManager
-from quorate.clusterapi.upkeep import maintain
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from quorate.clusterapi import credentials, desired
-from quorate.clusterapi.ring import Membership, finding, match
+from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.connect.workloads import ClusterSecrets
+from quorate.clusterapi.desired import objects as desired
+from quorate.clusterapi.observe import credentials
+from quorate.clusterapi.observe.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
-from quorate.clusterapi.upkeep import maintain
-from quorate.clusterapi.workloads import ClusterSecrets
-from quorate.core.control_plane import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.state import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
+from quorate.core.machines.steps import CreateReplica, RemoveStray
 from quorate.core.ring import Member, Ring
-from quorate.core.steps import CreateReplica, RemoveStray
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi import intent
+from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.desired import intent
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.upkeep import maintain
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.clusterapi import machines
-from quorate.clusterapi.foreign import ForeignObject
+from quorate.clusterapi.connect.foreign import ForeignObject
+from quorate.clusterapi.observe import machines
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi.newest import PATIENCE, Newest
-from quorate.clusterapi.publish import Publisher
+from quorate.clusterapi.connect.newest import PATIENCE, Newest
 from quorate.clusterapi.report import MachineConditions, Report
+from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.machine import Machine
 from quorate.kubernetes.errors import Conflict
 
@@ -193,7 +193,7 @@ async def test_what_was_written_before_a_restore_of_which_no_watch_tells_is_writ
 ) -> None:
     told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), replicas=3, **INITIALIZED)
     backup, now = copy.deepcopy(three.api.objects), [0.0]
-    monkeypatch.setattr("quorate.clusterapi.newest._now", lambda: now[0])
+    monkeypatch.setattr("quorate.clusterapi.connect.newest._now", lambda: now[0])
     three.api.version += 500
     await publisher.publish(three.kcp, told)
     three.api.objects = backup  # before the watches told of what was written

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from quorate.clusterapi.creation import CreationFailed
+from quorate.clusterapi.act.creation import CreationFailed
 from quorate.clusterapi.inputs import Inputs
-from quorate.clusterapi.observation import Connection
+from quorate.clusterapi.observe.observation import Connection
 from quorate.clusterapi.pace import GATHER, LONGEST_PACE, PACE, SHARE, WORDING, Pace
-from quorate.clusterapi.publish import Publisher
 from quorate.clusterapi.reconciler import INITIALIZING, RING_AT_REST, RING_ILL, RING_IN_MOTION, Reconciler
+from quorate.clusterapi.report.publish import Publisher
 from quorate.core.health import Health, Unknown
 from quorate.etcd.client import Alarm
 from quorate.kubernetes.controller import Request

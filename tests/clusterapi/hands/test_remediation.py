@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.clusterapi import creation, remediation_record
-from quorate.clusterapi.creation import CreationFailed
-from quorate.clusterapi.refusal import Refused
-from quorate.clusterapi.remediation_record import INTENT, MalformedRecord
+from quorate.clusterapi.act import creation
+from quorate.clusterapi.act.creation import CreationFailed
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.desired import remediation_record
+from quorate.clusterapi.desired.remediation_record import INTENT, MalformedRecord
 from quorate.clusterapi.types.names import Annotation
-from quorate.clusterapi.upkeep import maintain
-from quorate.core.control_plane import ControlPlane, Remediation
-from quorate.core.decide import decide
 from quorate.core.health import Health
+from quorate.core.machines.decide import decide
+from quorate.core.machines.rules.remediate import keep_the_records, remediate
+from quorate.core.machines.state import ControlPlane, Remediation
+from quorate.core.machines.steps import CreateReplica, ForgetRemediation, RecordRemediation, Remediate, Step
 from quorate.core.ring import Member
-from quorate.core.rules.remediate import keep_the_records, remediate
-from quorate.core.steps import CreateReplica, ForgetRemediation, RecordRemediation, Remediate, Step
 from quorate.kubernetes.errors import Conflict, ConnectionFailed
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ import click
 import msgspec
 import pytest
 
-from quorate.cli.explain import as_text, explanation
-from quorate.clusterapi.etcd_membership import read_afresh
+from quorate.cli.machines.explain import as_text, explanation
+from quorate.clusterapi.act.etcd_membership import read_afresh
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.refusal import Refused
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.upkeep import maintain
-from quorate.core.control_plane import ControlPlane
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Absent, Health, Unknown
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveStray
 from quorate.core.ring import Member, Ring
-from quorate.core.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES
-from quorate.core.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveStray
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import NoWay, Unreachable
 from quorate.kubernetes.errors import Conflict

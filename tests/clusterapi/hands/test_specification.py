@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from quorate.clusterapi import specification
-from quorate.clusterapi.defaults import default_kubeadm_control_plane
-from quorate.clusterapi.specification import Specifications
+from quorate.clusterapi.api.defaults import default_kubeadm_control_plane
+from quorate.clusterapi.api.validation import validate_create
+from quorate.clusterapi.observe import specification
+from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.validation import validate_create
 from quorate.kubernetes.controller import Request
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.fields import FieldError
+    from quorate.clusterapi.api.fields import FieldError
 
 
 def stored(resource_version: int, *, uid: str = "1", replicas: int = 3, version: str = "1.34.4", observed: int = 0) -> KubeadmControlPlane:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from quorate.clusterapi.strays import Sightings
+from quorate.clusterapi.observe.strays import Sightings
 from quorate.core.health import Health
 from quorate.core.ring import Member
 from quorate.kubernetes.controller import Request

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from quorate.cli import get, plan
-from quorate.cli.explain import as_text, explanation
-from quorate.clusterapi import intent
+from quorate.cli import plan
+from quorate.cli.machines import get
+from quorate.cli.machines.explain import as_text, explanation
+from quorate.clusterapi.desired import intent
 from quorate.clusterapi.inspection import Finding
-from quorate.core.decide import decide
+from quorate.core.machines.decide import decide
 
 from .conftest import NOON
 

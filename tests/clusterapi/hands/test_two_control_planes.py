@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi import permission
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act import permission
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.types.resources import CONTROL_PLANE_GROUP
-from quorate.core.decide import Decision, decide
-from quorate.core.steps import CreateReplica, DeleteAll, EnsureCertificates, RemoveFinalizer, WriteKubeconfig
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.steps import CreateReplica, DeleteAll, EnsureCertificates, RemoveFinalizer, WriteKubeconfig
 from quorate.kubernetes.controller import Request
 
 from .conftest import World, kubeadm_control_plane
 from .management import NAMESPACE
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
+    from quorate.clusterapi.observe.observation import Observation
 
 OTHER = "other"
 WORKER: dict[str, Any] = {

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.cli import explain
-from quorate.clusterapi.bootstrap_schema import LASTS, PUBLISHED
-from quorate.clusterapi.crd import struct_schema
+from quorate.cli.machines import explain
+from quorate.clusterapi.api.bootstrap_schema import LASTS, PUBLISHED
+from quorate.clusterapi.api.crd import struct_schema
 from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.report import report
 from quorate.clusterapi.report.events import UNKNOWN_FIELDS
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
-from quorate.core.decide import decide
+from quorate.core.machines.decide import decide
 from quorate.core.versions import Version
 from quorate.kubeadm import differences, machine_config
 from quorate.kubeadm.known_fields import KnownFields
@@ -25,7 +25,7 @@ from quorate.kubernetes.resource import CRDS
 from tests.clusterapi.hands.conftest import DEMO
 
 if TYPE_CHECKING:
-    from quorate.clusterapi.observation import Observation
+    from quorate.clusterapi.observe.observation import Observation
     from tests.clusterapi.hands.conftest import World
 
 Json = dict[str, Any]

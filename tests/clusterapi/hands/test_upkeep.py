@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Hook, Label
-from quorate.clusterapi.upkeep import maintain
 from quorate.kubernetes.errors import Conflict, Forbidden
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine, Outdated
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine, Outdated
 from quorate.clusterapi.report import Report
 from quorate.clusterapi.report.conditions import as_dict, legacy_as_dict
 from quorate.clusterapi.report.machines import COMPONENTS, machine_types
@@ -18,9 +18,9 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import MachineCondition
-from quorate.core.control_plane import Certificates, ControlPlane, Deletion, Desired, Replica
-from quorate.core.decide import Decision
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.state import Certificates, ControlPlane, Deletion, Desired, Replica
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 from quorate.kubernetes.objects import Condition, Node

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
 from quorate.clusterapi.types.conditions import LegacyCondition
 from quorate.clusterapi.types.names import LegacyReason
-from quorate.core.checks import TEMPLATE
 from quorate.core.checks import failed as refusal
-from quorate.core.control_plane import Certificates
-from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.steps import CreateReplica
+from quorate.core.machines.checks import TEMPLATE
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.state import Certificates
+from quorate.core.machines.steps import CreateReplica
 
 Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
-from quorate.core.control_plane import ControlPlane
-from quorate.core.decide import Decision
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.state import ControlPlane
 from quorate.kubernetes.objects import Node
 
 Build = Callable[..., Observation]

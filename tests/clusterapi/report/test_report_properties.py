@@ -10,15 +10,16 @@ import msgspec
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from quorate.clusterapi.observation import Connection, Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
 from quorate.core.checks import Check, failed
-from quorate.core.control_plane import Adoptable, Certificates, Desired, Remediation, RemediationPolicy, Upkeep
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.rules.strays import AGED, RING_IS_READ
+from quorate.core.machines.state import Adoptable, Certificates, Desired, Remediation, RemediationPolicy
+from quorate.core.machines.steps import CreateReplica, DeleteReplica
 from quorate.core.ring import Ring
-from quorate.core.rules.strays import AGED, RING_IS_READ
-from quorate.core.steps import CreateReplica, DeleteReplica
+from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 Build = Callable[..., Observation]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
 from quorate.core.checks import failed
-from quorate.core.control_plane import Desired, Remediation, RemediationPolicy
-from quorate.core.decide import Decision, decide
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.state import Desired, Remediation, RemediationPolicy
+from quorate.core.machines.steps import Remediate, UpdateAddons
 from quorate.core.ring import Member
-from quorate.core.steps import Remediate, UpdateAddons
 from quorate.core.versions import Version
 
 Build = Callable[..., Observation]

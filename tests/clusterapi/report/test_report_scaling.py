@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.report import Report, report
-from quorate.core import checks
 from quorate.core.checks import failed, passed
-from quorate.core.decide import Decision
-from quorate.core.rules.certificates import KUBECONFIG
-from quorate.core.steps import CreateReplica
+from quorate.core.machines import checks
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.certificates import KUBECONFIG
+from quorate.core.machines.steps import CreateReplica
 
 Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from quorate.clusterapi.observation import Observation, ObservedMachine
+from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.report import EventToSend, Report, report
-from quorate.core import checks
-from quorate.core.checks import CERTIFICATES, QUORUM_SURVIVES_REMOVAL, Check, failed, unknown
-from quorate.core.control_plane import Adoptable, Certificates, Remediation, Upkeep
-from quorate.core.decide import Decision
+from quorate.core.checks import Check, failed, unknown
 from quorate.core.health import Health
-from quorate.core.ring import Member
-from quorate.core.rules.guard import WORKLOAD_ANSWERS
-from quorate.core.rules.strays import NOBODY_ELSES
-from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
-from quorate.core.steps import (
+from quorate.core.machines import checks
+from quorate.core.machines.checks import CERTIFICATES
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.machines.rules.strays import NOBODY_ELSES
+from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
+from quorate.core.machines.state import Adoptable, Certificates, Remediation
+from quorate.core.machines.steps import (
     AdoptReplicas,
     CreateReplica,
     DeleteAll,
@@ -30,6 +30,9 @@ from quorate.core.steps import (
     RemoveStray,
     Step,
 )
+from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL
+from quorate.core.ring import Member
+from quorate.core.upkeep import Upkeep
 
 Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from quorate.simulation.in_place.machines import Disk, Machine
-from quorate.simulation.in_place.site import Manifest, Node, Objects, Site
-from quorate.simulation.ring import Member
-from quorate.simulation.world import World
+from quorate.simulation.engine.ring import Member
+from quorate.simulation.engine.world import World
+from quorate.simulation.hosts.machines import Disk, Machine
+from quorate.simulation.hosts.site import Manifest, Node, Objects, Site
 
 _LONG_AGO = -100_000.0  # seconds
 _STILL_VALID = timedelta(days=300)

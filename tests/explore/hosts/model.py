@@ -8,10 +8,10 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, cast
 
-from quorate.simulation.in_place.liveness import unfinished
-from quorate.simulation.in_place.machines import Machine
-from quorate.simulation.in_place.site import Entry, Manifest, Site
-from quorate.simulation.world import World
+from quorate.simulation.engine.world import World
+from quorate.simulation.hosts.liveness import unfinished
+from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.site import Entry, Manifest, Site
 from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.moves import FAULTS, MEANWHILE, RECOVERIES, VERSIONS
 from tests.explore.hosts.run import LOOP, Step, one_step

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from quorate.core.versions import Version
-from quorate.simulation.in_place.machines import Machine
-from quorate.simulation.in_place.site import Entry, Manifest, Site
-from quorate.simulation.world import World
+from quorate.simulation.engine.world import World
+from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.site import Entry, Manifest, Site
 from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.run import LOOP
 

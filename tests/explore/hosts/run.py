@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quorate.core.in_place.cluster import Wishes
-from quorate.core.in_place.decide import Decision, decide
+from quorate.core.hosts.decide import Decision, decide
+from quorate.core.hosts.state import Wishes
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.session import Done
-from quorate.simulation.clock import VirtualTimeLoop
-from quorate.simulation.in_place.acts import Act, Actor
-from quorate.simulation.in_place.fence import Fence
-from quorate.simulation.in_place.hands import Hands
-from quorate.simulation.in_place.invariants import INVARIANTS
-from quorate.simulation.in_place.observer import Observer, Sight
-from quorate.simulation.in_place.scripts import Scripts
-from quorate.simulation.in_place.site import Lock, Site
-from quorate.simulation.world import World
+from quorate.hosts.run.session import Done
+from quorate.simulation.engine.clock import VirtualTimeLoop
+from quorate.simulation.engine.world import World
+from quorate.simulation.hosts.acts import Act, Actor
+from quorate.simulation.hosts.fence import Fence
+from quorate.simulation.hosts.hands import Hands
+from quorate.simulation.hosts.invariants import INVARIANTS
+from quorate.simulation.hosts.observer import Observer, Sight
+from quorate.simulation.hosts.scripts import Scripts
+from quorate.simulation.hosts.site import Lock, Site
 from tests.explore.hosts.image import Image, freeze, thaw
 
 _LOOKS = 4  # three probes that are silent, and one that they change the mind of

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from quorate.core.health import Absent, Unknown
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.membership import Claims, Membership
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.simulation.in_place import hands, observer
+from quorate.simulation.hosts import hands, observer
 from quorate.workload.membership import RingReading
 from tests.explore.hosts.model import Hosts
 from tests.explore.search import explore

@@ -7,17 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
-from quorate.core.in_place.rules.found import NO_TRACES, SAME_VERSION
-from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
-from quorate.core.in_place.rules.join import REPAIR_AT_RUNNING_VERSION
-from quorate.core.in_place.rules.leftovers import NODE_GOES
-from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
-from quorate.core.in_place.rules.skew import NO_STEP_BACK
+from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
+from quorate.core.hosts.rules.found import NO_TRACES, SAME_VERSION
+from quorate.core.hosts.rules.guard import QUORUM, RUNBOOK
+from quorate.core.hosts.rules.join import REPAIR_AT_RUNNING_VERSION
+from quorate.core.hosts.rules.leftovers import NODE_GOES
+from quorate.core.hosts.rules.repair import CONTROL_PLANE_WELL
+from quorate.core.hosts.rules.skew import NO_STEP_BACK
+
 from quorate.core.versions import Version
-from quorate.simulation.in_place.machines import EtcdManifest, KubeletConf
-from quorate.simulation.in_place.site import Entry, Site
-from quorate.simulation.ring import Member
+from quorate.simulation.engine.ring import Member
+from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf
+from quorate.simulation.hosts.site import Entry, Site
 from tests.explore.hosts.image import Image
 from tests.explore.hosts.moves import VERSIONS, Moves, changed
 

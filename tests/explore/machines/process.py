@@ -11,22 +11,23 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, cast
 
-from quorate.clusterapi import addons, upkeep
-from quorate.clusterapi.act import Actor
-from quorate.clusterapi.caches import Caches
-from quorate.clusterapi.clients import Clients
-from quorate.clusterapi.comparisons import Comparisons
-from quorate.clusterapi.credentials import Credentials
-from quorate.clusterapi.observation import Observation
-from quorate.clusterapi.observe import Observer
-from quorate.clusterapi.progress import Task
-from quorate.clusterapi.refusal import Refused
+from quorate.clusterapi.act import upkeep
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.act.step import Actor
+from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.connect.progress import Task
+from quorate.clusterapi.connect.workloads import ClusterSecrets
+from quorate.clusterapi.observe import wanted
+from quorate.clusterapi.observe.comparisons import Comparisons
+from quorate.clusterapi.observe.credentials import Credentials
+from quorate.clusterapi.observe.observation import Observation
+from quorate.clusterapi.observe.observer import Observer
+from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.report import report
-from quorate.clusterapi.rings import Rings
 from quorate.clusterapi.types.names import Hook
 from quorate.clusterapi.types.resources import INFRASTRUCTURE_GROUP
-from quorate.clusterapi.workloads import ClusterSecrets
-from quorate.core.decide import Decision, decide
+from quorate.core.machines.decide import Decision, decide
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.expectations import Expectations
@@ -160,8 +161,8 @@ class Process:
     async def _look(self) -> Observation | None:
         """What is seen now; where a member belongs to no Machine, as one who has seen that for an hour."""
         for kcp in self.caches.kcps.items():
-            for task, wanted in ((Task.PREPARATION, addons._preparation_wanted), (Task.ADDONS, addons._addons_wanted)):
-                self.clients.progress.succeeded(_REQUEST, task, wanted(kcp))
+            for task, of in ((Task.PREPARATION, wanted.preparation_wanted), (Task.ADDONS, wanted.addons_wanted)):
+                self.clients.progress.succeeded(_REQUEST, task, of(kcp))
         for machine in self.caches.machines.items():
             self.clients.progress.succeeded(_REQUEST, Task.COREDNS, machine.metadata.uid.encode())
         observation = await self.observer.observe(_REQUEST)

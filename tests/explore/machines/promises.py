@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from quorate.core.rules.strays import CONSENT
-from quorate.core.steps import CreateReplica
+from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.steps import CreateReplica
+
 from tests.explore.machines.moves import annotations_of, deleting, is_failed, name_of
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.process import Pass

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 from tests.explore.machines.plant import Plant
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound
 from quorate.kubernetes.transport import Request
-from quorate.simulation.patches import merge_patch
+from quorate.simulation.engine.patches import merge_patch
 
 Json = dict[str, Any]
 

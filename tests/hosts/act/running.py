@@ -15,9 +15,9 @@ import msgspec
 
 from quorate.core.versions import Version
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.host_settings import RESTARTS_DUE
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.host_settings import RESTARTS_DUE
 from quorate.kubernetes.errors import TooManyRequests
 from quorate.kubernetes.transport import Request
 from quorate.workload.static_pods import Component

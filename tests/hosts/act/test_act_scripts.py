@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from quorate.core.in_place.encryption import IDENTITY, SECRETS, Configuration
+from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm, reset
 from quorate.hosts.act.keys import _READ
@@ -21,11 +21,11 @@ from quorate.hosts.act.placing import placing
 from quorate.hosts.act.prepare import _RESTART, _UNTOUCHED, packages, preflight_documents
 from quorate.hosts.act.services import _STATES
 from quorate.hosts.act.tokens import new_token
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest.encryption import problems_of
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.provider_files import generated, read, written
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.kubeadm_configuration import Machine
+from quorate.hosts.render.provider_files import generated, read, written
 from tests.hosts.act.world import World, drawn, pki_files, tools_for
 from tests.hosts.manifests import document, load
 from tests.hosts.scripts import FakeHost, parses

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from quorate.core.in_place.steps import Reconfigure
+from quorate.core.hosts.steps import Reconfigure
 from quorate.hosts.act import containers, kubelet, programs, serving_certificate, upgrade
 from quorate.hosts.act.component_manifests import _NEW_FOLDER, CONFIGURATION, FOLDER, _take_place
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.kubeadm import LOG
 from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _restart_kubelet
-from quorate.hosts.host_files import HostFile
+from quorate.hosts.render.host_files import HostFile
 from quorate.pki.certificates import read_certificates, verify_pair
 from quorate.pki.keys import KeyPair
 from quorate.workload.static_pods import Component

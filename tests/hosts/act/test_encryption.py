@@ -13,17 +13,17 @@ import pytest
 import yaml
 
 from quorate.core.health import Absent
-from quorate.core.in_place.encryption import IDENTITY, PLAIN, SECRETS, Change, Configuration, Desired, Encryption, disagreement, next_change
-from quorate.core.in_place.steps import ChangeEncryption, Join, Reconfigure, RewriteSecrets, Step, UpdateConfiguration
+from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Change, Configuration, Desired, Encryption, disagreement, next_change
+from quorate.core.hosts.steps import ChangeEncryption, Join, Reconfigure, RewriteSecrets, Step, UpdateConfiguration
 from quorate.hosts.act.component_manifests import CONFIGURATION
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.encryption import encryption
 from quorate.hosts.observe.inspection import Inspection
 from quorate.hosts.probe.facts import HostFacts, StaticPod
-from quorate.hosts.provider_files import ENCRYPTED, FLAG, PATHS, RECORD, generated, is_stored_with, of_manifest, read, written
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.provider_files import ENCRYPTED, FLAG, PATHS, RECORD, generated, is_stored_with, of_manifest, read, written
 from quorate.kubernetes.transport import Request
 from tests.hosts.act.api import Json
 from tests.hosts.act.running import RunningApi, RunningHost, manifest, tools

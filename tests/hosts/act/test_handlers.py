@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quorate.core.in_place.steps import EVERYTHING
+from quorate.core.hosts.steps import EVERYTHING
+
 from quorate.hosts.act.hands import HANDLERS
 
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from quorate.core.in_place.cluster import UNTOUCHED, Kind, Wishes
-from quorate.core.in_place.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
+from quorate.core.hosts.state import UNTOUCHED, Kind, Wishes
+from quorate.core.hosts.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.act.tokens import bootstrap_token
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import INITIALIZING
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
 from quorate.kubernetes.errors import ServerError
 from tests.hosts.act.world import DATA, SECRETS, FakeHost, World, pki_files, tools_for
 from tests.hosts.manifests import document, load

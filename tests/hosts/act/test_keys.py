@@ -11,7 +11,7 @@ import pytest
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.keys import PKI, read_authorities
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.scripts import Outcome
 from tests.hosts.act.world import pki_files
 
 

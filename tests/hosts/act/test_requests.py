@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from quorate.core.in_place.steps import Initialize, Join
+from quorate.core.hosts.steps import Initialize, Join
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.requests import SIGNER, Approvals, problem_of
-from quorate.hosts.kubeadm_configuration import Machine
 from quorate.hosts.manifest import Host
+from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes.errors import Forbidden
 from tests.hosts.act.world import API_SERVER, World, tools_for
 from tests.hosts.manifests import document, load

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from quorate.core.hosts.steps import Reset
 
-from quorate.core.in_place.steps import Reset
 from quorate.etcd.client import Member
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands

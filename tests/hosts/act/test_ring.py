@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, Step
 
 from quorate.core.health import Absent, Finding, Health
-from quorate.core.in_place.cluster import Node, Silence
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, Step
+from quorate.core.hosts.state import Node, Silence
 from quorate.core.ring import Ring
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.failures import StepFailed

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from quorate.core.health import Absent
-from quorate.core.in_place.steps import (
+from quorate.core.hosts.steps import (
     EnsureMachineDeployments,
     Reconfigure,
     RenewCertificates,
@@ -26,14 +26,14 @@ from quorate.hosts.act.configuration import merged_cluster_configuration, merged
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.machine_deployments import machine_deployments
-from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
-from quorate.hosts.core_dns import budget_wanted
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
-from quorate.hosts.marks import CORDONED, STATIC_WORKER
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import addon_drift, configuration_drift
+from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.render.core_dns import budget_wanted
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
+from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
 from quorate.kubernetes.errors import NotFound
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair

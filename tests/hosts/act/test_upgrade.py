@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from quorate.core.in_place.steps import UpgradeControlPlane, UpgradeKubelet
+from quorate.core.hosts.steps import UpgradeControlPlane, UpgradeKubelet
 from quorate.core.versions import Version
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.hands import Hands
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import UPGRADE_PATH
-from quorate.hosts.marks import CORDONED
 from quorate.hosts.probe.parse import parse
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import UPGRADE_PATH
+from quorate.hosts.render.marks import CORDONED
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, api_of, cluster, manifest, running, tools
 from tests.hosts.act.test_settings import configured

@@ -10,7 +10,7 @@ import pytest
 from quorate.hosts.act.concurrently import on_all
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.waiting import LONGEST_PAUSE, Ask, Waits
-from quorate.hosts.ssh.errors import ConnectionCut
+from quorate.hosts.connect.ssh.errors import ConnectionCut
 from quorate.kubernetes.errors import ConnectionFailed
 
 

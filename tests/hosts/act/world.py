@@ -17,24 +17,24 @@ from typing import Any
 import yaml
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place import cluster as core
+from quorate.core.hosts import state as core
 from quorate.core.ring import Member as CoreMember
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, SnapshotClient, Status
-from quorate.hosts.access import AccessFailed
 from quorate.hosts.act.keys import PKI
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.act.waiting import Waits
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import INIT_PATH, JOIN_PATH, Machine
+from quorate.hosts.connect.access import AccessFailed
+from quorate.hosts.connect.ssh.errors import ConnectFailed, ConnectionCut, NoSuchFile
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import Family, HostFacts, OperatingSystem
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.probe.probe import script as probing
-from quorate.hosts.ssh.errors import ConnectFailed, ConnectionCut, NoSuchFile
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import INIT_PATH, JOIN_PATH, Machine
 from quorate.kubernetes.client import Client
 from quorate.pki.issue import generate_authority, generate_service_account
 from quorate.pki.keys import KeyAlgorithm, KeyPair
@@ -283,7 +283,7 @@ class World:
             self.members.append(Member(self.next_id(), host.name, (f"https://{host.address}:2380",), (f"https://{host.address}:2379",)))
         self.api.put(f"{NODES}/{host.name}", {})
 
-    # What quorate.hosts.access.Access is.
+    # What quorate.hosts.connect.access.Access is.
 
     @property
     def states(self) -> Mapping[str, FakeHost | Unreachable]:

@@ -12,15 +12,17 @@ from typing import Any
 import click
 import pytest
 
-from quorate.cli import hosts_explain, hosts_plan, status
 from quorate.cli.documents import as_json
-from quorate.core.in_place.cluster import Cluster, Host
-from quorate.hosts import plan_file
+from quorate.cli.hosts import explain as hosts_explain
+from quorate.cli.hosts import plan as hosts_plan
+from quorate.cli.hosts import status
+from quorate.core.hosts.state import Cluster, Host
+from quorate.hosts.connect.ssh.errors import OutputTooLong, ScriptFailed
+from quorate.hosts.connect.ssh.scripts import LIMIT, Outcome
 from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION
-from quorate.hosts.overview import hosts_in_words, ring_in_words
 from quorate.hosts.probe.probe import script
-from quorate.hosts.ssh.errors import OutputTooLong, ScriptFailed
-from quorate.hosts.ssh.scripts import LIMIT, Outcome
+from quorate.hosts.run import plan_file
+from quorate.hosts.run.overview import hosts_in_words, ring_in_words
 from tests.core.test_text import BOMB, INJECTIONS
 from tests.hosts.observe.world import FolderHost, World, put_node, stand
 from tests.hosts.probe.machine import NOW

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from quorate.cli import hosts_explain, status
-from quorate.cli.hosts_plan import as_text, plan_of
-from quorate.hosts.overview import lasting, reached
+from quorate.cli.hosts import explain as hosts_explain
+from quorate.cli.hosts import status
+from quorate.cli.hosts.plan import as_text, plan_of
+from quorate.hosts.run.overview import lasting, reached
 from quorate.kubernetes.errors import ApiError
 from quorate.pki.certificates import read_certificates
 from tests.hosts.observe.world import (

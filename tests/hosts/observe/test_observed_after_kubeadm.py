@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from quorate.hosts.feature_files import Contents, feature_files
-from quorate.hosts.kubeadm_configuration import Machine, init_file
 from quorate.hosts.manifest import Secret
-from quorate.hosts.overview import lasting
+from quorate.hosts.render.feature_files import Contents, feature_files
+from quorate.hosts.render.kubeadm_configuration import Machine, init_file
+from quorate.hosts.run.overview import lasting
 from tests.hosts.observe.world import CONFIG_MAPS, CORE_DNS, KUBE_PROXY, NAMES, World, stand
 
 KUBEADM = Path(__file__).parents[3] / ".bin" / "kubeadm"

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.in_place.cluster import Kind, Wishes
-from quorate.core.in_place.decide import decide
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.rules.found import NO_TRACES, initialize
-from quorate.core.in_place.rules.guard import QUORUM, RUNBOOK
-from quorate.core.in_place.rules.leftovers import RUNS_NOTHING
-from quorate.core.in_place.rules.members import REPLACED_FIRST
-from quorate.core.in_place.rules.repair import CONTROL_PLANE_WELL
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.core.hosts.decide import decide
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.found import NO_TRACES, initialize
+from quorate.core.hosts.rules.guard import QUORUM, RUNBOOK
+from quorate.core.hosts.rules.leftovers import RUNS_NOTHING
+from quorate.core.hosts.rules.members import REPLACED_FIRST
+from quorate.core.hosts.rules.repair import CONTROL_PLANE_WELL
+from quorate.core.hosts.state import Kind, Wishes
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
 from quorate.hosts.probe.facts import INITIALIZING, EtcdData, HostFacts
-from quorate.hosts.resetting import Request, freeing
+from quorate.hosts.run.resetting import Request, freeing
 from quorate.kubernetes.errors import ServerError
 from quorate.pki.issue import issue_client
 from quorate.pki.keys import KeyAlgorithm

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Node
-from quorate.core.in_place.forecast import forecast
-from quorate.hosts.component_configurations import kubelet_configuration
-from quorate.hosts.feature_files import Contents
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.state import Cluster, Node
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.kubelet import kubelet_differences, overruling_flags
 from quorate.hosts.observe.nodes import new_node_drift
+from quorate.hosts.render.component_configurations import kubelet_configuration
+from quorate.hosts.render.feature_files import Contents
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.guard import HOSTS_FIT, UNIQUE
 
-from quorate.core.in_place import decide as table
-from quorate.core.in_place.cluster import Cluster, Kind
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.rules.guard import HOSTS_FIT, UNIQUE
+from quorate.core.hosts import decide as table
+from quorate.core.hosts.state import Cluster, Kind
 from tests.hosts.observe.world import FolderHost, World, bare, join, put_configurations, put_node, stand, three
 from tests.hosts.probe.machine import NOW, installed
 

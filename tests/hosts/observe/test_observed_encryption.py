@@ -14,13 +14,13 @@ import pytest
 from quorate.core.checks import Check
 from quorate.core.documents import load
 from quorate.core.health import Unknown
-from quorate.core.in_place.cluster import Cluster, Wishes
-from quorate.core.in_place.decide import decide
-from quorate.core.in_place.encryption import IDENTITY, NEW, SECRETS, Configuration
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.steps import ChangeEncryption
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.provider_files import PATHS, RECORD, generated, read, written
+from quorate.core.hosts.decide import decide
+from quorate.core.hosts.encryption import IDENTITY, NEW, SECRETS, Configuration
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.steps import ChangeEncryption
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.provider_files import PATHS, RECORD, generated, read, written
 from tests.hosts.observe.world import CONFIG_MAPS, NAMES, World, put_configurations, stand, three, write_static_pods
 from tests.hosts.probe.machine import NOW
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.hosts_plan import as_text, plan_of
-from quorate.core.in_place.cluster import Cluster, Wishes
+from quorate.cli.hosts.plan import as_text, plan_of
+from quorate.core.hosts.state import Cluster, Wishes
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.prerequisites import prepare
+from quorate.hosts.render.prerequisites import prepare
 from tests.hosts.manifests import document, load
 from tests.hosts.observe.world import NAMES, FolderHost, World, stand, three
 from tests.hosts.probe.machine import NOW, units

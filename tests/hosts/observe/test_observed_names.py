@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from quorate.core.in_place.cluster import Cluster, Wishes
-from quorate.core.in_place.decide import decide
-from quorate.core.in_place.forecast import forecast
-from quorate.core.in_place.rules.departures import AS_MANY_AS_SAID
-from quorate.core.in_place.rules.guard import HOSTS_FIT
-from quorate.core.in_place.rules.leftovers import NODE_GOES
-from quorate.core.in_place.steps import DeleteNode
-from quorate.hosts.access import Access
-from quorate.hosts.feature_files import Contents
+from quorate.core.hosts.decide import decide
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
+from quorate.core.hosts.rules.guard import HOSTS_FIT
+from quorate.core.hosts.rules.leftovers import NODE_GOES
+from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.steps import DeleteNode
+from quorate.hosts.connect.access import Access
+from quorate.hosts.connect.ssh.host import Host
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.target import Target
 from quorate.hosts.manifest import Manifest
-from quorate.hosts.marks import STATIC_WORKER
 from quorate.hosts.observe import Memory, observe
-from quorate.hosts.ssh.host import Host
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.target import Target
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.marks import STATIC_WORKER
 from quorate.kubernetes.client import Client
 from tests.hosts.manifests import SMALLEST, load
 from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, bare, put_node, stand

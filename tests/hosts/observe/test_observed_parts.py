@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.ring import Member, Ring
-from quorate.hosts.host_files import HostFile
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.inspection import Inspection, Wanted, parse, script
 from quorate.hosts.observe.membership import Claims, Membership, membership
 from quorate.hosts.observe.memory import Silences
 from quorate.hosts.observe.values import differ, duration
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.host_files import HostFile
 from quorate.workload.membership import RingReading
 from tests.hosts.observe.world import stand
 from tests.hosts.probe.machine import NOW

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from quorate.cli.reset import as_text
+from quorate.cli.hosts.reset import as_text
 from quorate.core.health import Absent
-from quorate.core.in_place.cluster import Cluster, Kind
-from quorate.core.in_place.rules.guard import HOSTS_FIT
-from quorate.core.in_place.steps import DeleteNode, RemoveMember, Reset, TakeSnapshot
+from quorate.core.hosts.rules.guard import HOSTS_FIT
+from quorate.core.hosts.state import Cluster, Kind
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, TakeSnapshot
 from quorate.etcd.client import Member
-from quorate.hosts.resetting import OURS, Request, apart, asks_no_ring, freeing
+from quorate.hosts.run.resetting import OURS, Request, apart, asks_no_ring, freeing
 from tests.hosts.observe.test_observed_identity import saying
 from tests.hosts.observe.world import NODES, FakeMember, World, bare, join_worker, put_configurations, stand
 from tests.hosts.probe.machine import joined

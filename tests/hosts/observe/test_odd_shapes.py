@@ -13,10 +13,10 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION
 from quorate.hosts.probe.probe import script
-from quorate.hosts.provider_files import PATHS
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.provider_files import PATHS
 from tests.hosts.observe.test_hostile_host import HOSTILE, everything_said, of_others
 from tests.hosts.observe.world import CONFIG_MAPS, CORE_DNS, CORE_DNS_BUDGET, KUBE_PROXY, NODES, FolderHost, World, stand
 

@@ -17,27 +17,27 @@ from typing import Any, cast
 
 import yaml
 
-from quorate.core.in_place.cluster import Cluster
+from quorate.core.hosts.state import Cluster
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
 from quorate.etcd.errors import Unreachable as MemberUnreachable
-from quorate.hosts.access import Access, AccessFailed
-from quorate.hosts.component_arguments import api_server, controller_manager, local_etcd, scheduler
-from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.host_settings import settings_files
-from quorate.hosts.kubeadm_configuration import cluster_configuration, control_plane_endpoint, image_repository
+from quorate.hosts.connect.access import Access, AccessFailed
+from quorate.hosts.connect.ssh.errors import ConnectFailed, NoSuchFile
+from quorate.hosts.connect.ssh.host import Host
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.tunnel import Tunnel
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe import Memory, Observation, observe
 from quorate.hosts.observe.flags import arguments
 from quorate.hosts.probe.probe import script
-from quorate.hosts.ssh.errors import ConnectFailed, NoSuchFile
-from quorate.hosts.ssh.host import Host
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
-from quorate.hosts.ssh.tunnel import Tunnel
+from quorate.hosts.render.component_arguments import api_server, controller_manager, local_etcd, scheduler
+from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.host_settings import settings_files
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration, control_plane_endpoint, image_repository
 from quorate.kubernetes.client import Client
 from tests.hosts.act.api import Api
 from tests.hosts.manifests import SMALLEST, load
@@ -212,7 +212,7 @@ class World:
     def __post_init__(self) -> None:
         self.machines = {host.hostname: FolderHost(host.hostname, self.folder / host.hostname) for host in self.manifest.hosts}
 
-    # What quorate.hosts.access.Access has.
+    # What quorate.hosts.connect.access.Access has.
 
     @property
     def hosts(self) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.in_place.cluster import Kind
+from quorate.core.hosts.state import Kind
 from quorate.hosts.probe.condition import Condition, EtcdRole, Listing, condition, fingerprint
 from quorate.hosts.probe.facts import INITIALIZING, Answer, Fact, HostFacts
 from quorate.hosts.probe.parse import parse

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from quorate.core.health import Unknown
+from quorate.hosts.connect.ssh.errors import ConnectionCut, DeadlineExceeded, NoAnswer, SudoRefused
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.tunnel import Tunnel
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.probe.probe import probe, script
-from quorate.hosts.ssh.errors import ConnectionCut, DeadlineExceeded, NoAnswer, SudoRefused
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
-from quorate.hosts.ssh.tunnel import Tunnel
 
 ANSWER = Outcome(0, b"hostname\t=\tcp-1\nend\t=\n", b"")
 

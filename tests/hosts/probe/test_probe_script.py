@@ -19,11 +19,11 @@ import pytest
 from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
 from quorate.etcd.log_file import LogIdentity
+from quorate.hosts.connect.ssh.scripts import Order
 from quorate.hosts.probe.condition import authorities, fingerprint
 from quorate.hosts.probe.facts import Answer, EtcdData, Family, Kubeconfig, OperatingSystem, Package, Program, StaticPod, Unit
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.probe.probe import script
-from quorate.hosts.ssh.scripts import Order
 from quorate.pki.certificates import read_certificates
 from quorate.pki.issue import generate_authority, issue_client, issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair

@@ -11,11 +11,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from quorate.hosts.ssh.errors import AuthenticationFailed, BastionRefused, ConnectionCut, HostKeyChanged, IdentityUnusable, NoAnswer
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.hosts import Hosts, Unreachable
-from quorate.hosts.ssh.identities import agent_socket, offered
-from quorate.hosts.ssh.target import Endpoint, Identity, Target
+from quorate.hosts.connect.ssh.errors import AuthenticationFailed, BastionRefused, ConnectionCut, HostKeyChanged, IdentityUnusable, NoAnswer
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.hosts import Hosts, Unreachable
+from quorate.hosts.connect.ssh.identities import agent_socket, offered
+from quorate.hosts.connect.ssh.target import Endpoint, Identity, Target
 from tests.hosts.conftest import NewHosts, NewMachine, endpoint
 from tests.hosts.ssh.machine import USER, Agent, Machine
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from quorate.hosts.ssh.errors import NoSuchFile, OutputTooLong, ScriptFailed
-from quorate.hosts.ssh.files import reading
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.scripts import LIMIT
+from quorate.hosts.connect.ssh.errors import NoSuchFile, OutputTooLong, ScriptFailed
+from quorate.hosts.connect.ssh.files import reading
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.scripts import LIMIT
 from tests.hosts.ssh.machine import Machine
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from quorate.hosts.ssh.errors import HostKeyChanged, HostKeyRefused, HostKeyUnknown, KnownHostsUnusable
-from quorate.hosts.ssh.host_keys import fingerprint, parse_pin
-from quorate.hosts.ssh.known_hosts import KnownHosts
-from quorate.hosts.ssh.target import Target
+from quorate.hosts.connect.ssh.errors import HostKeyChanged, HostKeyRefused, HostKeyUnknown, KnownHostsUnusable
+from quorate.hosts.connect.ssh.host_keys import fingerprint, parse_pin
+from quorate.hosts.connect.ssh.known_hosts import KnownHosts
+from quorate.hosts.connect.ssh.target import Target
 from tests.hosts.conftest import NewHosts, NewMachine
 from tests.hosts.ssh.machine import Machine
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from quorate.hosts.ssh.errors import ConnectionCut, DeadlineExceeded, OutputTooLong, SessionRefused, SudoRefused
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.scripts import LIMIT, Order, Outcome
-from quorate.hosts.ssh.target import Target
+from quorate.hosts.connect.ssh.errors import ConnectionCut, DeadlineExceeded, OutputTooLong, SessionRefused, SudoRefused
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.scripts import LIMIT, Order, Outcome
+from quorate.hosts.connect.ssh.target import Target
 from tests.hosts.conftest import NewHosts, NewMachine
 from tests.hosts.ssh.machine import Machine
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from quorate.etcd.dialers import Connection
-from quorate.hosts.ssh.errors import TunnelRefused
-from quorate.hosts.ssh.host import SshHost
-from quorate.hosts.ssh.tunnel import Tunnel
+from quorate.hosts.connect.ssh.errors import TunnelRefused
+from quorate.hosts.connect.ssh.host import SshHost
+from quorate.hosts.connect.ssh.tunnel import Tunnel
 from tests.hosts.ssh.machine import Machine
 
 

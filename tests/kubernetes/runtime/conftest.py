@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from quorate.simulation.clock import VirtualTimeLoop
+from quorate.simulation.engine.clock import VirtualTimeLoop
 
 _ON_REAL_SOCKETS = {"test_webhook.py", "test_health_server.py", "test_signals.py"}
 

@@ -14,8 +14,8 @@ from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import ClusterHealthReason, ControlPlaneCondition, MachineCondition
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.rules.strays import IS_NOBODYS, NOBODY_ELSES
 from quorate.core.ring import Member, Ring
-from quorate.core.rules.strays import IS_NOBODYS, NOBODY_ELSES
 
 _EXTERNAL = {
     Health.GOOD: (TRUE, ClusterHealthReason.HEALTHY),

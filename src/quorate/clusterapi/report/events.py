@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorate.clusterapi.observation import is_coming_up
+from quorate.clusterapi.observe.observation import is_coming_up
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
-from quorate.core.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
-from quorate.core.steps import AdoptReplicas, CreateReplica, DeleteAll, DeleteReplica, Remediate, RemoveStray, Step
+from quorate.core.machines.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
+from quorate.core.machines.steps import AdoptReplicas, CreateReplica, DeleteAll, DeleteReplica, Remediate, RemoveStray, Step
 
 WARNING = "Warning"
 

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from enum import Enum
 from functools import cached_property
 
-from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.report.conditions import TRUE, Ledger, as_dict, by_type, timestamp, transition
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import ControlPlaneCondition, InitializedReason, LegacyReason
-from quorate.core.control_plane import ControlPlane
-from quorate.core.decide import Decision
 from quorate.core.health import Health
-from quorate.core.rules.remediate import Verdict, verdicts
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.remediate import Verdict, verdicts
+from quorate.core.machines.state import ControlPlane
 
 WAITING_FOR_INFRASTRUCTURE = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
 WAITING_FOR_ENDPOINT = "Waiting for Cluster spec.controlPlaneEndpoint to be set"

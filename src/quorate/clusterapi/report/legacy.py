@@ -23,9 +23,9 @@ from quorate.clusterapi.report.conditions import (
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import LegacyControlPlaneCondition, LegacyReason, MachineCondition, Severity
-from quorate.core.checks import TEMPLATE
 from quorate.core.health import Health
-from quorate.core.steps import CreateReplica
+from quorate.core.machines.checks import TEMPLATE
+from quorate.core.machines.steps import CreateReplica
 from quorate.workload.nodes import readiness
 
 SUMMARIZED = (

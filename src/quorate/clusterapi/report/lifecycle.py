@@ -12,14 +12,15 @@ from quorate.clusterapi.report.blockers import sentence
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import CertificatesAvailableReason, ControlPlaneCondition, InitializedReason, PausedReason
-from quorate.core import checks
+from quorate.core import quorum
 from quorate.core.checks import Check, Outcome
-from quorate.core.decide import Decision
-from quorate.core.rules.certificates import KUBECONFIG
-from quorate.core.rules.guard import WORKLOAD_ANSWERS
-from quorate.core.rules.remove import ANOTHER_HOLDS_THE_DATA
-from quorate.core.rules.strays import AGREEMENT
-from quorate.core.rules.upkeep import ADDONS, EXPIRIES, PREPARED
+from quorate.core.machines import checks
+from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.certificates import KUBECONFIG
+from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
+from quorate.core.machines.rules.strays import AGREEMENT
+from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 
 STALLED = "Stalled"
 RECONCILE_ERROR = "ReconcileError"
@@ -29,7 +30,7 @@ PATIENCE = timedelta(minutes=2)
 
 _OF_HEALTH = frozenset(
     {
-        *(checks.QUORUM_SURVIVES_REMOVAL, checks.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE),
+        *(quorum.QUORUM_SURVIVES_REMOVAL, quorum.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE),
         *(AGREEMENT, ANOTHER_HOLDS_THE_DATA, KUBECONFIG, WORKLOAD_ANSWERS, PREPARED, ADDONS, EXPIRIES),
     }
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.report import remediation
 from quorate.clusterapi.report.conditions import (
     FALSE,

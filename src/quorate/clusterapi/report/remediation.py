@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.report.blockers import first_refusal, sentence
 from quorate.clusterapi.report.conditions import FALSE, TRUE, Condition, timestamp
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import LegacyReason, MachineCondition, OwnerRemediatedReason, Severity
-from quorate.core.control_plane import Remediation
-from quorate.core.steps import Remediate
+from quorate.core.machines.state import Remediation
+from quorate.core.machines.steps import Remediate
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 

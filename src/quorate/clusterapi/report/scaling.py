@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from quorate.clusterapi.observation import ObservedMachine
+from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.report.blockers import because, blockers
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition, listed, machines_named
 from quorate.clusterapi.report.facts import Facts
@@ -21,7 +21,7 @@ from quorate.clusterapi.types.names import (
     ScalingDownReason,
     ScalingUpReason,
 )
-from quorate.core import checks
+from quorate.core.machines import checks
 
 STALE_DELETION = timedelta(minutes=15)
 """How long a Machine's deletion may take before it is mentioned."""

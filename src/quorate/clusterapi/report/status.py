@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi.observation import Observation
+from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.report import availability, components, lifecycle, rollup, scaling
 from quorate.clusterapi.report.conditions import TRUE, Condition, as_dict, merge_conditions
 from quorate.clusterapi.report.events import EventToSend, events
@@ -23,7 +23,7 @@ from quorate.clusterapi.report.machines import MachineConditions, MachineReport,
 from quorate.clusterapi.report.remediation import last_remediation
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label, LegacyReason, MachineCondition
-from quorate.core.decide import Decision
+from quorate.core.machines.decide import Decision
 from quorate.core.versions import Version, parse_or_none
 
 GRACE = timedelta(minutes=5)

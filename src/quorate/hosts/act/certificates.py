@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorate.core.in_place.steps import RenewCertificates
+from quorate.core.hosts.steps import RenewCertificates
 from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.gates import api_server_is_ready, member_votes
 from quorate.hosts.act.restarts import make_ready

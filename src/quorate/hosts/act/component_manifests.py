@@ -13,15 +13,15 @@ from quorate.hosts.act.configuration import merged_cluster_configuration
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.host_files import HostFile, yaml_documents
-from quorate.hosts.kubeadm_configuration import Machine, init_configuration
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Secret
 from quorate.hosts.observe.flags import arguments
 from quorate.hosts.observe.inspection import OLDEST_API_SERVER
 from quorate.hosts.observe.known_flags import PLACES
 from quorate.hosts.probe.facts import HostFacts, StaticPod
-from quorate.hosts.shell import quoted
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.host_files import HostFile, yaml_documents
+from quorate.hosts.render.kubeadm_configuration import Machine, init_configuration
+from quorate.hosts.render.shell import quoted
 from quorate.kubeadm.cluster_configuration import Document, decode
 from quorate.kubernetes.resource import CONFIG_MAPS
 from quorate.workload.kubeadm_config import KEY, NAME

@@ -17,12 +17,12 @@ from quorate.hosts.act.core_dns import update_core_dns
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.nodes import written
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.known_flags import IGNORED, KUBEADMS, PLACES
 from quorate.hosts.observe.kubelet import FIELDS
+from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.kubeadm.cluster_configuration import V1BETA4, Document, converted
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound

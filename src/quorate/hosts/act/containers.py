@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.shell import quoted
+from quorate.hosts.connect.access import API_SERVER_PORT
+from quorate.hosts.render.shell import quoted
 from quorate.workload.static_pods import NAMESPACE, Component
 
 DEADLINE = 30.0

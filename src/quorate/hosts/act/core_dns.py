@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from quorate.hosts.core_dns import BUDGET, BUDGETS, budget_wanted
-from quorate.hosts.kubeadm_configuration import cluster_configuration
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.render.core_dns import BUDGET, BUDGETS, budget_wanted
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import AlreadyExists, NotFound
 from quorate.workload.coredns import DEPLOYMENTS, NAME, move_image

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, label
-from quorate.core.in_place.steps import ChangeEncryption, RewriteSecrets
+from quorate.core.hosts.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, label
+from quorate.core.hosts.steps import ChangeEncryption, RewriteSecrets
 from quorate.hosts.act.component_manifests import kubeadm_documents, replace_component
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.nodes import written as write
@@ -24,14 +24,16 @@ from quorate.hosts.act.placing import placing
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import control_plane_is_back
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_arguments import encryption_path
-from quorate.hosts.feature_files import feature_files
-from quorate.hosts.host_files import HostFile
+from quorate.hosts.connect.ssh.errors import NoSuchFile
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Secret
 from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.encryption import common_file, flag_of
 from quorate.hosts.probe.facts import Fact, HostFacts
-from quorate.hosts.provider_files import (
+from quorate.hosts.render.component_arguments import encryption_path
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.provider_files import (
     PATHS,
     RECORD,
     ProviderFile,
@@ -43,9 +45,7 @@ from quorate.hosts.provider_files import (
     with_file,
     written,
 )
-from quorate.hosts.shell import quoted
-from quorate.hosts.ssh.errors import NoSuchFile
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.shell import quoted
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import Conflict, NotFound
 from quorate.kubernetes.objects import Object, ObjectMeta

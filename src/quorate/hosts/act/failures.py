@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quorate.etcd.errors import EtcdError
-from quorate.hosts.access import AccessFailed
-from quorate.hosts.ssh.errors import SshError
+from quorate.hosts.connect.access import AccessFailed
+from quorate.hosts.connect.ssh.errors import SshError
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
 

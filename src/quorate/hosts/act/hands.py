@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from quorate.core.in_place.steps import (
+from quorate.core.hosts.steps import (
     ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,

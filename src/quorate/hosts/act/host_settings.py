@@ -7,8 +7,8 @@ from quorate.hosts.act.certificates import serves
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.systems import known_facts, known_system
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.host_settings import RESTARTS_DUE, TRUST, bringing, settings_files
 from quorate.hosts.observe.drift import containerd_version
+from quorate.hosts.render.host_settings import RESTARTS_DUE, TRUST, bringing, settings_files
 from quorate.workload.static_pods import Component
 
 DEADLINE = 180.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorate.core.in_place.steps import Initialize
+from quorate.core.hosts.steps import Initialize
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.core_dns import update_core_dns
 from quorate.hosts.act.encryption import as_first, record_of_first
@@ -20,11 +20,11 @@ from quorate.hosts.act.nodes import written
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.tokens import new_token, remove
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import kubelet_patch
-from quorate.hosts.feature_files import feature_files
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import INIT_PATH, init_file
 from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.render.component_configurations import kubelet_patch
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.kubeadm_configuration import INIT_PATH, init_file
 
 SUPER_ADMIN = "/etc/kubernetes/super-admin.conf"
 """A credential past all RBAC, which kubeadm needs until it has given admin.conf its rights. It does not stay, as with KubeOne: on a control-plane host

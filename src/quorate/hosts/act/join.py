@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quorate.core.in_place.cluster import Host, Kind
-from quorate.core.in_place.gates import addition
-from quorate.core.in_place.steps import Join, JoinWorkers
+from quorate.core.hosts.gates import addition
+from quorate.core.hosts.state import Host, Kind
+from quorate.core.hosts.steps import Join, JoinWorkers
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.concurrently import on_all
 from quorate.hosts.act.encryption import as_they_have_it
@@ -21,11 +21,11 @@ from quorate.hosts.act.placing import placing
 from quorate.hosts.act.rings import fresh_ring, require
 from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import kubelet_patch
-from quorate.hosts.feature_files import feature_files
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import DISCOVERY_PATH, JOIN_PATH, Discovery, Machine, join_files
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.render.component_configurations import kubelet_patch
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, JOIN_PATH, Discovery, Machine, join_files
 
 _JOIN = f"join --config {JOIN_PATH}"
 

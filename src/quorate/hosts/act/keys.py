@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.host_files import HostFile
+from quorate.hosts.render.host_files import HostFile
 from quorate.pki.certificates import verify_pair
 from quorate.pki.keys import KeyPair, PkiError
 

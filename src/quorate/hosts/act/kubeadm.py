@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from quorate.core.text import without_passwords
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Host, Tools
-from quorate.hosts.prerequisites import with_proxies
-from quorate.hosts.ssh.errors import SshError
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.connect.ssh.errors import SshError
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.render.prerequisites import with_proxies
 
 LOG = "/var/log/quorate/kubeadm.log"
 LOCK = "/run/quorate-kubeadm.lock"

@@ -12,8 +12,8 @@ alone.
 
 from __future__ import annotations
 
-from quorate.core.in_place.cluster import Host
-from quorate.core.in_place.steps import Uncordon, UpgradeKubelet
+from quorate.core.hosts.state import Host
+from quorate.core.hosts.steps import Uncordon, UpgradeKubelet
 from quorate.core.versions import Version, minor_distance
 from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.drain import drain
@@ -23,8 +23,8 @@ from quorate.hosts.act.programs import install
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import KUBELET_ANSWERS, KUBELET_REMEDY, control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import kubelet_patch
-from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, upgrade_file
+from quorate.hosts.render.component_configurations import kubelet_patch
+from quorate.hosts.render.kubeadm_configuration import UPGRADE_PATH, upgrade_file
 from quorate.workload.static_pods import Component
 
 RESTART_DEADLINE = 120.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from quorate.core.in_place.steps import Uncordon, UpdateNodes
+from quorate.core.hosts.steps import Uncordon, UpdateNodes
 from quorate.hosts.act.concurrently import on_all
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.manifest import Host
-from quorate.hosts.marks import CORDONED, STATIC_WORKER
+from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from quorate.kubernetes.objects import Node, Taint

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.shell import quoted
 
 _OWNER = re.compile(r"[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?")
 

@@ -25,8 +25,8 @@ that no container of the new manifest can be meant. etcd is never touched. What 
 from __future__ import annotations
 
 from quorate.etcd.dialers import CLIENT_PORT
-from quorate.hosts.access import API_SERVER_PORT
 from quorate.hosts.act import containers, kubeadm
+from quorate.hosts.connect.access import API_SERVER_PORT
 from quorate.workload.static_pods import Component
 
 PATIENCE = 16

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from quorate.core.health import Absent
-from quorate.core.in_place.steps import Prepare
+from quorate.core.hosts.steps import Prepare
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.concurrently import on_all
@@ -18,13 +18,14 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.systems import known_facts, known_system
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.containerd_configuration import CONFIGURATION, containerd_files, removing_stale_registries
-from quorate.hosts.flatcar import Downloads, install_programs, install_tools, unit_files
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import Machine, cluster_configuration, init_configuration
 from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.packages import (
+from quorate.hosts.probe.facts import HostFacts
+from quorate.hosts.render.containerd_configuration import CONFIGURATION, containerd_files, removing_stale_registries
+from quorate.hosts.render.flatcar import Downloads, install_programs, install_tools, unit_files
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.kubeadm_configuration import Machine, cluster_configuration, init_configuration
+from quorate.hosts.render.packages import (
     Repository,
     docker_repository,
     fetch_key,
@@ -34,10 +35,9 @@ from quorate.hosts.packages import (
     programs,
     repository_file,
 )
-from quorate.hosts.prerequisites import prepare as prerequisites
-from quorate.hosts.prerequisites import prerequisite_files, with_proxies
-from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.prerequisites import prepare as prerequisites
+from quorate.hosts.render.prerequisites import prerequisite_files, with_proxies
+from quorate.hosts.render.shell import quoted
 
 INSTALL_DEADLINE = 1200.0
 """Seconds for packages and programs of one host, over a slow network."""

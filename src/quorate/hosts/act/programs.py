@@ -7,11 +7,11 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.prepare import INSTALL_DEADLINE, packages
 from quorate.hosts.act.systems import known_facts, known_system
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.containerd_configuration import sandbox_image
-from quorate.hosts.flatcar import Downloads, install_programs
 from quorate.hosts.manifest.host_fields import OperatingSystem
-from quorate.hosts.prerequisites import with_proxies
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.containerd_configuration import sandbox_image
+from quorate.hosts.render.flatcar import Downloads, install_programs
+from quorate.hosts.render.prerequisites import with_proxies
+from quorate.hosts.render.shell import quoted
 
 _PULL = "init phase preflight --ignore-preflight-errors=all --config /dev/stdin"
 """kubeadm's only command that pulls those images that are missing. The checks of an init, which a host of a cluster cannot pass, decide about nothing here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.core.in_place.steps import Reconfigure
+from quorate.core.hosts.steps import Reconfigure
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component
 from quorate.hosts.act.encryption import as_it_has_it
@@ -13,11 +13,11 @@ from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.serving_certificate import ensure_names
 from quorate.hosts.act.settled import control_plane_is_back, kubelet_is_back
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import kubelet_configuration, kubelet_patch, kubelet_settings
-from quorate.hosts.feature_files import feature_files
-from quorate.hosts.host_files import yaml_documents
-from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, Machine, upgrade_file
 from quorate.hosts.observe.kubelet import overruling_flags
+from quorate.hosts.render.component_configurations import kubelet_configuration, kubelet_patch, kubelet_settings
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.host_files import yaml_documents
+from quorate.hosts.render.kubeadm_configuration import UPGRADE_PATH, Machine, upgrade_file
 from quorate.workload.static_pods import Component
 
 

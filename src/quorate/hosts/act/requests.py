@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes.resource import Resource
 from quorate.pki.certificates import MALFORMED
 

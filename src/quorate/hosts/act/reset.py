@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place import gates
-from quorate.core.in_place.steps import Reset
+from quorate.core.hosts import gates
+from quorate.core.hosts.steps import Reset
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.rings import fresh_ring, known_member, matched, require
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.kubeadm_configuration import CRI_SOCKET
 from quorate.hosts.probe import probe
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.kubeadm_configuration import CRI_SOCKET
+from quorate.hosts.render.shell import quoted
 
 DEADLINE = 300.0
 _FOLDER = re.compile(r"(/[\w.-]+){2,}")

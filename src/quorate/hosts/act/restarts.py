@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.core.in_place.gates import restart
+from quorate.core.hosts.gates import restart
 from quorate.core.ring import Member
 from quorate.etcd.client import EtcdClient
 from quorate.hosts.act.failures import EXPECTED, StepFailed

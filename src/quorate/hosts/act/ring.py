@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Health
-from quorate.core.in_place.cluster import Node as SeenNode
-from quorate.core.in_place.gates import removal
-from quorate.core.in_place.rules.facts import holds_the_data
-from quorate.core.in_place.rules.members import NEVER_VOTED, SILENT
-from quorate.core.in_place.steps import DeleteNode, RemoveMember
+from quorate.core.hosts.gates import removal
+from quorate.core.hosts.rules.facts import holds_the_data
+from quorate.core.hosts.rules.members import NEVER_VOTED, SILENT
+from quorate.core.hosts.state import Node as SeenNode
+from quorate.core.hosts.steps import DeleteNode, RemoveMember
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.errors import MemberNotFound, Refused
@@ -22,9 +22,9 @@ from quorate.hosts.act.nodes import cordon, written
 from quorate.hosts.act.restarts import hand_over
 from quorate.hosts.act.rings import fresh_ring, member_of, require
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.nodes import is_of_another_machine, seen
 from quorate.hosts.observe.ring import silent_members
-from quorate.hosts.ssh.hosts import Unreachable
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import Node

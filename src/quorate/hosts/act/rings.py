@@ -9,10 +9,10 @@ from quorate.core.health import Unknown
 from quorate.core.ring import Member
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Observation, Tools
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.membership import Membership, claims_of, membership
 from quorate.hosts.observe.ring import read_members
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
 from quorate.workload.membership import RingReading
 
 

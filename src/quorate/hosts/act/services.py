@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from quorate.core.in_place.steps import StartServices
+from quorate.core.hosts.steps import StartServices
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.shell import quoted
+from quorate.hosts.render.shell import quoted
 
 START_DEADLINE = 120.0
 RUNNING_DEADLINE = 60.0

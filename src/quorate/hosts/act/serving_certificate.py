@@ -10,9 +10,9 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.keys import PKI
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.tools import Tools
-from quorate.hosts.host_files import HostFile, yaml_documents
-from quorate.hosts.kubeadm_configuration import Machine, certificate_names
-from quorate.hosts.ssh.errors import NoSuchFile
+from quorate.hosts.connect.ssh.errors import NoSuchFile
+from quorate.hosts.render.host_files import HostFile, yaml_documents
+from quorate.hosts.render.kubeadm_configuration import Machine, certificate_names
 from quorate.kubeadm.cluster_configuration import Document
 from quorate.pki.certificates import comparable, read_certificates
 from quorate.pki.keys import PkiError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from quorate.core.health import Absent, Unknown
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest.host_fields import OperatingSystem
+from quorate.hosts.observe.systems import system_of
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.systems import system_of
+from quorate.hosts.render.kubeadm_configuration import Machine
 
 
 def known_facts(name: str, facts: HostFacts | Unreachable) -> HostFacts:

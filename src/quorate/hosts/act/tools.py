@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from quorate.core.in_place.cluster import Cluster
+from quorate.core.hosts.state import Cluster
 from quorate.etcd.client import EtcdClient, SnapshotClient
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.waiting import Report, Waits
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.ssh.scripts import Outcome
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes.client import Client
 
 
@@ -30,7 +30,7 @@ class Host(Protocol):
         ...
 
     async def change(self, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
-        """Run a script as root that may change the host, as long as this run has its lock: `quorate.hosts.lock`. Any exit status is an outcome."""
+        """Run a script as root that may change the host, as long as this run has its lock: `quorate.hosts.run.lock`. Any exit status is an outcome."""
         ...
 
     async def look(self, script: str, *, deadline: float) -> Outcome:
@@ -43,7 +43,7 @@ class Host(Protocol):
 
 
 class Access(Protocol):
-    """The ways into one cluster, behind the fence that `quorate.hosts.fence` puts up: `quorate.hosts.access.Access` says how each behaves."""
+    """The ways into one cluster, behind the fence that `quorate.hosts.run.fence` puts up: `quorate.hosts.connect.access.Access` says how each behaves."""
 
     @property
     def states(self) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 
-from quorate.core.in_place.steps import UpgradeControlPlane
+from quorate.core.hosts.steps import UpgradeControlPlane
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.component_manifests import keep_places
 from quorate.hosts.act.encryption import as_they_have_it
@@ -26,11 +26,11 @@ from quorate.hosts.act.programs import install, pull_images
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.settled import control_plane_is_back
 from quorate.hosts.act.tools import Observation, Tools
-from quorate.hosts.component_configurations import PATCHES, kubelet_patch
-from quorate.hosts.feature_files import feature_files
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.kubeadm_configuration import UPGRADE_PATH, upgrade_file
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.connect.ssh.hosts import Unreachable
+from quorate.hosts.render.component_configurations import PATCHES, kubelet_patch
+from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.kubeadm_configuration import UPGRADE_PATH, upgrade_file
 
 _APPLY = f"upgrade apply --yes --config {UPGRADE_PATH}"
 _NODE = f"upgrade node --config {UPGRADE_PATH}"

@@ -14,9 +14,9 @@ from quorate.hosts.manifest.component_fields import Features, TLSCipherSuites
 from quorate.hosts.manifest.fields import APIEndpoint, CertificateAuthority, CloudProvider, ControlPlane, Manifest, StaticWorkers, Versions
 from quorate.hosts.manifest.findings import Findings
 from quorate.hosts.manifest.host_fields import Host, Taint, TaintEffect
+from quorate.hosts.manifest.named_files import content_of
 from quorate.hosts.manifest.network_fields import CNI, Canal, ClusterNetwork, ExternalCNI, Proxy
 from quorate.hosts.manifest.values import Text
-from quorate.hosts.named_files import content_of
 
 SSH_PORT = 22
 SSH_USERNAME = "root"

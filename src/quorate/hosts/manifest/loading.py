@@ -10,11 +10,11 @@ from quorate.hosts.manifest.decoding import Decoder, places_of
 from quorate.hosts.manifest.defaults import with_defaults
 from quorate.hosts.manifest.fields import API_VERSION, KIND, Manifest
 from quorate.hosts.manifest.findings import ROOT, Findings, Mark
+from quorate.hosts.manifest.terraform import Outputs
 from quorate.hosts.manifest.terraform_merge import merge
 from quorate.hosts.manifest.tree import Node, from_yaml
 from quorate.hosts.manifest.unsupported import tell_what_kubeone_would_deploy, without_unsupported
 from quorate.hosts.manifest.validation import validate
-from quorate.hosts.terraform import Outputs
 
 HINTS = {
     "assetConfiguration": "v1beta2 has none; use registryConfiguration.overwriteRegistry for images, and for packages of your own "

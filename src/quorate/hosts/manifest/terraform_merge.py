@@ -14,9 +14,9 @@ from typing import Any
 from quorate.hosts.manifest.decoding import Decoder, nearest
 from quorate.hosts.manifest.findings import Findings, Mark, child, item
 from quorate.hosts.manifest.names import address
+from quorate.hosts.manifest.terraform import Outputs
 from quorate.hosts.manifest.terraform_fields import APIOutput, ControlPlaneOutput, HostGroup, HostsOutput, KubeletOutput
 from quorate.hosts.manifest.tree import Node, from_json
-from quorate.hosts.terraform import Outputs
 
 API, HOSTS, STATIC_WORKERS, WORKERS = "kubeone_api", "kubeone_hosts", "kubeone_static_workers", "kubeone_workers"
 PROVIDERS = (

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quorate.core.health import Absent, Unknown
-from quorate.hosts.access import AccessFailed
-from quorate.hosts.core_dns import BUDGETS
+from quorate.hosts.connect.access import AccessFailed
 from quorate.hosts.probe.facts import Fact
-from quorate.hosts.provider_files import RECORD
+from quorate.hosts.render.core_dns import BUDGETS
+from quorate.hosts.render.provider_files import RECORD
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound

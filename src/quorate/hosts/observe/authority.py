@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from quorate.core.health import Absent, Unknown
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.probe.condition import authorities, fingerprint
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
 from quorate.pki.certificates import read_certificates
 
 

@@ -14,8 +14,6 @@ from quorate.core import documents
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
-from quorate.hosts.component_configurations import kube_proxy_configuration, kubelet_configuration
-from quorate.hosts.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.core_dns import core_dns_differences
@@ -24,6 +22,8 @@ from quorate.hosts.observe.known_flags import PLACES
 from quorate.hosts.observe.kubelet import kubelet_differences
 from quorate.hosts.observe.kubelet import read as read_kubelet
 from quorate.hosts.observe.values import differ, difference
+from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.kubeadm.cluster_configuration import V1BETA4, Document, converted, decode
 from quorate.workload.kube_proxy import image_of, moved_image
 from quorate.workload.updates import CannotUpdate

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from quorate.core.health import Absent
-from quorate.hosts.core_dns import budget_wanted
-from quorate.hosts.kubeadm_configuration import cluster_configuration
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.values import differ, difference
+from quorate.hosts.render.core_dns import budget_wanted
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration
 from quorate.workload.coredns import images
 from quorate.workload.updates import CannotUpdate
 

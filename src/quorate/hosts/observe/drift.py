@@ -11,18 +11,6 @@ from quorate.core import documents
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
 from quorate.core.versions import Version
-from quorate.hosts.component_arguments import (
-    ADMISSION_CONFIGURATION,
-    api_server,
-    controller_manager,
-    local_etcd,
-    scheduler,
-)
-from quorate.hosts.component_configurations import kubelet_configuration, kubelet_settings
-from quorate.hosts.feature_files import Contents, feature_files
-from quorate.hosts.host_files import HostFile
-from quorate.hosts.host_settings import RESTARTS_DUE, looking_for_stale, settings_files
-from quorate.hosts.kubeadm_configuration import certificate_names, image_repository
 from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
@@ -31,9 +19,21 @@ from quorate.hosts.observe.inspection import API_SERVER, KUBELET_CONFIGURATION, 
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
 from quorate.hosts.observe.values import difference
-from quorate.hosts.prerequisites import ENTERPRISE, WITH_UFW
 from quorate.hosts.probe.facts import Fact, HostFacts, Program, StaticPod
-from quorate.hosts.provider_files import FLAG, PATHS, with_file
+from quorate.hosts.render.component_arguments import (
+    ADMISSION_CONFIGURATION,
+    api_server,
+    controller_manager,
+    local_etcd,
+    scheduler,
+)
+from quorate.hosts.render.component_configurations import kubelet_configuration, kubelet_settings
+from quorate.hosts.render.feature_files import Contents, feature_files
+from quorate.hosts.render.host_files import HostFile
+from quorate.hosts.render.host_settings import RESTARTS_DUE, looking_for_stale, settings_files
+from quorate.hosts.render.kubeadm_configuration import certificate_names, image_repository
+from quorate.hosts.render.prerequisites import ENTERPRISE, WITH_UFW
+from quorate.hosts.render.provider_files import FLAG, PATHS, with_file
 from quorate.pki.certificates import comparable
 from quorate.workload.images import Image
 from quorate.workload.static_pods import Component

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import NOT_UNIQUE, UNTOUCHED, Host, Kind
+from quorate.core.hosts.state import NOT_UNIQUE, UNTOUCHED, Host, Kind
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
 
 Facts = Mapping[str, HostFacts | Unreachable]
 

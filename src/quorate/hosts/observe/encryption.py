@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from quorate.core.documents import load
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.encryption import PLAIN, Configuration, Desired, Encryption
+from quorate.core.hosts.encryption import PLAIN, Configuration, Desired, Encryption
 from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.inspection import API_SERVER, Inspection
 from quorate.hosts.probe.facts import Fact, HostFacts
-from quorate.hosts.provider_files import FLAG, PATHS, is_its_owners, of_manifest, read
+from quorate.hosts.render.provider_files import FLAG, PATHS, is_its_owners, of_manifest, read
 
 _ELSEWHERE = (
     "Name it in controlPlaneComponents.apiServer.flags as it was, or move it to {path} on every control plane host and change the flag"

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 from quorate.core import documents
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
-from quorate.hosts.kubeadm_configuration import certificate_names
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.probe.facts import HostFacts, Kubeconfig
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.kubeadm_configuration import certificate_names
 from quorate.pki.certificates import comparable
 
 

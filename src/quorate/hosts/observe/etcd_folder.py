@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from quorate.core.health import Absent, Unknown
-from quorate.hosts.access import Access
+from quorate.hosts.connect.access import Access
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import etcd_data_folder
 from quorate.hosts.probe.condition import has_local_etcd
 from quorate.hosts.probe.facts import EtcdData, HostFacts, StaticPod
 from quorate.hosts.probe.probe import DATA_FOLDER, probe
-from quorate.hosts.ssh.hosts import Unreachable
 
 Facts = Mapping[str, HostFacts | Unreachable]
 _PLAIN = re.compile(r"(/[\w.-]+)+")

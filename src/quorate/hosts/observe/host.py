@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import Host, Kind, Silence
+from quorate.core.hosts.state import Host, Kind, Silence
 from quorate.core.ring import Member
 from quorate.core.versions import Version, parse_or_none
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.observe.drift import drift, guarded_by, lacking
@@ -22,7 +21,8 @@ from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, n
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import RENEWED, RENEWED_KUBECONFIGS, EtcdData, Fact, HostFacts, Program, StaticPod, Unit
 from quorate.hosts.probe.healthy import endpoint
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes import objects
 
 _LOST = (EtcdData.EMPTY, EtcdData.BEGUN_ANEW, EtcdData.WITHOUT_LOG)

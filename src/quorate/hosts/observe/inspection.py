@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.core.health import Absent, Unknown
-from quorate.hosts.host_files import HostFile, differing
+from quorate.hosts.connect.ssh.errors import SshError
+from quorate.hosts.connect.ssh.host import Host
 from quorate.hosts.probe.facts import Fact
-from quorate.hosts.shell import quoted
-from quorate.hosts.ssh.errors import SshError
-from quorate.hosts.ssh.host import Host
+from quorate.hosts.render.host_files import HostFile, differing
+from quorate.hosts.render.shell import quoted
 
 API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 KUBELET_CONFIGURATION = "/var/lib/kubelet/config.yaml"

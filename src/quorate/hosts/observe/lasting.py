@@ -11,13 +11,13 @@ from typing import Any
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.text import printable
-from quorate.hosts.kubeadm_configuration import control_plane_endpoint, node_address
 from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.endpoint import address_of, server_of_kube_proxy
 from quorate.hosts.observe.flags import parsed
 from quorate.hosts.observe.values import differ, difference
 from quorate.hosts.probe.facts import HostFacts, Kubeconfig
+from quorate.hosts.render.kubeadm_configuration import control_plane_endpoint, node_address
 from quorate.workload import coredns, kube_proxy
 from quorate.workload.images import Image
 from quorate.workload.static_pods import NAMESPACE

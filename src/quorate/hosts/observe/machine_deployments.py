@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quorate.core.control_plane import Upkeep
 from quorate.core.health import Absent, Unknown
+from quorate.core.upkeep import Upkeep
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import MACHINE_DEPLOYMENTS, ApiReading
 

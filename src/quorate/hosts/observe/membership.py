@@ -12,16 +12,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import StrayMember
+from quorate.core.hosts.state import StrayMember
 from quorate.core.ring import Member
 from quorate.etcd.log_file import LogIdentity
-from quorate.hosts.kubeadm_configuration import Machine, node_address
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.condition import EtcdRole
 from quorate.hosts.probe.facts import Fact, HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.kubeadm_configuration import Machine, node_address
 from quorate.workload.membership import RingReading
 
 

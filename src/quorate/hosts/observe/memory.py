@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from quorate.core.in_place.cluster import Silence
+from quorate.core.hosts.state import Silence
 from quorate.core.ring import Ring
 
 Key = TypeVar("Key")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from quorate.core.health import Finding, Health
-from quorate.core.in_place.cluster import Node
+from quorate.core.hosts.state import Node
 from quorate.core.text import printable
 from quorate.core.versions import parse_or_none
 from quorate.hosts.manifest import Host
-from quorate.hosts.marks import CORDONED, STATIC_WORKER
+from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
 from quorate.kubernetes import objects
 from quorate.workload.nodes import CONTROL_PLANE, condition, is_control_plane, is_unreachable
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.in_place.cluster import Cluster
-from quorate.hosts.kubeadm_configuration import Machine
+from quorate.core.hosts.state import Cluster
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.probe.facts import HostFacts
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.workload.membership import RingReading
 
 

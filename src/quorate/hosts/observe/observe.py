@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import Cluster, Node, Wishes
+from quorate.core.hosts.state import Cluster, Node, Wishes
 from quorate.core.ring import Ring
-from quorate.hosts.access import Access
-from quorate.hosts.feature_files import Contents
-from quorate.hosts.kubeadm_configuration import Machine, node_address
+from quorate.hosts.connect.access import Access
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
@@ -37,11 +36,12 @@ from quorate.hosts.observe.nodes import is_at, lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
 from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import read_members, silent_members
+from quorate.hosts.observe.systems import system_of
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.probe import probe
-from quorate.hosts.provider_files import PATHS, is_its_owners, with_file
-from quorate.hosts.ssh.hosts import Unreachable
-from quorate.hosts.systems import system_of
+from quorate.hosts.render.feature_files import Contents
+from quorate.hosts.render.kubeadm_configuration import Machine, node_address
+from quorate.hosts.render.provider_files import PATHS, is_its_owners, with_file
 from quorate.kubernetes import objects
 from quorate.workload.membership import RingReading, alarms_of_nobody
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from quorate.core.health import Absent
-from quorate.hosts.host_names import node_of
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.authority import trusted
 from quorate.hosts.probe.facts import Fact, HostFacts, Kubeconfig
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.host_names import node_of
 
 
 def problems(facts: Mapping[str, HostFacts | Unreachable], authority: Fact[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from quorate.core.health import Health, Unknown
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import EtcdClient, Status, host_of
 from quorate.etcd.errors import Unreachable
-from quorate.hosts.access import AccessFailed
+from quorate.hosts.connect.access import AccessFailed
 from quorate.workload.membership import RingReading, read_ring
 
 BEHIND = 5000
@@ -22,7 +22,7 @@ that is farther back (SnapshotCatchUpEntries of etcd).
 
 
 class Members(Protocol):
-    """The ways to members: `quorate.hosts.access.Access` says how each behaves."""
+    """The ways to members: `quorate.hosts.connect.access.Access` says how each behaves."""
 
     async def etcd(self, through: str | None = None) -> EtcdClient:
         """The member of a host."""

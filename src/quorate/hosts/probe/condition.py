@@ -37,7 +37,7 @@ from datetime import datetime
 from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import (
+from quorate.core.hosts.state import (
     CLUSTERS_DIFFER,
     EXPIRED,
     INITIALIZING,

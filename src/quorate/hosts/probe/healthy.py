@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.in_place.cluster import EXPIRED, KUBEADM_RUNS
+from quorate.core.hosts.state import EXPIRED, KUBEADM_RUNS
 from quorate.hosts.probe.facts import RENEWED, Answer, EtcdData, Fact, HostFacts, Unit
 
 _DOORS_CLOSED = (401, 403)

@@ -8,12 +8,12 @@ from functools import cache
 from importlib import resources
 
 from quorate.core.health import Unknown
+from quorate.hosts.connect.ssh.errors import ConnectFailed, SshError
+from quorate.hosts.connect.ssh.host import Host
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.probe.parse import parse
-from quorate.hosts.shell import quoted
-from quorate.hosts.ssh.errors import ConnectFailed, SshError
-from quorate.hosts.ssh.host import Host
-from quorate.hosts.ssh.hosts import Unreachable
+from quorate.hosts.render.shell import quoted
 
 SCRIPT_DEADLINE = 30.0
 """Seconds for the script alone, which takes 0.2 to 0.5: programs that are asked one after the other, and hang for their 5 s each, would not all do so."""

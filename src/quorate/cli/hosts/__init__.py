@@ -1,0 +1,1 @@
+"""Commands for existing hosts, and how a run on them is shown."""

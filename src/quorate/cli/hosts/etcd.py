@@ -1,0 +1,78 @@
+"""`quorate etcd`: the members of the ring on existing hosts, and a snapshot of what they hold, through any host that answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.documents import as_json
+from quorate.cli.failures import ExitCode
+from quorate.cli.hosts.access import with_manifest
+
+if TYPE_CHECKING:
+    from quorate.cli.hosts.access import Loaded
+
+
+@click.group(name="etcd", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """etcd on existing hosts."""
+
+
+@command.command()
+@with_manifest()
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
+@click.pass_context
+def members(ctx: click.Context, /, output: str, **flags: Any) -> None:
+    """Show the ring: each member with its role and health, as it says itself. Ends with 13 where etcd has no quorum, or nobody could tell."""
+    from quorate.cli import event_loop, logs
+    from quorate.cli.hosts import access
+    from quorate.cli.lines import member_lines, members_text
+    from quorate.core.ring import Ring
+    from quorate.hosts.run.overview import ring_in_words
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    _, observation = event_loop.run(access.looked_at(access.place(flags)))
+    ring = observation.cluster.ring
+    found = member_lines(ring)
+    text = "\n".join([ring_in_words(ring), *members_text(found), *observation.cluster.alarms]) + "\n"
+    click.echo(as_json(found) if output == "json" else text, nl=False)
+    ctx.exit(ExitCode.OK if isinstance(ring, Ring) and ring.members and ring.now else ExitCode.STALLED)
+
+
+@command.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@with_manifest()
+@click.option(
+    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where it goes without FILE; otherwise beside the manifest."
+)
+@click.pass_context
+def snapshot(ctx: click.Context, /, file: Path | None, snapshot_dir: Path | None, **flags: Any) -> None:
+    """Save etcd's data to FILE, or to the snapshots beside the manifest, of which the last five are kept. It is verified, and holds every Secret."""
+    from quorate.cli import event_loop, logs
+    from quorate.cli.hosts import access
+    from quorate.cli.hosts import run as hosts_run
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    loaded = event_loop.run(access.load(access.place(flags)))
+    click.echo(event_loop.run(_taken(loaded, file, hosts_run.snapshots_of(loaded, snapshot_dir))))
+
+
+async def _taken(loaded: Loaded, file: Path | None, folder: Path) -> Path:
+    from quorate.cli.hosts import run as hosts_run
+    from quorate.cli.hosts.access import entered, of_one_cluster
+    from quorate.hosts.act import snapshot as taking
+
+    async with entered(loaded) as access:
+        await of_one_cluster(loaded, access)
+        lock = hosts_run.lock_of(access, hosts_run.this_run("etcd snapshot"), tell=lambda _: None)  # never taken: nothing is changed
+        tools = hosts_run.tools(loaded, access, lock, _said, folder)
+        if file is None:
+            return await taking.take_snapshot(tools)
+        await taking.save(await access.etcd(), file, lambda size: _said("etcd", f"{size / (1 << 20):.1f} MiB"))
+        return file
+
+
+def _said(where: str, what: str) -> None:
+    click.echo(f"{where}: {what}", err=True)

@@ -1,0 +1,151 @@
+"""`quorate reset`: hosts freed of their cluster, some behind the quorum gate, or all with it, which ends it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.failures import ExitCode, Failure
+from quorate.cli.hosts.access import with_manifest
+from quorate.cli.lines import check_line
+
+if TYPE_CHECKING:
+    from quorate.core.hosts.state import Cluster
+    from quorate.core.hosts.steps import Step
+    from quorate.hosts.act.tools import Tools
+    from quorate.hosts.observe import Observation
+    from quorate.hosts.run.resetting import Request
+
+
+@click.command(name="reset", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@with_manifest()
+@click.option("--all", "everything", is_flag=True, help="Every host of the manifest: the cluster ends. Asks for its name.")
+@click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, where nobody can be asked for it.")
+@click.option("--no-snapshot", is_flag=True, help="Although etcd's data cannot be saved before: it is of no use, or was saved already.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without a question. Not enough for --all.")
+@click.option(
+    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshot goes; without it beside the manifest."
+)
+@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
+@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    hosts: tuple[str, ...],
+    everything: bool,
+    confirm: str | None,
+    no_snapshot: bool,
+    yes: bool,
+    snapshot_dir: Path | None,
+    plain: bool,
+    output: str,
+    **flags: Any,
+) -> None:
+    """Remove every trace of the cluster from the named hosts, after a quorum check. **With --all, destroy the cluster and its data.** Asks first.
+
+    A control-plane HOST leaves the ring first, and its Node is deleted. Take it out of the manifest too, or the next apply lets it join again. A snapshot of
+    etcd is taken before the first member goes. Packages stay.
+    """
+    from quorate.cli import event_loop, logs, render
+    from quorate.cli.hosts import access
+    from quorate.cli.hosts import run as hosts_run
+    from quorate.cli.hosts.display import HOSTS
+    from quorate.core.hosts.approval import Approval
+    from quorate.core.hosts.state import Wishes
+    from quorate.hosts.observe import Memory
+    from quorate.hosts.run import resetting
+
+    logs.quiet(debug=ctx.find_root().params["debug"])
+    _require_one_meaning(hosts, everything=everything, confirm=confirm)
+    memory = Memory()
+    loaded, observation = event_loop.run(access.looked_at(access.place(flags), memory=memory))
+    cluster = observation.cluster
+    request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
+    click.echo(as_text(cluster, request), nl=False, err=output == "json")
+    steps = resetting.freeing(cluster, request)
+    if not any(each.step for each in steps):
+        ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
+    if everything:
+        hosts_run.confirm_by_name(cluster.name, confirm)
+    else:
+        hosts_run.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
+    run = hosts_run.Run(
+        command="reset",
+        loaded=loaded,
+        wishes=Wishes(),
+        memory=memory,
+        snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
+        approval=Approval.of((each.step for each in steps if each.step is not None), only=True),
+        shown=cluster,
+        renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=access.now),
+        goal="the hosts are free",
+        decide=resetting.deciding(request),
+        otherwise=_cleaning(request),
+    )
+    ctx.exit(event_loop.run(hosts_run.carry_out(run)))
+
+
+def _require_one_meaning(hosts: tuple[str, ...], *, everything: bool, confirm: str | None) -> None:
+    """Hosts or --all, and nothing by leaving it out. Raises UsageError."""
+    if bool(hosts) == everything:
+        raise click.UsageError("name the hosts to be freed, or give --all to end the whole cluster; not both")
+    if confirm is not None and not everything:
+        raise click.UsageError("--confirm goes with --all")
+
+
+def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts that are meant: all where none is named. Raises Failure for a name that no host has, and UsageError where the names end the cluster."""
+    from quorate.hosts.run.resetting import ends_the_cluster
+
+    there = tuple(host.name for host in cluster.hosts)
+    if strangers := [name for name in hosts if name not in there]:
+        raise Failure(f"the manifest has no host {', '.join(strangers)}; it has {', '.join(there)}", ExitCode.NOT_FOUND)
+    if hosts and ends_the_cluster(cluster, hosts):
+        raise click.UsageError(
+            f"these are all control-plane hosts of {cluster.name}, so that it would end: if that is meant, give --all instead"
+        )
+    return hosts or there
+
+
+def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:
+    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are freed without asking etcd: their owner has just said so."""
+    from quorate.core.hosts.steps import Reset
+    from quorate.hosts.act.reset import clean
+    from quorate.hosts.run.resetting import asks_no_ring
+
+    async def otherwise(tools: Tools, step: Step, observation: Observation) -> bool:
+        if not isinstance(step, Reset) or not asks_no_ring(observation.cluster, request, step.host):
+            return False
+        await clean(tools, step.host, observation)
+        return True
+
+    return otherwise
+
+
+def as_text(cluster: Cluster, request: Request) -> str:
+    """What would be done, for a person."""
+    from quorate.cli.hosts.plan import refusals, short
+    from quorate.hosts.run.overview import ring_in_words
+    from quorate.hosts.run.resetting import ANOTHERS, freeing, not_unique
+
+    found = freeing(cluster, request)
+    lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {ring_in_words(cluster.ring)}"]
+    if request.everything:
+        lines.append("These are all hosts: the cluster ends, and its data is lost.")
+    lines += [
+        f"{each.host} belongs to another cluster, whose etcd is not asked." for each in found if ANOTHERS in {c.name for c in each.checks}
+    ]
+    lines += dict.fromkeys(why for each in found if each.step is not None and each.host for why in not_unique(cluster.host(each.host)))
+    steps = [each for each in found if each.step is not None]
+    width = max((len(str(each.step)) for each in steps), default=0)
+    lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(each.before)}".rstrip() for number, each in enumerate(steps, 1)]
+    refused = tuple(check_line(check) for each in found if each.step is None for check in each.checks)
+    lines += ["Cannot be freed:", *refusals(refused)] if refused else []
+    lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,67 @@
+"""What an operator may ask for beside the manifest: the flags that `plan -m` and `apply` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from quorate.core.hosts.state import Wishes
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+def with_wishes(command: _Decorated) -> _Decorated:
+    """The flags that `wishes` is made from."""
+    options = (
+        click.option("--no-init", is_flag=True, help="Existing hosts: prepare them, and stop before kubeadm."),
+        click.option(
+            "--force-upgrade",
+            is_flag=True,
+            help="Existing hosts: upgrade although versions are equal; never past the quorum or the version skew.",
+        ),
+        click.option("--rotate-encryption-key", is_flag=True, help="Existing hosts: store Secrets with a new key, and let the old one go."),
+        click.option(
+            "--without",
+            multiple=True,
+            metavar="HOST",
+            help="Existing hosts: this one cannot be asked, and you know that it holds no cluster. Repeatable.",
+        ),
+        click.option(
+            "--keep-firewall",
+            is_flag=True,
+            help="Existing hosts: leave firewalls and SELinux on while they are prepared; the plan says which ports must be open.",
+        ),
+        click.option(
+            "--parallel-workers", type=click.IntRange(1), default=10, show_default=True, help="Existing hosts: workers that join at once."
+        ),
+        click.option(
+            "--remove-hosts",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Existing hosts: so many that are in the cluster, and not in the manifest, may leave it.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wishes:
+    """From the values of those flags."""
+    from quorate.core.hosts.state import Wishes
+
+    return Wishes(
+        initialize=not flags["no_init"],
+        force_upgrade=flags["force_upgrade"],
+        renew_certificates=renew_certificates,
+        rotate_encryption_key=flags["rotate_encryption_key"],
+        without=tuple(flags["without"]),
+        parallel_workers=flags["parallel_workers"],
+        remove_hosts=flags["remove_hosts"],
+        keep_firewall=flags["keep_firewall"],
+    )

@@ -1,0 +1,1 @@
+"""Commands for control planes of Machines, and how these are shown."""

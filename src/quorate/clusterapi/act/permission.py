@@ -1,0 +1,195 @@
+"""Whether this process may still write what nobody can take back, proven at the instant of writing: it leads, and what it decided by is so by the API itself.
+
+What was decided rests on caches, each of which may be minutes behind after an outage or a restore of the management cluster, and reading a ring or making a
+bootstrap token may take 10 s: meanwhile somebody may have paused the Cluster to move it to another management cluster, Machines may have come and gone, or
+this process may have been stopped for so long that another one leads. It costs two reads and a list of the control plane's Machines, all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.connect.caches import owner_cluster
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.observe import initialization, specification
+from quorate.clusterapi.observe.observation import Observation, ObservedMachine
+from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
+from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.core.health import Unknown
+from quorate.kubernetes.errors import NotFound
+from quorate.kubernetes.resource import Resource
+
+T = TypeVar("T", KubeadmControlPlane, Cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the API has, whatever the caches say."""
+
+    kcp: KubeadmControlPlane
+    cluster: Cluster
+    everyone: tuple[
+        Machine, ...
+    ]  # the Cluster's Machines; the workers' only where nobody has founded it yet. None where the control plane goes
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """Those of the control plane, by name, whoever owns them."""
+        return {machine.metadata.name: machine for machine in self.everyone if is_of_control_plane(machine, self.kcp)}
+
+
+def still_leads(clients: Clients) -> None:
+    """Make sure that no other process can have begun to act. Asks nobody, so that it stands right before a write. Raises Refused."""
+    if not clients.leads():
+        raise Refused("this process may lead no more: it could not confirm its Lease for too long")
+
+
+async def still_permitted(clients: Clients, observation: Observation) -> Live:
+    """What the API has now of the control plane, its Cluster and its Machines. Raises what the API answered, and Refused
+
+    where the control plane or its Cluster is gone, another one, or paused; where it is to live and was to go, or the other way round; and, if it is to live,
+    where the Cluster names another control plane, its Machines are others, others of them leave, or its cluster is not proven any more to be unfounded.
+
+    `clusterctl move` pauses the Cluster, which the cache may learn of too late. All are read at once: this stands before every write that destroys.
+    """
+    kcp, cluster = observation.kcp, observation.cluster
+    if cluster is None:
+        raise ValueError("there is no Cluster, so there is nothing to be permitted")
+    try:
+        async with asyncio.TaskGroup() as reads:
+            newest_kcp = reads.create_task(_newest(clients, KUBEADM_CONTROL_PLANES, kcp))
+            newest_cluster = reads.create_task(_newest(clients, CLUSTERS, cluster))
+            machines = reads.create_task(_machines(clients, observation, cluster))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    live = Live(newest_kcp.result(), newest_cluster.result(), machines.result())
+    if paused := specification.paused(live.kcp, live.cluster):
+        raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
+    _lives_or_goes_as_it_did(kcp, live.kcp)
+    if _is_to_live(kcp):
+        if why := specification.not_the_clusters(live.kcp, live.cluster, await _claimants(clients, live.cluster)):
+            raise Refused(f"{_name(kcp)} is not the one that its Cluster names any more: {why}")
+        same_machines(observation, live)
+        await still_uninitialized(clients, observation, live)
+    still_leads(clients)
+    return live
+
+
+def _is_to_live(kcp: KubeadmControlPlane) -> bool:
+    return kcp.metadata.deletion_timestamp is None
+
+
+def _lives_or_goes_as_it_did(seen: KubeadmControlPlane, newest: KubeadmControlPlane) -> None:
+    """A restore of the management cluster undoes a deletion, and all Machines would be deleted all the same."""
+    if _is_to_live(seen) and not _is_to_live(newest):
+        raise Refused(f"{_name(seen)} was deleted after this was decided")
+    if _is_to_live(newest) and not _is_to_live(seen):
+        raise Refused(f"{_name(seen)} is not being deleted any more")
+
+
+async def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlPlane]:
+    """The control planes that have the Cluster as their owner, where it names none: of the namespace, since a cache that is filtered has not all of them."""
+    if cluster.spec.control_plane_ref is not None:
+        return []
+    listed = await clients.management.list(KUBEADM_CONTROL_PLANES, cluster.metadata.namespace)
+    return [kcp for kcp in listed.items if owner_cluster(kcp.metadata) == cluster.metadata.name]
+
+
+async def _machines(clients: Clients, observation: Observation, cluster: Cluster) -> tuple[Machine, ...]:
+    """The Machines of the Cluster, without the workers where nothing depends on them: there may be thousands."""
+    if not _is_to_live(observation.kcp):
+        return ()
+    selector = f"{Label.CLUSTER_NAME}={cluster.metadata.name}"
+    labelled = all(Label.CONTROL_PLANE in observed.machine.metadata.labels for observed in observation.machines)
+    if labelled and not _is_unfounded(observation):
+        selector += f",{Label.CONTROL_PLANE}"
+    return tuple((await clients.management.list(MACHINES, cluster.metadata.namespace, label_selector=selector)).items)
+
+
+def same_machines(observation: Observation, live: Live) -> None:
+    """Make sure that the control-plane Machines are those that were seen, and that the same ones leave. One that was leaving may be gone. Raises Refused."""
+    for observed in observation.machines:
+        if why := _has_become(observed, live.machines.get(observed.name)):
+            raise Refused(f"Machine {observation.kcp.metadata.namespace}/{observed.name} {why}")
+    view = observation.view
+    known = {observed.name for observed in observation.machines}
+    known |= {*view.foreign, *(adoptable.name for adoptable in view.adoptable)} if view else set()
+    if unseen := sorted(live.machines.keys() - known):
+        raise Refused(f"Machine {observation.kcp.metadata.namespace}/{unseen[0]} exists: it has yet to be seen")
+
+
+def _has_become(seen: ObservedMachine, now: Machine | None) -> str:
+    """What has become of a Machine since it was seen; empty where that changes nothing."""
+    if now is None:
+        return "" if seen.deleting else "is gone, though nobody let it go"
+    if now.metadata.uid != seen.machine.metadata.uid:
+        return "is another one than this was decided for"
+    if (now.metadata.deletion_timestamp is not None) == seen.deleting:
+        return ""
+    return "is not being deleted any more" if seen.deleting else "began to leave after this was decided"
+
+
+def _is_unfounded(observation: Observation) -> bool:
+    """Whether the decision rests on the proof that nobody has founded the cluster."""
+    return observation.view is not None and not observation.view.may_be_initialized
+
+
+async def still_uninitialized(clients: Clients, observation: Observation, live: Live) -> None:
+    """Make sure, where the decision rests on the proof that nobody has founded the cluster, that the proof holds by what the API has. Raises Refused."""
+    if not _is_unfounded(observation):
+        return
+    metadata = live.cluster.metadata
+    config = await clients.workloads.existing(metadata.namespace, metadata.name).kubeadm_config_exists()
+    ours = ownership(live.machines.values(), live.kcp).ours
+    founded = initialization.is_initialized(live.kcp, live.cluster, ours, live.everyone, config)
+    if founded is not False:
+        raise Refused(founded.reason if isinstance(founded, Unknown) else "kubeadm has initialized the cluster meanwhile")
+
+
+async def still_asked_for(clients: Clients, observation: Observation) -> Live:
+    """`still_permitted`, and the control plane asks for what it was judged by. Returns and raises as that does.
+
+    A watch of Machines may be ahead of that of control planes by minutes, after an outage for one: Machines of the newest specification then look outdated, and
+    to delete them would be to undo what somebody else has just done. And a Machine that is being made may by then be one more than anybody wants.
+    What is asked for is compared, not its generation: after a restore of the management cluster another specification comes to have the same one.
+    """
+    live = await still_permitted(clients, observation)
+    if not specification.asks_the_same(live.kcp, observation.kcp):
+        raise Refused(f"{_name(live.kcp)} was changed after this was decided")
+    return live
+
+
+async def still_leaves(clients: Clients, observation: Observation, replica: str) -> None:
+    """`still_permitted`, and the Machine of a replica is there and being deleted. Raises as that does.
+
+    A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on.
+    """
+    machine = (await still_permitted(clients, observation)).machines.get(replica)
+    name = f"Machine {observation.kcp.metadata.namespace}/{replica}"
+    if machine is None:
+        raise Refused(f"{name} is gone, though nobody let it go")
+    if machine.metadata.deletion_timestamp is None:
+        raise Refused(f"{name} is not being deleted any more")
+
+
+async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:
+    """The object as the API has it now, if it is the one that was seen. Raises Refused."""
+    try:
+        newest = await clients.management.get(resource, seen.metadata.name, seen.metadata.namespace)
+    except NotFound:
+        raise Refused(f"{_name(seen)} is gone") from None
+    if newest.metadata.uid != seen.metadata.uid:
+        raise Refused(f"{_name(seen)} is another one than this was decided for")
+    return newest
+
+
+def _name(of: KubeadmControlPlane | Cluster) -> str:
+    kind = "Cluster" if isinstance(of, Cluster) else "KubeadmControlPlane"
+    return f"{kind} {of.metadata.namespace}/{of.metadata.name}"

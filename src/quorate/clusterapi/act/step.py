@@ -1,0 +1,122 @@
+"""Carry out one step. Each is idempotent: it may be repeated after a crash at any point, and a repeat does what is left to do.
+
+What destroys asks etcd again, linearizably, at the instant of acting, and passes the same check once more (`etcd_membership`); the gate of `decide` spoke of
+what was read before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from quorate.clusterapi.act import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, permission, remediation
+from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, machine_of, release_hook
+from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.desired import intent
+from quorate.clusterapi.observe.observation import Observation
+from quorate.core.machines.steps import (
+    AbandonCreation,
+    AddFinalizer,
+    AdoptReplicas,
+    CreateReplica,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    ForgetRemediation,
+    MoveCoreDNS,
+    PrepareWorkload,
+    RecordExpiries,
+    RecordRemediation,
+    ReleaseHook,
+    Remediate,
+    RemoveFinalizer,
+    RemoveMember,
+    RemoveStray,
+    Step,
+    UpdateAddons,
+    WriteKubeconfig,
+)
+from quorate.kubeadm.names import machine_name
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The hands. Of each write whose effect the next decision must see, the caches are awaited before that decision is made."""
+
+    clients: Clients
+    random: Random
+    clock: Callable[[], datetime]
+
+    async def perform(self, step: Step, observation: Observation) -> None:
+        """Carry out `step` for the control plane observed. Raises what the API or etcd answered, or Refused."""
+        permission.still_leads(self.clients)
+        await HANDLERS[type(step)](self, step, observation)
+
+
+async def _create(actor: Actor, step: CreateReplica, seen: Observation) -> None:
+    planned = intent.Intent(_new_name(actor, seen), step.initialize, step.failure_domain)
+    await creation.create(actor.clients, seen, planned, actor.random, actor.clock())
+
+
+def _new_name(actor: Actor, seen: Observation) -> str:
+    """A name that no Machine of the namespace has, nor one that was begun; the intent keeps it until the Machine exists."""
+    kcp, begun = seen.kcp, intent.read(seen.kcp.metadata.annotations)
+    owner = seen.cluster.metadata.name if seen.cluster else ""
+    while True:
+        name = machine_name(kcp.spec.machine_naming.template, cluster=owner, control_plane=kcp.metadata.name, random=actor.random)
+        if actor.clients.caches.machines.get(kcp.metadata.namespace, name) is None and (begun is None or begun.name != name):
+            return name
+
+
+async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
+    """Delete the Machine as it was judged: by now it may have lost our hook, and would take its member along.
+
+    Nobody can take a deletion back, so the gate stands before this one too: the ring may have stopped answering since it was read. And what is asked for
+    may have changed, or be changed while leadership moves.
+    """
+    view = await etcd_membership.pass_the_gate(actor.clients, seen, lambda fresh: etcd_membership.may_be_deleted(fresh, step.replica))
+    await permission.still_asked_for(actor.clients, seen)
+    await etcd_membership.pass_leadership_on(actor.clients, seen, view, step.replica)
+    await delete_as_judged(actor.clients, seen, step.replica)
+
+
+async def _delete_all(actor: Actor, step: DeleteAll, seen: Observation) -> None:
+    await permission.still_permitted(actor.clients, seen)
+    async with asyncio.TaskGroup() as tasks:
+        for replica in step.replicas:
+            tasks.create_task(_take_down(actor, replica, seen))
+
+
+async def _take_down(actor: Actor, replica: str, seen: Observation) -> None:
+    await release_hook(actor.clients, seen, replica)
+    machine = machine_of(seen, replica)
+    if machine.metadata.deletion_timestamp is None:
+        await delete_machine(actor.clients, seen, machine)
+
+
+HANDLERS: Mapping[type[Step], Callable[[Actor, Any, Observation], Awaitable[None]]] = {
+    AddFinalizer: lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp),
+    RemoveFinalizer: lambda actor, _, seen: control_plane_writes.remove_finalizer(actor.clients, seen.kcp),
+    EnsureCertificates: lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock()),
+    WriteKubeconfig: lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
+    CreateReplica: _create,
+    AbandonCreation: lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name),
+    AdoptReplicas: lambda actor, step, seen: adoption.adopt(actor.clients, seen, step.replicas),
+    DeleteReplica: _delete,
+    DeleteAll: _delete_all,
+    RemoveMember: lambda actor, step, seen: etcd_membership.remove_member(actor.clients, seen, step.replica, step.member),
+    ReleaseHook: lambda actor, step, seen: etcd_membership.release(actor.clients, seen, step.replica),
+    RemoveStray: lambda actor, step, seen: etcd_membership.remove_stray(actor.clients, seen, step.member, actor.clock()),
+    Remediate: lambda actor, step, seen: remediation.remediate(actor.clients, seen, step.replica, step.retries, actor.clock()),
+    RecordRemediation: lambda actor, _, seen: remediation.record(actor.clients, seen),
+    ForgetRemediation: lambda actor, _, seen: remediation.forget(actor.clients, seen),
+    PrepareWorkload: lambda actor, _, seen: addons.prepare(actor.clients, seen, actor.clock()),
+    MoveCoreDNS: lambda actor, step, seen: addons.move_coredns(actor.clients, seen, step.replica, actor.clock()),
+    UpdateAddons: lambda actor, _, seen: addons.update(actor.clients, seen, actor.clock()),
+    RecordExpiries: lambda actor, step, seen: addons.record_expiries(actor.clients, seen, step.replicas, actor.clock()),
+}
+"""How each step is carried out; every one there is has its entry (`tests/clusterapi/hands/test_act.py`)."""

@@ -1,0 +1,183 @@
+"""The connections to all workload clusters: one for each Cluster that has a control plane of ours, kept for as long as it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.types.names import Secret as SecretSuffix
+from quorate.etcd.dialers import InMemoryDialer
+from quorate.etcd.pool import LIMIT, Pool
+from quorate.kubernetes.client import USER_AGENT, Client, connect
+from quorate.kubernetes.config import RestConfig
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.objects import Secret
+from quorate.kubernetes.resource import SECRETS
+from quorate.pki import KeyPair, PkiError
+from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdSecrets, port_forward_dialer
+from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
+from quorate.workload.connection import Setup, Workload
+
+_LARGEST = 32 << 20
+"""Bytes that one workload cluster's answer, or list, may have: control-plane Nodes, their static Pods and single objects are read, of 1.5 MiB at most, and no
+tenant's API server may fill the memory that it shares with all others.
+"""
+_MOST_VALUES = 100_000
+"""Values in such an answer: Nodes and Pods have a hundred or two each. Two million Nodes in 32 MiB would take 25 s, in which nobody else is worked for."""
+_MOST_OBJECTS = 5000
+"""Objects of a list: of control-plane Nodes and their static Pods fewer are kept, and CoreDNS has a handful of Pods."""
+
+
+class EtcdDialer(StrEnum):
+    """The way to etcd: through the API server to the static Pod, or to the in-memory provider's one endpoint."""
+
+    PORT_FORWARD = "port-forward"
+    IN_MEMORY = "in-memory"
+
+
+class ClusterSecrets:
+    """A cluster's Secrets from the cache; one that the cache does not select, because a user made it without our label, is read live."""
+
+    def __init__(self, caches: Caches, client: Client, namespace: str, cluster: str) -> None:
+        self._caches, self._client, self._namespace, self._cluster = caches, client, namespace, cluster
+
+    async def find(self, suffix: str) -> Secret | None:
+        """The Secret of this purpose, or None where there is none."""
+        name = f"{self._cluster}-{suffix}"
+        cached = self._caches.secrets.get(self._namespace, name)
+        if cached is not None:
+            return cached
+        try:
+            return await self._client.get(SECRETS, name, self._namespace)
+        except NotFound:
+            return None
+
+    async def kubeconfig(self) -> bytes:
+        """The admin kubeconfig. Raises AccessUnavailable."""
+        secret = await self._required(SecretSuffix.KUBECONFIG)
+        if "value" not in secret.data:
+            raise AccessUnavailable(f"Secret {self._namespace}/{secret.metadata.name} has no key `value`: write the kubeconfig there")
+        return secret.data["value"]
+
+    async def etcd(self) -> EtcdSecrets:
+        """etcd's authority and, where that has no key, the API server's client pair. Raises AccessUnavailable."""
+        authority = self._pair(await self._required(SecretSuffix.ETCD_CA))
+        if authority.key:
+            return EtcdSecrets(authority)
+        return EtcdSecrets(authority, self._pair(await self._required(SecretSuffix.API_SERVER_ETCD_CLIENT)))
+
+    async def _required(self, suffix: str) -> Secret:
+        name = f"{self._namespace}/{self._cluster}-{suffix}"
+        try:
+            secret = await self.find(suffix)
+        except (ApiError, ConnectionFailed) as error:
+            raise AccessUnavailable(f"Secret {name} could not be read: {error}") from error
+        if secret is None:
+            raise AccessUnavailable(f"there is no Secret {name}")
+        return secret
+
+    def _pair(self, secret: Secret) -> KeyPair:
+        try:
+            return KeyPair.from_secret_data(secret.data)
+        except PkiError as error:
+            raise AccessUnavailable(f"Secret {self._namespace}/{secret.metadata.name}: {error}") from error
+
+
+class Workloads:
+    """Workload connections by Cluster, from `begin` to `end_unclaimed`."""
+
+    def __init__(self, caches: Caches, client: Client, setup: Setup[Client]) -> None:
+        self._caches, self._client, self._setup = caches, client, setup
+        self._workloads: dict[str, Workload[Client]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._to_start: asyncio.Queue[str] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Keep the connections until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._setup.pool.run())
+                while True:
+                    cluster = await self._to_start.get()
+                    if cluster in self._workloads and cluster not in self._tasks:  # forgotten and asked for again, it was queued twice
+                        self._tasks[cluster] = tasks.create_task(self._workloads[cluster].run(), name=f"workload {cluster}")
+        finally:
+            await self._setup.pool.aclose()
+
+    def begin(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
+        """Begin the connection to a cluster, if it has not begun yet. `algorithm` is that of its keys, `on_change` is told of every change in the cluster."""
+        key = f"{namespace}/{cluster}"
+        if key not in self._workloads:
+            secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
+            self._workloads[key] = Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm)
+            self._to_start.put_nowait(key)
+        return self._workloads[key]
+
+    def existing(self, namespace: str, cluster: str) -> Workload[Client]:
+        """The connection that `begin` has given before. Raises KeyError where it has not, or where it was ended."""
+        return self._workloads[f"{namespace}/{cluster}"]
+
+    def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
+        """The cluster's Secrets."""
+        return ClusterSecrets(self._caches, self._client, namespace, cluster)
+
+    def end_unclaimed(self) -> list[str]:
+        """End the connections to Clusters that are gone, or that no control plane has as its owner any more, and return their `namespace/name`. Idempotent.
+
+        Whatever became of a control plane, its last pass among it: somebody may have taken our finalizer, so that the object went without one.
+        """
+        ended = [key for key in self._workloads if not self._is_claimed(key)]
+        for key in ended:
+            del self._workloads[key]
+            if task := self._tasks.pop(key, None):
+                task.cancel()
+        return ended
+
+    def _is_claimed(self, key: str) -> bool:
+        return self._caches.clusters.get(*key.split("/", 1)) is not None and bool(self._caches.control_planes_of(key))
+
+
+def network_setup(
+    dialer: EtcdDialer,
+    *,
+    now: Callable[[], datetime],
+    random: Random,
+    clock: Callable[[], float],
+    qps: float = 20.0,
+    burst: int = 30,
+    etcd_connections: int = LIMIT,
+) -> Setup[Client]:
+    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds; so many connections to etcd members are kept."""
+    port_forward = dialer is EtcdDialer.PORT_FORWARD
+    return Setup(
+        connect=partial(_connect, qps=qps, burst=burst),
+        dialer=port_forward_dialer if port_forward else _in_memory_dialer,
+        mint=EtcdClientKeys(now).mint,
+        pool=Pool(clock, limit=etcd_connections),
+        now=now,
+        random=random,
+        certificate_expiry=expiry_through_port_forward if port_forward else _in_memory_expiry,
+        inactivity=70.0 if port_forward else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
+    )
+
+
+def _connect(config: RestConfig, *, qps: float, burst: int) -> Client:
+    bounds: dict[str, Any] = {"largest": _LARGEST, "largest_list": _LARGEST, "most_values": _MOST_VALUES, "most_objects": _MOST_OBJECTS}
+    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0, **bounds)
+
+
+def _in_memory_dialer(client: Client) -> InMemoryDialer:
+    server = urlsplit(client.config.server)
+    return InMemoryDialer(server.hostname or "", server.port or 443)
+
+
+async def _in_memory_expiry(client: Client, node: str, port: int) -> datetime:
+    """All API servers of the in-memory provider are one endpoint, which shows the one certificate they have."""
+    return await certificate_expiry(partial(_in_memory_dialer(client).dial, node), node, port)

@@ -1,0 +1,1 @@
+"""What is to be made, and the records of it that survive a crash. Pure."""

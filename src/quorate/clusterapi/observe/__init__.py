@@ -1,0 +1,1 @@
+"""Everything known of one control plane, gathered into one frozen value."""

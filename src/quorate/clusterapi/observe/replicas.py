@@ -1,0 +1,97 @@
+"""A Machine of ours as the judgement knows it: a replica, with everything that was seen of it and the marks that its owner and others put on it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quorate.clusterapi.desired import remediation_record
+from quorate.clusterapi.desired.remediation_record import MalformedRecord
+from quorate.clusterapi.observe import machines
+from quorate.clusterapi.observe.observation import ObservedMachine
+from quorate.clusterapi.types.machine import Machine
+from quorate.clusterapi.types.names import Annotation, MachineCondition
+from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.machines.state import Remediation, Replica
+from quorate.core.text import printable
+from quorate.core.upkeep import Upkeep
+
+STARTUP = timedelta(minutes=30)
+"""From a Machine's creation until its Node is overdue: a host of metal may boot for 20, and kubeadm gives up 5 after that."""
+JOINING = timedelta(minutes=10)
+"""From a Machine's creation on, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5 as a rule, and it gives up after 5."""
+_UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
+"""Marks of an update in place."""
+
+
+def replica(
+    observed: ObservedMachine,
+    member: int | Absent | Unknown,
+    coredns: Upkeep,
+    *,
+    etcd_managed: bool,
+    joiner_left: datetime | None,
+    now: datetime,
+) -> Replica:
+    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` when a member of
+    this control plane that had yet to vote was removed last.
+
+    `now` stands in for a creation time that the object does not have.
+    """
+    machine, metadata = observed.machine, observed.machine.metadata
+    replaces, record_problem = _record(machine)
+    created = metadata.creation_timestamp or now
+    may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and (joiner_left is None or joiner_left < created)
+    return Replica(
+        name=metadata.name,
+        version=printable(machine.spec.version),
+        created=created,
+        member=member if etcd_managed else Absent(),
+        node=observed.node.metadata.name if observed.node else None,
+        node_created=observed.node.metadata.creation_timestamp if observed.node else None,
+        failure_domain=printable(machine.spec.failure_domain),
+        component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
+        member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
+        outdated=tuple(way.message for way in observed.outdated),
+        outdated_from=observed.outdated_from,
+        deleting_since=metadata.deletion_timestamp,
+        holds_hook=machines.holds_hook(machine),
+        waits_at_hook=machines.waits_at_hook(machine),
+        other_hooks=machines.other_hooks(machine),
+        delete_first=Annotation.DELETE_MACHINE in metadata.annotations,
+        kubelet_version=_kubelet_version(observed),
+        node_findings=_found(observed, MachineCondition.NODE_KUBEADM_LABELS_AND_TAINTS_SET),
+        unhealthy=machines.is_to_be_remediated(machine),
+        remediate_first=Annotation.REMEDIATE_MACHINE in metadata.annotations,
+        replaces=replaces,
+        record_problem=record_problem,
+        updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
+        expiry_known=_expiry_known(observed),
+        coredns=coredns,
+        had_node=observed.had_node,
+        joins_until=created + JOINING if may_join else None,
+        overdue=not observed.had_node and now - created >= STARTUP,
+    )
+
+
+def _found(observed: ObservedMachine, *kinds: MachineCondition) -> tuple[tuple[str, Finding], ...]:
+    return tuple((str(kind), observed.findings[kind]) for kind in kinds if kind in observed.findings)
+
+
+def _record(machine: Machine) -> tuple[Remediation | None, str]:
+    try:
+        return remediation_record.read(machine.metadata.annotations, Annotation.REMEDIATION_FOR), ""
+    except MalformedRecord as error:
+        return None, f"Machine {machine.metadata.name}: {error}"
+
+
+def _kubelet_version(observed: ObservedMachine) -> str:
+    """As the Node itself tells it; the Machine tells later, and still when the Node cannot be read."""
+    told_by = observed.node or observed.machine
+    return printable(told_by.status.node_info.kubelet_version) if told_by.status.node_info else ""
+
+
+def _expiry_known(observed: ObservedMachine) -> bool:
+    """Whether the expiry is recorded on the Machine or its KubeadmConfig. Without a KubeadmConfig there is no place to record it."""
+    config = observed.config
+    recorded = Annotation.CERTIFICATES_EXPIRY in observed.machine.metadata.annotations
+    return recorded or config is None or Annotation.CERTIFICATES_EXPIRY in config.metadata.annotations

@@ -1,0 +1,112 @@
+"""Etcd members of nobody: since when each was first seen as that, the Node that it runs on, and whether its owner asked for its removal.
+
+The first is kept in memory alone: a restart starts the wait again, which is on the safe side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from quorate.clusterapi.observe.ring import Membership, home
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
+from quorate.core.health import Absent, Unknown
+from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.state import Stray
+from quorate.core.ring import Member
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.controller import Request
+from quorate.kubernetes.objects import Node
+from quorate.workload.connection import Workload
+from quorate.workload.membership import RingReading
+from quorate.workload.nodes import readiness
+from quorate.workload.static_pods import Component
+
+MOST_CONSENTS = 100
+"""Members to whose removal somebody may consent at once, more than any ring has: an annotation holds 256 KiB, which take a while to read."""
+_ID = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
+
+
+def described(
+    stray: Stray, membership: Membership, reading: RingReading, nodes: Mapping[str, Node | Unknown], consents: Collection[int]
+) -> Stray:
+    """The stray with what is known of it by now. `nodes` are the Nodes of no Machine that may run members, by name; `consents` the members asked for."""
+    node = home(stray.member, reading, {name: node for name, node in nodes.items() if isinstance(node, Node)})
+    unread = nodes.get(stray.member.name)
+    return replace(
+        stray,
+        may_be_of=membership.contested.get(stray.member.id, ""),
+        node=node.metadata.name if node else unread if isinstance(unread, Unknown) else "",
+        node_ready=node is not None and readiness(node) == "True",
+        consented=stray.member.id in consents,
+    )
+
+
+async def control_plane_nodes(workload: Workload[Client]) -> tuple[Node, ...] | Unknown:
+    """The Nodes labelled as control plane and those on which etcd runs as a static Pod, by name.
+
+    The latter have no label where kubeadm died before it marked the Node, or where somebody took it off.
+    """
+    labelled, running = workload.nodes(), workload.running(Component.ETCD)
+    if isinstance(labelled, Unknown):
+        return labelled
+    if isinstance(running, Unknown):
+        return running
+    others = await _read(workload, running - {node.metadata.name for node in labelled})
+    return tuple(sorted((*labelled, *(node for node in others.values() if isinstance(node, Node))), key=lambda node: node.metadata.name))
+
+
+async def look_for_nodes(workload: Workload[Client], members: Iterable[Member], known: Collection[str]) -> dict[str, Node | Unknown]:
+    """The Nodes that have the names of these members, read from the API whatever their labels; those `known` and those that do not exist are left out."""
+    found = await _read(workload, {member.name for member in members if member.name} - set(known))
+    return {name: node for name, node in found.items() if not isinstance(node, Absent)}
+
+
+async def _read(workload: Workload[Client], names: Iterable[str]) -> dict[str, Node | Absent | Unknown]:
+    async with asyncio.TaskGroup() as tasks:
+        asked = {name: tasks.create_task(workload.node(name)) for name in names}
+    return {name: task.result() for name, task in asked.items()}
+
+
+def node_names(nodes: Iterable[Node | Absent | Unknown | None]) -> frozenset[str]:
+    """The names of those that exist."""
+    return frozenset(node.metadata.name for node in nodes if isinstance(node, Node))
+
+
+def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Unknown | None]) -> dict[str, Node]:
+    """Those of the control-plane Nodes, by name, that are none of the Machines'."""
+    theirs = node_names(machines)
+    return {node.metadata.name: node for node in nodes if node.metadata.name not in theirs}
+
+
+def consents(kcp: KubeadmControlPlane) -> frozenset[int]:
+    """The ids of the members whose removal was asked for. What is no id asks for nothing, nor does what comes after MOST_CONSENTS."""
+    ids = (text.strip() for text in kcp.metadata.annotations.get(CONSENT, "").split(",", MOST_CONSENTS)[:MOST_CONSENTS])
+    return frozenset(int(text, 16) for text in ids if _ID.fullmatch(text))
+
+
+class Sightings:
+    """The members of nobody, by control plane."""
+
+    def __init__(self) -> None:
+        self._since: dict[Request, dict[int, datetime]] = {}
+
+    def of(self, request: Request, members: Sequence[Member], now: datetime) -> tuple[Stray, ...]:
+        """These members as strays, each since it was first seen as one without a break; call it with every ring that was read.
+
+        Never since a moment after `now`: a clock that was ahead then, and was set right, would have them wait for as long as it was wrong.
+        """
+        before = self._since.get(request, {})
+        since = {member.id: min(before.get(member.id, now), now) for member in members}
+        if since:
+            self._since[request] = since
+        else:
+            self.forget(request)
+        return tuple(Stray(member, since[member.id]) for member in members)
+
+    def forget(self, request: Request) -> None:
+        """The control plane is gone."""
+        self._since.pop(request, None)

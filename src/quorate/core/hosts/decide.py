@@ -1,0 +1,78 @@
+"""The one next step for a cluster of existing hosts, and why: its table of rules, judged as `quorate.core.opinion` says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core import opinion
+from quorate.core.hosts.rules import (
+    clocks,
+    configuration,
+    encryption,
+    found,
+    guard,
+    join,
+    leftovers,
+    members,
+    mend,
+    repair,
+    services,
+    settings,
+    upgrade,
+    upkeep,
+)
+from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.steps import EVERYTHING, Step
+
+Decision = opinion.Decision[Step]
+"""What to do next with the hosts, and why."""
+
+RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
+    ("work alone", guard.work_alone),
+    ("let kubeadm end", guard.let_kubeadm_end),
+    ("refuse what does not fit", guard.refuse_what_does_not_fit),
+    ("refuse what is unknown", guard.refuse_what_is_unknown),
+    ("name what is not unique", guard.name_what_is_not_unique),
+    ("stop before kubeadm", guard.stop_before_kubeadm),
+    ("start services", services.start_services),
+    ("keep the quorum", guard.keep_the_quorum),
+    ("keep the data", guard.keep_the_data),
+    ("members agree", members.members_agree),
+    ("agree on the time", clocks.agree_on_the_time),
+    ("need writes", guard.need_writes),
+    ("need the API", guard.need_the_api),
+    ("agree about keys", encryption.agree_about_keys),
+    ("repair at the running version", join.repair_at_the_running_version),
+    ("prepare hosts", found.prepare_hosts),
+    ("initialize", found.initialize),
+    ("continue the initialization", found.continue_the_initialization),
+    ("remove the lost", members.remove_the_lost),
+    ("delete Nodes", leftovers.delete_nodes),
+    ("reset hosts", leftovers.reset_hosts),
+    ("mend the broken", mend.mend_the_broken),
+    ("join control planes", join.join_control_planes),
+    ("remove the surplus", members.remove_the_surplus),
+    ("join workers", join.join_workers),
+    ("repair comes first", repair.repair_comes_first),
+    ("workers come first", repair.workers_come_first),
+    ("upgrade the control plane", upgrade.upgrade_the_control_plane),
+    ("upgrade kubelets", upgrade.upgrade_kubelets),
+    ("update the configuration", configuration.update_the_configuration),
+    ("reconfigure hosts", settings.reconfigure_hosts),
+    ("encrypt Secrets", encryption.encrypt_secrets),
+    ("renew certificates", settings.renew_certificates),
+    ("let Pods return", upkeep.let_pods_return),
+    ("update Nodes", upkeep.update_nodes),
+    ("ensure MachineDeployments", upkeep.ensure_machine_deployments),
+)
+"""In order. The documentation's table is made from this one."""
+
+
+def decide(cluster: Cluster, now: datetime) -> Decision:
+    """The decision for what was observed at `now`. Pure and total."""
+    return opinion.judge(RULES, EVERYTHING, cluster, now)
+
+
+def is_converged(decision: Decision) -> bool:
+    """Whether everything that steps can change is as the manifest says: nothing to do, and nothing that stands in the way of more."""
+    return decision.step is None and not decision.refusals

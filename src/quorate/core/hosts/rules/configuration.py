@@ -1,0 +1,29 @@
+"""kubeadm's and the kubelets' configuration in the cluster, from which kubeadm makes what it brings to a host: it follows the manifest before that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from quorate.core.checks import passed
+from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.steps import Step, UpdateConfiguration
+from quorate.core.opinion import NOTHING, Opinion
+
+DRIFT = "the cluster's settings differ from the manifest"
+
+
+def update_the_configuration(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """kubeadm's and the kubelets' configuration in the cluster, kube-proxy and CoreDNS follow the manifest."""
+    drift = (*cluster.configuration_drift, *cluster.addon_drift)
+    if not cluster.stands or not drift:
+        return NOTHING
+    return Opinion(UpdateConfiguration(), (passed(DRIFT, "; ".join(drift)),))
+
+
+def after_the_configuration(opinion: Opinion[Step], drift: tuple[str, ...]) -> Opinion[Step]:
+    """The opinion as it is, or the configuration first, which its step reads, where it has this drift.
+
+    What the manifest no longer says may be the very setting with which no API server or kubelet starts: whoever got it would fail.
+    """
+    return opinion if opinion.step is None or not drift else replace(opinion, step=UpdateConfiguration(), prepares=type(opinion.step))

@@ -1,0 +1,27 @@
+"""How many hosts leave the cluster: more than one only where that number was said, since a manifest that lost its hosts looks like one that is to lose them."""
+
+from __future__ import annotations
+
+from quorate.core.checks import Check, failed, passed
+from quorate.core.hosts.state import Cluster
+
+AS_MANY_AS_SAID = "no more hosts leave the cluster than was said"
+
+
+def departing(cluster: Cluster) -> tuple[str, ...]:
+    """Who is in the cluster and in no manifest: Nodes of no host, and voters of no host, by name. Who never voted and is no Node was never a host of it."""
+    voters = (stray.member.label for stray in cluster.strays if stray.member.votes)
+    return tuple(sorted({*cluster.lost_nodes, *voters}))
+
+
+def as_many_as_said(cluster: Cluster) -> Check:
+    """Were so many hosts meant to leave? One may always: that is what taking a host out of the manifest is for."""
+    leaving, said = departing(cluster), cluster.wishes.remove_hosts
+    if len(leaving) <= said:
+        return passed(AS_MANY_AS_SAID, f"{len(leaving)}, and {said} may")
+    evidence = f"{len(leaving)} hosts of the cluster are in no manifest: {', '.join(leaving)}; {said} may leave"
+    remedy = (
+        f"Take them back into the manifest, or give Terraform's outputs with -t where they come from there; "
+        f"if all of them are to leave, say so: --remove-hosts {len(leaving)}."
+    )
+    return failed(AS_MANY_AS_SAID, evidence, remedy)

@@ -1,0 +1,101 @@
+"""Encryption of Secrets in etcd as the manifest says: at no moment does an API server meet a Secret that it cannot read, and no key goes that one needs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Unknown
+from quorate.core.hosts.encryption import IDENTITY, PLAIN, Change, Configuration, disagreement, label, next_change, unreadable
+from quorate.core.hosts.rules.facts import leader_last
+from quorate.core.hosts.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
+from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.steps import (
+    ChangeEncryption,
+    Join,
+    Reconfigure,
+    RewriteSecrets,
+    Step,
+    UpdateConfiguration,
+    UpgradeControlPlane,
+)
+from quorate.core.opinion import NOTHING, Opinion, barring, wanting
+
+KEYS_KNOWN = "the keys that each API server stores Secrets with are known"
+KEYS_AGREE = "every API server can read what the others store"
+STAYS_READABLE = "what is stored can be read with what the manifest says"
+ROTATABLE = "there is a key of quorate's making to rotate"
+ENCRYPTION_DIFFERS = "Secrets are stored otherwise than the manifest says"
+
+_NEEDS_KEYS: frozenset[type[Step]] = frozenset(
+    {Join, UpgradeControlPlane, UpdateConfiguration, Reconfigure, ChangeEncryption, RewriteSecrets}
+)
+"""Steps that bring an API server its keys, or decide which it has."""
+
+
+def agree_about_keys(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """API servers whose keys are missing, or that cannot read each other's Secrets, are named, and nobody is given any of these keys."""
+    if not cluster.stands or not _is_concerned(cluster):
+        return NOTHING
+    unclear = [(host.name, host.encryption) for host in cluster.control_planes if isinstance(host.encryption, Unknown)]
+    if unclear:
+        evidence = "; ".join(f"{name}: {what.reason}" for name, what in unclear)
+        return barring(_NEEDS_KEYS, unknown(KEYS_KNOWN, evidence, " ".join(dict.fromkeys(what.remedy for _, what in unclear))))
+    if difference := disagreement(cluster.api_servers):
+        remedy = "Find out which Secrets can be read through which API server before you change a key file; quorate touches none of them."
+        return barring(_NEEDS_KEYS, failed(KEYS_AGREE, difference, remedy))
+    return NOTHING
+
+
+def encrypt_secrets(cluster: Cluster, now: datetime) -> Opinion[Step]:
+    """A key is read everywhere before anybody writes with it, then every Secret is written anew, and only then does the key before it go."""
+    if not cluster.stands or not cluster.api_servers:
+        return NOTHING
+    refused = (*_cannot_rotate(cluster), *_cannot_read(cluster))
+    if refused:
+        return barring(frozenset({ChangeEncryption, RewriteSecrets}), *refused)
+    ordered = [host.name for host in leader_last(cluster, cluster.control_planes)]
+    servers = {name: cluster.api_servers[name] for name in ordered if name in cluster.api_servers}
+    change = next_change(servers, cluster.encryption, rotate=cluster.wishes.rotate_encryption_key and not cluster.rotated)
+    if change is None:
+        return NOTHING
+    if not isinstance(change, Change):
+        return wanting(
+            RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"Secrets may be stored otherwise than {_told(change.provider)}")
+        )
+    host = cluster.host(change.host)
+    evidence = f"{host.name}: {_in_detail(servers[host.name].configuration)}, next: {_in_detail(change.configuration)}"
+    step = ChangeEncryption(host.name, change.configuration)
+    opinion: Opinion[Step] = wanting(step, passed(ENCRYPTION_DIFFERS, evidence), nodes_ready(cluster), bears_restart(cluster, host))
+    return when_nodes_are_ready(cluster, now, opinion)
+
+
+def _is_concerned(cluster: Cluster) -> bool:
+    """Whether anybody has keys, or is to have some."""
+    found = any(each.configuration.keys or each.spare for each in cluster.api_servers.values())
+    unclear = any(isinstance(host.encryption, Unknown) for host in cluster.control_planes)
+    return found or unclear or cluster.encryption.configuration != PLAIN
+
+
+def _cannot_rotate(cluster: Cluster) -> tuple[Check, ...]:
+    if not cluster.wishes.rotate_encryption_key or cluster.encryption.configuration is None:
+        return ()
+    remedy = "Leave --rotate-encryption-key out; keys of customEncryptionConfiguration are exchanged by putting a new one first."
+    return (failed(ROTATABLE, "features.encryptionProviders is off, or has a configuration of its own", remedy),)
+
+
+def _cannot_read(cluster: Cluster) -> tuple[Check, ...]:
+    wanted = cluster.encryption.configuration
+    resource = unreadable(wanted, (each.configuration for each in cluster.api_servers.values())) if wanted is not None else ""
+    if not resource:
+        return ()
+    remedy = f"Keep `identity: {{}}` as the last provider of {resource} in customEncryptionConfiguration."
+    return (failed(STAYS_READABLE, f"{resource} may be stored as plain text, which would not be read any more", remedy),)
+
+
+def _in_detail(configuration: Configuration) -> str:
+    return " then ".join(_told(provider) for provider in configuration.secrets)
+
+
+def _told(provider: str) -> str:
+    return "as plain text" if provider == IDENTITY else f"with key {label(provider)}"

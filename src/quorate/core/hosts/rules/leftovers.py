@@ -1,0 +1,169 @@
+"""What hosts and members leave behind: Nodes of hosts that are gone, and traces of a cluster on hosts that are to join it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Absent, Health, Unknown
+from quorate.core.hosts.gates import reset
+from quorate.core.hosts.rules.departures import as_many_as_said
+from quorate.core.hosts.rules.facts import holds_the_data, names, takes_evictions
+from quorate.core.hosts.state import Cluster, Host, Kind, Node
+from quorate.core.hosts.steps import DeleteNode, Reset, Step
+from quorate.core.opinion import NOTHING, Opinion
+
+OUT_OF_THE_RING = "the host has no member in the ring"
+RUNS_NO_ETCD = "the host's own etcd does not run apart from the ring"
+RUNS_NOTHING = "no Pods run on the host"
+NODE_GOES = "nothing is behind the Node"
+PODS_FIRST = "Pods leave a Node that is ready before it goes"
+
+LOOK_AGAIN = timedelta(seconds=5)
+"""Until a Node is looked at again whose host is gone: it is called not ready after 50 s (kube-controller-manager, node-monitor-grace-period)."""
+
+
+def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
+    """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
+    if not cluster.stands:
+        return NOTHING
+    members = _names_in_the_ring(cluster)
+    refused: tuple[Check, ...] = ()
+    for name in cluster.lost_nodes:
+        if name not in members:
+            asked = (_of_no_host(cluster, name), *_joined_by_us(cluster, name), as_many_as_said(cluster))
+            if all(check.passed for check in asked):
+                left = next((node for node in cluster.other_nodes if node.name == name), None)
+                return _deleting(name, left, *asked)
+            refused += asked
+    for host in cluster.hosts:
+        goes = isinstance(host.node, Node) and host.node.name not in members and is_to_be_reset(host)
+        if isinstance(host.node, Node) and goes and all(check.passed for check in may_be_reset(cluster, host)):
+            return _deleting(host.node.name, host.node, passed(NODE_GOES, f"{host.name} is to join anew"))
+    opinion = _first(_of_wiped_hosts(cluster), now)
+    return replace(opinion, checks=(*refused, *opinion.checks))
+
+
+def reset_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Hosts on which a join was cut short, or whose member has left the ring, lose every trace of the cluster, so that they can join anew."""
+    if not cluster.stands:
+        return NOTHING
+    refused: tuple[Check, ...] = ()
+    for host in cluster.hosts:
+        if is_to_be_reset(host):
+            asked = may_be_reset(cluster, host)
+            if all(check.passed for check in asked):
+                return Opinion(Reset(host.name), (*refused, *asked))
+            refused += asked
+    return Opinion(checks=refused)
+
+
+def is_to_be_reset(host: Host) -> bool:
+    """Whether what it has of the cluster that stands is only fit to be taken away: nobody can go on from it."""
+    if host.kind is Kind.HALF_JOINED:
+        return True
+    out = isinstance(host.member, Absent) and host.control_plane
+    return out and not host.is_wiped and host.kind in (Kind.HALF_INITIALIZED, Kind.BROKEN)
+
+
+def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
+    """Is it certain that the host holds nothing that the cluster needs (S4)?"""
+    if host.works:
+        return (_is_no_worker(host),)
+    if not host.control_plane:
+        return (_runs_nothing(host),)
+    held = () if host.member_id is None else (host.member_id,)
+    return _out_of_the_ring(host), _runs_no_etcd(host), holds_the_data(cluster, apart_from=host.member_id), reset(cluster.ring, held)
+
+
+def _out_of_the_ring(host: Host) -> Check:
+    match host.member:
+        case Absent():
+            return passed(OUT_OF_THE_RING, f"the ring was read completely, and no member is {host.name}'s")
+        case Unknown(reason, remedy):
+            return unknown(OUT_OF_THE_RING, f"cannot tell which member is {host.name}'s: {reason}", remedy)
+        case int(member):
+            return failed(OUT_OF_THE_RING, f"member {member:x} of {host.name} has not left the ring")
+
+
+def _runs_no_etcd(host: Host) -> Check:
+    finding = host.member_health
+    if finding is None or finding.health is not Health.GOOD:
+        return passed(RUNS_NO_ETCD, f"nothing well answers on {host.name}")
+    remedy = f"Find out which ring the etcd on {host.name} belongs to, and save its data: `quorate etcd members -m MANIFEST`."
+    return failed(RUNS_NO_ETCD, f"{host.name} runs an etcd that is well, and that the ring does not know", remedy)
+
+
+def _runs_nothing(host: Host) -> Check:
+    if isinstance(host.node, Node) and host.node.ready.health is Health.GOOD:
+        remedy = f"Free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
+        return failed(RUNS_NOTHING, f"files are missing on {host.name}, but its Node is ready and may run Pods", remedy)
+    return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
+
+
+def _is_no_worker(host: Host) -> Check:
+    """Whether its Node is ready or not for a moment: nobody has said that what runs on it may go."""
+    remedy = (
+        f"Put it under staticWorkers; or free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
+    )
+    return failed(
+        RUNS_NOTHING, f"{host.name} has joined as a worker and may run Pods, and the manifest has it as a control plane host", remedy
+    )
+
+
+def _of_no_host(cluster: Cluster, name: str) -> Check:
+    """As long as it is not known which Node is a host's, this one may be."""
+    unmatched = [host for host in cluster.hosts if isinstance(host.node, Unknown)]
+    if unmatched:
+        evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
+        return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
+    return passed(NODE_GOES, f"no host of the manifest is Node {name}")
+
+
+def _joined_by_us(cluster: Cluster, name: str) -> tuple[Check, ...]:
+    """A worker's Node of the name of a host that has joined nothing, and at another address, need not be that host's predecessor: the name may be mistyped."""
+    node = next((node for node in cluster.other_nodes if node.name == name), None)
+    if node is None or node.control_plane or node.static_worker or (node.ready.health is not Health.GOOD and not node.kept_by):
+        return ()
+    state = f"is that of {node.kept_by}" if node.kept_by else "is ready"
+    evidence = (
+        f"host {name} has joined nothing, and Node {name} at another address {state} and was not joined by quorate: it is another machine's"
+    )
+    return (failed(NODE_GOES, evidence, f"Give host {name} another hostname in the manifest, or delete Node {name} yourself."),)
+
+
+def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:
+    """Of members of no host. They leave first: until then there may be a control plane behind the Node of such a name, whatever host has it too."""
+    return frozenset(stray.member.name for stray in cluster.strays)
+
+
+def _deleting(name: str, node: Node | None, *asked: Check) -> Opinion[Step]:
+    """With a drain where the machine goes on to run Pods: nobody would know of them any more.
+
+    A control plane host whose join was cut short has them too: until kubeadm has marked its Node, that is one as a worker's.
+    """
+    if node is not None and takes_evictions(node):
+        return Opinion(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is as a worker's, and is ready")))
+    return Opinion(DeleteNode(name), asked)
+
+
+def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:
+    for host in cluster.hosts:
+        if not host.is_wiped or not isinstance(host.node, Node) or (host.control_plane and not isinstance(host.member, Absent)):
+            continue
+        if host.node.ready.health is Health.GOOD:
+            remedy = f"It is called not ready within a minute where its host is gone; where not, another machine is Node {host.node.name}: find it."
+            yield host.node.name, failed(NODE_GOES, f"nothing of the cluster is on {host.name}, but its Node is ready", remedy)
+        else:
+            yield host.node.name, passed(NODE_GOES, f"nothing of the cluster is on {host.name}")
+
+
+def _first(nodes: Iterable[tuple[str, Check]], now: datetime) -> Opinion[Step]:
+    refused: tuple[Check, ...] = ()
+    for name, check in nodes:
+        if check.passed:
+            return Opinion(DeleteNode(name), (*refused, check))
+        refused += (check,)
+    return Opinion(checks=refused, wake_at=now + LOOK_AGAIN if refused else None)

@@ -1,0 +1,125 @@
+"""Repair comes before every change to what is well, and what nobody here can repair is said."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_never
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Absent, Health
+from quorate.core.hosts.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
+from quorate.core.hosts.rules.leftovers import is_to_be_reset
+from quorate.core.hosts.state import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
+from quorate.core.hosts.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
+from quorate.core.opinion import NOTHING, Opinion, barring
+
+CONTROL_PLANE_WELL = "every control plane host is well"
+RING_MATCHES = "every member of the ring is that of a host of the manifest"
+WORKERS_WELL = "every worker that answers is well"
+WORKERS_REACHABLE = "every worker can be reached"
+
+WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
+"""Rules that come later take a snapshot for an upgrade only. Without the upgrade each run would push out an older one that may be needed."""
+
+
+def repair_comes_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
+
+    Where nothing is wrong but certificates that have expired, their renewal is the repair.
+    """
+    if not cluster.stands:
+        return NOTHING
+    well, matches = _control_plane_well(cluster), _ring_matches(cluster)
+    renewed = matches.passed and all(_has_only_expired(host) for host in cluster.control_planes if ills(host))
+    return barring(WAITS_FOR_REPAIR - {RenewCertificates} if renewed else WAITS_FOR_REPAIR, well, matches)
+
+
+def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
+    if not cluster.stands:
+        return NOTHING
+    ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]
+    silent = [host for host in cluster.workers if host.kind is Kind.UNREACHABLE]
+    waiting = [host for host in cluster.workers if has_yet_to_join(host) and cluster.running != cluster.version and host not in ill]
+    checks = [failed(WORKERS_WELL, f"{host.name} {_told(host)}", _remedy(cluster, host)) for host in ill]
+    checks += [failed(WORKERS_WELL, f"{names(waiting)} has yet to join")] if waiting else []
+    opinion = barring(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
+    if not silent:
+        return opinion
+    remedy = "Bring them back, or take them out of the manifest."
+    unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
+    return Opinion(checks=(*opinion.checks, unreachable), bars=opinion.bars)
+
+
+def _control_plane_well(cluster: Cluster) -> Check:
+    ill = [host for host in cluster.control_planes if ills(host)]
+    if not ill:
+        return passed(CONTROL_PLANE_WELL, f"all {len(cluster.control_planes)}")
+    evidence = "; ".join(f"{host.name} {_told(host)}" for host in ill)
+    answer = (
+        unknown if all(map(_only_lacks_its_node, ill)) else failed
+    )  # a kubelet may be about to make the Node: a run waits for that as long as it can
+    return answer(CONTROL_PLANE_WELL, evidence, " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill)))
+
+
+def _ring_matches(cluster: Cluster) -> Check:
+    labels = ", ".join(stray.member.label for stray in cluster.strays)
+    return failed(RING_MATCHES, f"of no host: {labels}") if labels else passed(RING_MATCHES, "all of them")
+
+
+def _told(host: Host) -> str:
+    return "; ".join(ills(host))
+
+
+def _remedy(cluster: Cluster, host: Host) -> str:
+    look = f"`quorate explain -m MANIFEST {host.name}`"
+    leave = f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
+    free = f"`quorate reset -m MANIFEST {host.name}`"
+    match host.kind:
+        case Kind.UNREACHABLE:
+            return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
+        case Kind.FOREIGN:
+            return f"Take {host.name} out of the manifest, or free it: {free}."
+        case Kind.BARE | Kind.PACKAGES_ONLY:
+            return f"{host.name} joins once nothing else is in its way."
+        case Kind.HALF_JOINED:
+            return f"Put {host.name} under staticWorkers; or free it: {free}, then apply again." if host.works else leave
+        case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
+            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
+        case Kind.MEMBER:
+            renewed = f"The certificates of {host.name} are renewed once everything else is well."
+            return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
+        case Kind.BROKEN if _only_lacks_its_node(host):
+            return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
+        case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
+            mend = _finish_the_join(host) if host.has_joined_half else f"See what fails on {host.name} with {look}."
+            return f"{mend} Do not reset it: no other host of the manifest holds the data."
+        case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
+            return leave
+        case Kind.BROKEN | Kind.HALF_INITIALIZED:
+            return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
+        case Kind.UNKNOWN:
+            return f"Make what is not known of {host.name} readable."
+    assert_never(host.kind)
+
+
+def _finish_the_join(host: Host) -> str:
+    """Its API server runs, and its kubelet has no credentials: the token with which it was to get them is gone."""
+    make = f"`kubeadm init phase kubeconfig kubelet --node-name {host.name} --apiserver-advertise-address ADDRESS`"
+    return f"Give the kubelet of {host.name} its credentials there: {make}, with its own address, then `systemctl restart kubelet`, then apply again."
+
+
+def _has_only_expired(host: Host) -> bool:
+    """Whether nothing is wrong with it but certificates that a renewal makes anew."""
+    return host.kind is Kind.MEMBER and not data_lost(host) and _not_good(host) == [EXPIRED]
+
+
+def _only_lacks_its_node(host: Host) -> bool:
+    """Whether everything else about it is good. Its kubelet made the Node when it started, and makes it again when it starts again."""
+    return isinstance(host.node, Absent) and not data_lost(host) and _not_good(host) == [NODE_NOT_LISTED]
+
+
+def _not_good(host: Host) -> list[str]:
+    """The reasons of everything found about it that is not good."""
+    found = (*host.findings, host.member_health, host.api_server)
+    return [finding.reason for finding in found if finding is not None and finding.health is not Health.GOOD]

@@ -1,0 +1,49 @@
+"""What follows when versions and settings are as desired: Nodes that were left cordoned, their labels and taints, and MachineDeployments."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import failed, passed
+from quorate.core.hosts.rules.facts import names
+from quorate.core.hosts.rules.skew import none_is_older
+from quorate.core.hosts.state import Cluster, Kind, Node
+from quorate.core.hosts.steps import EnsureMachineDeployments, Step, Uncordon, UpdateNodes
+from quorate.core.opinion import NOTHING, Opinion, wanting
+
+CORDONED = "an upgrade that was interrupted left Nodes cordoned"
+NODE_DRIFT = "Nodes differ from the manifest"
+DEPLOYMENTS = "the MachineDeployments of the manifest are there"
+NOT_ABOVE = "no API server is older than the MachineDeployments' version"
+
+
+def let_pods_return(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """A Node that we cordoned, and whose upgrade is over or does not go on, takes Pods again. One that somebody else cordoned stays as it is."""
+    if not cluster.stands:
+        return NOTHING
+    for host in cluster.hosts:
+        if host.kind is Kind.MEMBER and isinstance(host.node, Node) and host.node.cordoned_by_us:
+            return Opinion(Uncordon(host.name), (passed(CORDONED, host.name),))
+    return NOTHING
+
+
+def update_nodes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Labels, annotations and taints of all Nodes at once: nothing restarts for them."""
+    drifting = [host for host in cluster.hosts if host.node_drift and isinstance(host.node, Node)]
+    if not cluster.stands or not drifting:
+        return NOTHING
+    return Opinion(UpdateNodes(tuple(host.name for host in drifting)), (passed(NODE_DRIFT, names(drifting)),))
+
+
+def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Opinion[Step]:
+    """MachineDeployments of `dynamicWorkers` exist and have the desired version, once no API server is older."""
+    upkeep = cluster.machine_deployments
+    if not cluster.stands or not upkeep.pending:
+        return NOTHING
+    if upkeep.retry_at is not None and upkeep.retry_at > now:
+        return Opinion(checks=(failed(DEPLOYMENTS, f"the last attempt failed: {upkeep.problem}"),), wake_at=upkeep.retry_at)
+    if upkeep.problem and upkeep.retry_at is None:
+        return Opinion(
+            checks=(failed(DEPLOYMENTS, upkeep.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
+        )
+    return wanting(EnsureMachineDeployments(), none_is_older(cluster, NOT_ABOVE))

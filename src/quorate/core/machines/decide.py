@@ -1,0 +1,48 @@
+"""The one next step for a control plane of Machines, and why: its table of rules, judged as `quorate.core.opinion` says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core import opinion
+from quorate.core.machines.rules import adopt, certificates, delete, guard, initialize, remediate, remove, rollout, scale, strays, upkeep
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import EVERYTHING, Step
+
+Decision = opinion.Decision[Step]
+"""What to do next with a control plane, and why."""
+
+RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
+    ("keep the finalizer", guard.keep_the_finalizer),
+    ("respect a pause", guard.respect_a_pause),
+    ("take the control plane down", delete.take_down),
+    ("refuse what is invalid", guard.refuse_what_is_invalid),
+    ("be the one that the Cluster names", guard.be_the_one_that_the_cluster_names),
+    ("adopt stand-alone machines", adopt.adopt_stand_alone_machines),
+    ("leave others' machines alone", guard.leave_others_machines_alone),
+    ("wait for infrastructure", guard.wait_for_infrastructure),
+    ("provide certificates", certificates.provide_certificates),
+    ("wait for the endpoint", guard.wait_for_the_endpoint),
+    ("provide the kubeconfig", certificates.provide_the_kubeconfig),
+    ("wait for the workload cluster", guard.wait_for_the_workload_cluster),
+    ("members agree", strays.members_agree),
+    ("remove strays", strays.remove_strays),
+    ("release the leaving", remove.release_the_leaving),
+    ("take back an abandoned creation", scale.take_back_an_abandoned_creation),
+    ("keep the records", remediate.keep_the_records),
+    ("remediate", remediate.remediate),
+    ("prepare the workload", upkeep.prepare_the_workload),
+    ("replace the outdated", rollout.replace_the_outdated),
+    ("move CoreDNS ahead", upkeep.move_coredns),
+    ("initialize", initialize.initialize),
+    ("scale up", scale.scale_up),
+    ("scale down", scale.scale_down),
+    ("update add-ons", upkeep.update_addons),
+    ("record expiries", upkeep.record_expiries),
+)
+"""In order. The documentation's table is made from this one."""
+
+
+def decide(control_plane: ControlPlane, now: datetime) -> Decision:
+    """The decision for what was observed at `now`. Pure and total."""
+    return opinion.judge(RULES, EVERYTHING, control_plane, now)

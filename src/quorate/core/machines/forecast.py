@@ -1,0 +1,253 @@
+"""What would happen from here: `decide` played forward on a model in which every step succeeds and every machine comes up.
+
+The model knows no faults and no edits. What is ill stays ill, so that a plan never counts on a recovery that nobody has promised; what is on its way
+arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new-2`, ...), in the order of their creation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeAlias, assert_never
+
+from quorate.core import plan
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.decide import Decision, decide
+from quorate.core.machines.state import Adoptable, Certificates, ControlPlane, Kubeconfig, Remediation, Replica
+from quorate.core.machines.steps import (
+    AbandonCreation,
+    AddFinalizer,
+    AdoptReplicas,
+    CreateReplica,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    ForgetRemediation,
+    MoveCoreDNS,
+    PrepareWorkload,
+    RecordExpiries,
+    RecordRemediation,
+    ReleaseHook,
+    Remediate,
+    RemoveFinalizer,
+    RemoveMember,
+    RemoveStray,
+    Step,
+    UpdateAddons,
+    WriteKubeconfig,
+)
+from quorate.core.ring import Member, Ring
+from quorate.core.upkeep import Upkeep
+
+TICK = timedelta(minutes=5)
+"""Between two states of the model: longer than any grace that a machine or a stray member is given."""
+_WELL = Finding(Health.GOOD, "Expected", "as expected of a machine that comes up")
+
+
+Foreseen = plan.Foreseen[Step]
+"""One step of the plan."""
+Forecast = plan.Forecast[ControlPlane, Step]
+"""The plan."""
+
+
+def forecast(control_plane: ControlPlane, now: datetime) -> Forecast:
+    """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
+    world = _Model(control_plane, now)
+    foreseen = tuple(plan.play(world))
+    return plan.Forecast(foreseen, world.view, world.converged, world.decision.refusals)
+
+
+_Kept: TypeAlias = (
+    AddFinalizer
+    | RemoveFinalizer
+    | EnsureCertificates
+    | WriteKubeconfig
+    | AbandonCreation
+    | AdoptReplicas
+    | PrepareWorkload
+    | MoveCoreDNS
+    | UpdateAddons
+    | RecordExpiries
+    | RecordRemediation
+    | ForgetRemediation
+)
+"""What changes no member."""
+
+
+class _Model:
+    """The control plane as the plan leaves it, step by step."""
+
+    def __init__(self, view: ControlPlane, now: datetime) -> None:
+        self.view, self.now = view, now
+        self.made = 0
+        self.decision = decide(view, now)
+
+    @property
+    def converged(self) -> bool:
+        """Whether what is desired is there."""
+        view = self.view
+        if view.deletion is not None:
+            return not view.has_finalizer
+        settled = len(view.replicas) == len(view.staying) == view.desired.replicas
+        return self.decision.step is None and settled and not view.outdated and view.creation is None
+
+    @property
+    def ring(self) -> Ring | Unknown:
+        """The ring as the plan leaves it."""
+        return self.view.ring
+
+    def decide(self) -> Decision:
+        """What would be done next."""
+        return self.decision
+
+    def take(self, step: Step) -> str:
+        """The step succeeds."""
+        made = self.made
+        self.view = self._after(step)
+        if not self.is_last(step):
+            self._go_on()
+        return f"new-{self.made}" if self.made > made else ""
+
+    def is_last(self, step: Step) -> bool:
+        """What follows depends on Machines that were not looked at yet; or nothing is left."""
+        return isinstance(step, AdoptReplicas | RemoveFinalizer)
+
+    def wait(self) -> bool:
+        """Everything on its way arrives."""
+        arrived = self._arrive()
+        if arrived:
+            self._go_on()
+        return arrived
+
+    def _go_on(self) -> None:
+        self.now += TICK
+        self.decision = decide(self.view, self.now)
+
+    def _after(self, step: Step) -> ControlPlane:
+        match step:
+            case CreateReplica():
+                return self._create(step)
+            case DeleteReplica(name) | Remediate(name):
+                return self._delete(name, step)
+            case RemoveMember(name, member):
+                return self._change(self._without_member(member), name, holds_hook=False, waits_at_hook=False, member=Absent())
+            case ReleaseHook(name):
+                return self._change(self.view, name, holds_hook=False, waits_at_hook=False)
+            case RemoveStray(member):
+                strays = tuple(stray for stray in self.view.strays if stray.member.id != member)
+                return _matched_anew(replace(self._without_member(member), strays=strays))
+            case DeleteAll(names):
+                return replace(self.view, replicas=tuple(self._released(r) if r.name in names else r for r in self.view.replicas))
+        return self._kept_up(step)
+
+    def _kept_up(self, step: _Kept) -> ControlPlane:
+        view = self.view
+        match step:
+            case AddFinalizer() | RemoveFinalizer():
+                return replace(view, has_finalizer=isinstance(step, AddFinalizer))
+            case EnsureCertificates():
+                return replace(view, certificates=Certificates())
+            case WriteKubeconfig():
+                return replace(view, kubeconfig=Kubeconfig(exists=True))
+            case AbandonCreation():
+                return replace(view, creation=None)
+            case AdoptReplicas():
+                return replace(view, adoptable=tuple[Adoptable, ...]())
+            case PrepareWorkload():
+                return replace(view, preparation=Upkeep())
+            case MoveCoreDNS(name):
+                return self._change(view, name, coredns=Upkeep())
+            case UpdateAddons():
+                return replace(view, addons=Upkeep())
+            case RecordExpiries():
+                return replace(view, replicas=tuple(replace(replica, expiry_known=True) for replica in view.replicas))
+            case RecordRemediation():
+                return replace(view, remediating=view.remediation_intended, remediation_intended=None)
+            case ForgetRemediation():
+                return replace(view, remediating=None, remediation_intended=None)
+        assert_never(step)
+
+    def _create(self, step: CreateReplica) -> ControlPlane:
+        self.made += 1
+        new = Replica(
+            name=f"new-{self.made}",
+            version=self.view.desired.version.text,
+            created=self.now,
+            member=Absent(),
+            failure_domain=step.failure_domain,
+            replaces=self.view.remediating,
+        )
+        return replace(self.view, replicas=(*self.view.replicas, new), creation=None, remediating=None)
+
+    def _delete(self, name: str, step: Step) -> ControlPlane:
+        view = self._change(self.view, name, deleting_since=self.now)
+        if isinstance(step, Remediate):
+            view = replace(view, remediating=Remediation(name, self.now, step.retries), remediation_intended=None)
+        return view
+
+    def _released(self, replica: Replica) -> Replica:
+        return replace(replica, deleting_since=replica.deleting_since or self.now, holds_hook=False, waits_at_hook=False)
+
+    def _change(self, view: ControlPlane, name: str, **changes: object) -> ControlPlane:
+        return replace(view, replicas=tuple(replace(r, **changes) if r.name == name else r for r in view.replicas))  # type: ignore[arg-type]
+
+    def _without_member(self, member_id: int) -> ControlPlane:
+        ring = self.view.ring
+        return self.view if isinstance(ring, Unknown) else replace(self.view, ring=plan.without(ring, member_id))
+
+    def _arrive(self) -> bool:
+        """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
+        before = self.view
+        staying_or_held = tuple(replica for replica in before.replicas if replica not in before.vanishing)
+        self.view = replace(before, replicas=tuple(replace(r, waits_at_hook=True) if r.deleting_since else r for r in staying_or_held))
+        for replica in self.view.staying:
+            if replica.node is None and not replica.unhealthy:
+                self._come_up(replica)
+        return self.view != before
+
+    def _come_up(self, replica: Replica) -> None:
+        view = self.view
+        if not view.desired.etcd_managed:
+            member: int | Absent | Unknown = Absent()
+        else:
+            member = replica.member if isinstance(replica.member, int) else self._join(replica.name)
+        kinds = _kinds(view)
+        view = self._change(
+            self.view,
+            replica.name,
+            node=replica.name,
+            member=member,
+            component_findings=tuple((kind, _WELL) for kind in kinds),
+            member_findings=(("EtcdMemberHealthy", _WELL),) if view.desired.etcd_managed else (),
+        )
+        self.view = replace(view, initialized=True, workload=_WELL)
+
+    def _join(self, name: str) -> int:
+        """A new voter, or the member that was waiting for exactly this: it becomes one."""
+        ring = self.view.ring if isinstance(self.view.ring, Ring) else Ring((), None)
+        waiting = next(iter(ring.unsettled), None)
+        new_id = waiting.id if waiting else max((member.id for member in ring.members), default=0) + 1
+        others = tuple(member for member in ring.members if member.id != new_id)
+        self.view = replace(self.view, ring=Ring((*others, Member(new_id, name, Health.GOOD)), ring.leader or new_id))
+        return new_id
+
+
+def _matched_anew(view: ControlPlane) -> ControlPlane:
+    """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
+    fitting = Counter(stray.may_be_of for stray in view.strays if stray.may_be_of)
+    own = {stray.may_be_of: stray.member.id for stray in view.strays if fitting[stray.may_be_of] == 1}
+    left = tuple(stray for stray in view.strays if stray.may_be_of not in own)
+    missing = Absent() if not left else None
+
+    def matched(replica: Replica) -> Replica:
+        member = own.get(replica.name, missing) if isinstance(replica.member, Unknown) else None
+        return replica if member is None else replace(replica, member=member)
+
+    return replace(view, strays=left, replicas=tuple(map(matched, view.replicas)))
+
+
+def _kinds(view: ControlPlane) -> tuple[str, ...]:
+    """What is looked at on every replica, as those that are there show it."""
+    default = ("APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy")
+    return next((tuple(kind for kind, _ in replica.component_findings) for replica in view.replicas if replica.component_findings), default)

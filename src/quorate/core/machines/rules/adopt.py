@@ -1,0 +1,31 @@
+"""Control-plane Machines of the cluster that nobody owns: they are taken over, all at once, or named with what is in the way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import failed
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import EVERYTHING, AdoptReplicas, Step
+from quorate.core.opinion import NOTHING, Opinion, barring
+
+ADOPTABLE = "every stand-alone control-plane Machine can be adopted"
+ADOPTION_IN_TIME = "stand-alone Machines are adopted once the cluster can be reached"
+
+
+def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+    """All or none: with one that cannot be adopted every count of replicas would be wrong, so nothing else is done either.
+
+    Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane (adoptMachines), which stops in the same way but says so in an event alone.
+    """
+    if not control_plane.adoptable or control_plane.paused or control_plane.deletion:
+        return NOTHING
+    names = tuple(sorted(machine.name for machine in control_plane.adoptable))
+    if not control_plane.infrastructure_ready or not control_plane.endpoint:
+        waits_for = "its endpoint" if control_plane.infrastructure_ready else "its infrastructure"
+        return barring(EVERYTHING, failed(ADOPTION_IN_TIME, f"{', '.join(names)}: the Cluster waits for {waits_for}"))
+    problems = [f"{machine.name}: {machine.problem}" for machine in control_plane.adoptable if machine.problem]
+    if problems:
+        remedy = "Correct or delete these Machines, or give them an owner."
+        return barring(EVERYTHING, failed(ADOPTABLE, "; ".join(sorted(problems)), remedy))
+    return Opinion(AdoptReplicas(names))

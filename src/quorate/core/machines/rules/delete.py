@@ -1,0 +1,31 @@
+"""Taking a control plane down: workers first, then everything at once, then the finalizer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import failed, passed
+from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer, Step
+from quorate.core.opinion import NOTHING, Opinion, barring
+
+WORKERS_ARE_GONE = "workers are gone"
+SHOWN = 5  # names in a message, as upstream shows
+
+
+def take_down(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+    """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
+    if control_plane.deletion is None:
+        return NOTHING
+    workers = control_plane.deletion.workers
+    if workers:
+        listed = ", ".join(workers[:SHOWN]) + (f" and {len(workers) - SHOWN} more" if len(workers) > SHOWN else "")
+        return barring(EVERYTHING, failed(WORKERS_ARE_GONE, f"still there: {listed}"))
+    gone = passed(WORKERS_ARE_GONE, "no Machine but the control plane's own is left")
+    if not control_plane.replicas:
+        return Opinion(RemoveFinalizer(), (gone,), EVERYTHING)
+    held = tuple(replica.name for replica in control_plane.replicas if replica.holds_hook or replica.deleting_since is None)
+    if held:
+        return Opinion(DeleteAll(held), (gone,), EVERYTHING)
+    names = ", ".join(replica.name for replica in control_plane.replicas)
+    return barring(EVERYTHING, gone, failed("control-plane Machines are gone", f"being deleted: {names}"))

@@ -1,0 +1,83 @@
+"""The rolling replacement of replicas that differ from what is desired: one more while there is room for a surge, otherwise one that is outdated goes.
+
+The newest specification wins: what failed to come up by an earlier one makes room first, so that a bad change corrected half-way ends well.
+Source: kubeadmcontrolplane/update.go.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quorate.core.checks import Check, failed, passed
+from quorate.core.machines.rules.placement import age, candidates, is_ill, next_failure_domain
+from quorate.core.machines.rules.preflight import before_joining, has_room, template_exists, topology_arrived
+from quorate.core.machines.rules.remove import BEFORE_INITIALIZATION
+from quorate.core.machines.rules.scale import first_permitted
+from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, Step
+from quorate.core.opinion import Opinion, wanting
+from quorate.core.ring import Ring
+
+UP_TO_DATE = "replicas are up to date"
+REPLACEMENT_WANTED = "a replacement is wanted"
+ANOTHER_STAYS = "another replica stays"
+
+
+def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+    """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
+    if not control_plane.outdated:
+        moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
+        up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()
+        return Opinion(checks=up_to_date, wake_at=min(moments, default=None))
+    ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
+    wanted = passed(REPLACEMENT_WANTED, ways)
+    if not control_plane.may_be_initialized:
+        return _begin_anew(control_plane, wanted)
+    desired = control_plane.desired
+    if len(control_plane.staying) < desired.replicas + desired.max_surge:
+        return _one_more(control_plane, wanted)
+    return _one_fewer(control_plane, candidates(control_plane), wanted)
+
+
+def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
+    """One at the new specification joins; where an outdated one that failed to come up is all that stands in the way, that one goes."""
+    opinion = wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), wanted, *before_joining(control_plane))
+    failed_ones = tuple(sorted((r for r in control_plane.outdated if _failed_to_come_up(control_plane, r)), key=age))
+    if opinion.step is not None or not failed_ones or len(control_plane.staying) == 1:
+        return opinion
+    if control_plane.remediating is not None or not has_room(control_plane).passed:
+        return opinion  # another one is going already, and this one's place would be the second that is empty
+    instead = _one_fewer(control_plane, failed_ones, wanted)
+    return instead if instead.step is not None else opinion
+
+
+def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Opinion[Step]:
+    """One outdated replica goes, unless it is the only one."""
+    if len(control_plane.staying) == 1:
+        evidence = f"{control_plane.staying[0].name} is the only one, and maxSurge is 0"
+        remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1), or ask for three replicas."
+        return Opinion(checks=(wanted, failed(ANOTHER_STAYS, evidence, remedy)))
+    return first_permitted(control_plane, victims, wanted)
+
+
+def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
+    """The newest one, when it is ill; or one with neither a Node nor a vote.
+
+    An older one that is ill did come up, and may be so for a moment: it keeps its place until the surge is there. So does one that votes and has lost its Node.
+    """
+    if replica.node is not None:
+        return is_ill(replica) and replica is max(control_plane.staying, key=age)
+    member = control_plane.ring.member(replica.member) if isinstance(control_plane.ring, Ring) and isinstance(replica.member, int) else None
+    return member is None or not member.votes
+
+
+def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
+    """Where kubeadm, proven, has founded nothing there is no data and no ring: the only replica goes, and the next one founds the cluster anew."""
+    replica, *others = sorted(control_plane.replicas, key=age)
+    alone = (
+        failed(BEFORE_INITIALIZATION, f"{replica.name} is not the only one: {', '.join(r.name for r in others)}")
+        if others
+        else passed(BEFORE_INITIALIZATION, f"{replica.name} is the only one, and has not finished kubeadm init")
+    )
+    asked = (alone, topology_arrived(control_plane), template_exists(control_plane))
+    return wanting(DeleteReplica(replica.name), wanted, *asked)

@@ -1,0 +1,65 @@
+"""How long a run waits for what stands in its way, and when it looks again: one rule for the plan that cannot begin yet and for the run that cannot go on."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quorate.core.checks import Outcome
+from quorate.core.hosts.decide import Decision
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.state import Cluster
+
+PATIENCE = timedelta(seconds=60)
+"""How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
+
+Counted, as the next and the last of these, from the beginning, from the first look after a step, or from when something else came to stand in the way.
+"""
+SETTLING = timedelta(seconds=20)
+"""How long, after a step or a change, something may be in the way that, by its remedy, somebody would have to take away: what just started answers late."""
+NEAR = timedelta(minutes=10)
+"""A decision that time alone changes is waited for when it is as near as this; the next run finds what is farther away, such as certificates that expire."""
+LONGEST_WAIT = timedelta(minutes=20)
+"""How long a run waits for time to change a decision: longer than any kubeadm takes that an earlier run left behind."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 5.0
+"""Seconds between two looks while nothing can be done: half of how long that has been so, within these limits."""
+
+
+class Patience:
+    """The patience of one run, or of the wait for one to begin."""
+
+    def __init__(self, now: datetime) -> None:
+        self._since = now
+        self._moves = False
+        self._seen: set[tuple[str, ...]] = set()
+
+    def renew(self, now: datetime) -> None:
+        """Begin anew with this first look after a step: a busy host takes long to tell what it is, and what it told first must not be the last word."""
+        self._since, self._moves = now, True
+
+    def look_again(self, decision: Decision, now: datetime, *, booting: bool) -> datetime | None:
+        """When to look again after a decision that has refusals and no step; None: nothing is to be expected. `booting`: hosts were just switched on.
+
+        Something else in the way than ever before begins it anew too: hosts that were switched on come up one thing after another.
+        """
+        because = tuple(check.name for check in decision.refusals)
+        if self._seen and because not in self._seen:
+            self.renew(now)
+        self._seen.add(because)
+        near = decision.wake_at if decision.wake_at is not None and decision.wake_at - now <= NEAR else None
+        if now - self._since >= (LONGEST_WAIT if near else self._limit(decision, booting=booting)):
+            return None
+        quiet = (now - self._since).total_seconds()
+        return near or now + timedelta(seconds=min(max(FIRST_PAUSE, quiet / 2), LONGEST_PAUSE))
+
+    def _limit(self, decision: Decision, *, booting: bool) -> timedelta:
+        if booting or any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
+            return PATIENCE
+        return SETTLING if self._moves else timedelta(0)
+
+
+def before_a_plan(patience: Patience, cluster: Cluster, decision: Decision, now: datetime) -> datetime | None:
+    """When to look again at hosts with which nothing can be done yet; None: there is something to do, or nothing to wait for."""
+    waits = decision.refusals and not cluster.locked_by
+    until = patience.look_again(decision, now, booting=cluster.is_booting) if waits else None
+    return None if until is None or forecast(cluster, now).steps else until

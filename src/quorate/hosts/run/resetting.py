@@ -1,0 +1,217 @@
+"""What it takes to free hosts of their cluster: of some, in an order that keeps the ring of those that stay, or of all, which ends the cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.health import Absent, Unknown
+from quorate.core.hosts.decide import Decision
+from quorate.core.hosts.gates import removal
+from quorate.core.hosts.rules.facts import takes_evictions, told
+from quorate.core.hosts.rules.guard import HOSTS_FIT
+from quorate.core.hosts.rules.members import AGREEMENT
+from quorate.core.hosts.state import CLUSTERS_DIFFER, NOT_UNIQUE, UNTOUCHED, Cluster, Host, Kind, Node
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, Step, TakeSnapshot
+from quorate.core.plan import without
+from quorate.core.ring import Ring, Verdict
+
+RULE = "reset hosts as asked for"
+OURS = "the host is of this cluster"
+REACHABLE = "the host can be reached"
+RING_KNOWN = "it is known which member is the host's"
+CLUSTER_ENDS = "the whole cluster ends"
+SAVED = "etcd's data is saved before the first member goes"
+ANOTHERS = "exempt: the host was named, and belongs to another cluster"
+_ALL = "Bring etcd back first, or end the whole cluster: `quorate reset -m MANIFEST --all`."
+_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if the data is of no use to you."
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
+
+    `apart`: those that were shown as hosts of another cluster, or of none that has a ring, so that whoever agreed to it knew that no ring would be asked.
+    """
+
+    names: tuple[str, ...]
+    everything: bool = False
+    save: bool = True
+    apart: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Freeing:
+    """One step of it with the checks behind it; without a step, what keeps a host from being freed. The ring is as it is before."""
+
+    host: str
+    step: Step | None
+    checks: tuple[Check, ...]
+    before: Verdict | None
+
+
+def apart(cluster: Cluster) -> frozenset[str]:
+    """The hosts that are freed without asking a ring, as it is now: of another cluster, or all where there is no ring."""
+    return frozenset(host.name for host in cluster.hosts if host.kind is Kind.FOREIGN or isinstance(cluster.ring, Absent))
+
+
+def asks_no_ring(cluster: Cluster, request: Request, name: str) -> bool:
+    """Whether the host is freed without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
+    return request.everything or name in request.apart & apart(cluster)
+
+
+def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
+    """Whether no control-plane host is left out: nothing of the cluster is kept then, which only a request for everything may ask for."""
+    return all(host.name in names for host in cluster.control_planes)
+
+
+def not_unique(host: Host) -> tuple[str, ...]:
+    """Why the host may be another machine than the one that is meant, in words: what is freed is that one, too."""
+    return (*host.not_unique, *(finding.message for finding in host.findings if finding.reason == NOT_UNIQUE))
+
+
+def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
+    """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
+
+    A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
+    read. A host of another cluster is meant only where it was named. Nobody is freed while the hosts contradict the manifest or each other: what it says of a
+    host may be true of another, or of another cluster.
+    """
+    if cluster.problems:
+        checks = tuple(failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems)
+        return (Freeing("", None, checks, None),)
+    found = _freed(cluster, request)
+    saving = _saving(cluster) if request.save else None
+    first = 0 if request.everything else next((at for at, each in enumerate(found) if isinstance(each.step, RemoveMember)), None)
+    if saving is None or first is None or not any(each.step for each in found):
+        return tuple(found)
+    return (*found[:first], saving, *found[first:]) if saving.step is not None else (saving,)
+
+
+def _saving(cluster: Cluster) -> Freeing | None:
+    """The snapshot, or why it cannot be taken; None: it was, or there is nothing to save."""
+    match cluster.ring:
+        case _ if cluster.snapshot_taken:
+            return None
+        case Absent():
+            return None
+        case Unknown(reason):
+            return Freeing("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
+        case Ring():
+            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), _verdict(cluster))
+
+
+def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
+    names = request.names
+    leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None
+    hosts = sorted(
+        (host for host in cluster.hosts if host.name in names),
+        key=lambda host: (host.control_plane, leader is not None and host.member_id == leader),
+    )
+    found: list[Freeing] = []
+    for host in hosts:
+        if host.kind is Kind.FOREIGN and (request.everything or host.name not in request.apart):
+            remedy = f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`."
+            evidence = f"{host.name} belongs to another cluster" + ("" if request.everything else ", and did not when it was shown")
+            steps = [_refusal(cluster, host, failed(OURS, evidence, remedy))]
+        else:
+            steps = list(_ending(cluster, host) if request.everything else _leaving(cluster, host))
+        found += steps
+        if any(isinstance(each.step, RemoveMember) for each in steps):
+            cluster = _after_removal(cluster, host)
+    return found
+
+
+def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
+    """The judgement of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
+
+    def decide(cluster: Cluster, _now: datetime) -> Decision:
+        refused: tuple[Check, ...] = ()
+        for each in freeing(cluster, request):
+            if each.step is not None:
+                return Decision(RULE, each.step, (*refused, *each.checks), None)
+            refused += each.checks
+        return Decision(RULE, None, refused, None)
+
+    return decide
+
+
+def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+    """Of a cluster that ends nothing is to be kept, so nobody is asked."""
+    if host.kind is Kind.UNREACHABLE:
+        yield _refusal(cluster, host, _unreachable(host))
+    elif differ := [told(finding) for finding in host.findings if finding.reason == CLUSTERS_DIFFER]:
+        remedy = "Take the hosts of the other cluster out of the manifest."
+        yield _refusal(cluster, host, unknown(OURS, f"{host.name}: {'; '.join(differ)}", remedy))
+    elif not _is_free(host):
+        yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
+
+
+def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done.
+
+    A worker's Node is drained before it goes.
+    """
+    if host.control_plane and host.kind is not Kind.FOREIGN and (check := _member_unknown(cluster, host)) is not None:
+        yield _refusal(cluster, host, check)
+        return
+    if host.member_id is not None:
+        check = _agreement(cluster) or removal(cluster.ring, host.member_id)
+        if not check.passed:
+            yield _refusal(cluster, host, check)
+            return
+        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
+        cluster = _after_removal(cluster, host)
+    if isinstance(host.node, Node):
+        drain = (host.works or not host.control_plane) and takes_evictions(host.node)
+        yield Freeing(host.name, DeleteNode(host.node.name, drain), (), _verdict(cluster))
+    if host.kind is Kind.UNREACHABLE:
+        yield _refusal(cluster, host, _unreachable(host))
+    elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
+        foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
+        yield Freeing(host.name, Reset(host.name), foreign, _verdict(cluster))
+
+
+def _agreement(cluster: Cluster) -> Check | None:
+    """Where members contradict each other no list of them can be trusted."""
+    return failed(AGREEMENT, cluster.membership_problem, "Resolve it first.") if cluster.membership_problem else None
+
+
+def _after_removal(cluster: Cluster, host: Host) -> Cluster:
+    """As the next step finds it."""
+    if not isinstance(cluster.ring, Ring) or host.member_id is None:
+        return cluster
+    return replace(cluster, ring=without(cluster.ring, host.member_id))
+
+
+def _member_unknown(cluster: Cluster, host: Host) -> Check | None:
+    match cluster.ring, host.member:
+        case Unknown(reason), _:
+            return None if _is_free(host) else unknown(RING_KNOWN, f"{host.name}: the ring could not be read: {reason}", _ALL)
+        case Ring(), Unknown(reason, remedy):
+            return unknown(RING_KNOWN, f"{host.name}: {reason}", remedy)
+    return None
+
+
+def _is_free(host: Host) -> bool:
+    return host.kind in UNTOUCHED or host.is_wiped
+
+
+def _unreachable(host: Host) -> Check:
+    reasons = "; ".join(finding.message or finding.reason for finding in host.findings)
+    return failed(
+        REACHABLE,
+        f"{host.name}: {reasons or 'no answer'}",
+        "Bring it back, or see to it yourself that it never starts with what is on its disk.",
+    )
+
+
+def _refusal(cluster: Cluster, host: Host, check: Check) -> Freeing:
+    return Freeing(host.name, None, (check,), _verdict(cluster))
+
+
+def _verdict(cluster: Cluster) -> Verdict | None:
+    ring = cluster.ring
+    return None if isinstance(ring, Unknown | Absent) or not ring.members else ring.now

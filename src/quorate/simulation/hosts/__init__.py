@@ -1,0 +1,1 @@
+"""The world of existing hosts: what kubeadm leaves on them, and operators who run `apply`."""

@@ -1,0 +1,60 @@
+"""What operators do to the site, told at the instant at which it takes effect, with what they could know: what an invariant judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.steps import Step
+from quorate.core.versions import Version
+from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.site import Manifest
+
+
+class Deed(StrEnum):
+    """The kinds of act that can do harm."""
+
+    BEGIN = "begins a step"
+    FOUND = "founds a ring"
+    ADD = "adds a member"
+    REMOVE = "removes a member"
+    PUT_DOWN = "takes a control plane down"
+    ERASE = "erases a disk"
+    START = "starts a kubelet"
+    JOIN_WORKER = "joins a worker"
+    KUBELET = "exchanges a kubelet"
+    UPGRADE = "upgrades a control plane"
+    DELETE_NODE = "deletes a Node"
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """One run of an operator: the manifest that it read when it began, and what it did and learned since."""
+
+    name: str
+    manifest: Manifest
+    wishes: Wishes = Wishes()  # noqa: RUF009 (frozen)
+    snapshot_taken: bool = False
+    observed: float = 0.0  # when the observation that the step was decided on was begun
+    since: float = 0.0  # when the last reading of the ring was begun: it can know nothing that was true only before
+    scripts: dict[Machine, float] = field(default_factory=dict)  # when the last one was sent that began on a machine
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act. `since` is when the reading that it rests on was begun; the condition of an invariant must have held at some instant since."""
+
+    deed: Deed
+    actor: Actor
+    since: float
+    step: Step
+    machine: Machine | None = None
+    member: int | None = None
+    node: str = ""
+    version: Version | None = None
+
+
+Witness = Callable[[Act], None]
+"""Is told of every act, right before it takes effect."""

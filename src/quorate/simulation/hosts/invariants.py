@@ -1,0 +1,343 @@
+"""The safety invariants S1 to S12 of the design as far as hosts have them, judged by what is true on the site and not by what an operator believes.
+
+Each is a function from one act to a sentence that says what is wrong, or None. An operator can only know what was true when it asked: the condition must have
+held at some instant between the beginning of the reading that the act rests on and the act. None of them uses the judgement that is under test. S6 and S11
+are of Machines; S7, S9 and S10 are about the order of calls in `quorate.hosts.act`, and its own tests look at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from quorate.core.hosts.steps import (
+    Initialize,
+    Join,
+    Prepare,
+    Reconfigure,
+    RemoveMember,
+    RenewCertificates,
+    Reset,
+    StartServices,
+    UpdateConfiguration,
+    UpgradeControlPlane,
+    UpgradeKubelet,
+)
+from quorate.simulation.engine.ring import RingState
+from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.machines import EtcdManifest, Machine
+from quorate.simulation.hosts.site import Entry, Site
+
+Invariant = Callable[[Site, Act], str | None]
+
+_RENEWED_BEFORE = timedelta(days=31)
+_CHANGES_WHAT_RUNS = (UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates, UpdateConfiguration)
+
+
+def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
+    """No removal while the ring cannot commit it, nor one that leaves fewer healthy voters than the quorum of the resulting ring."""
+    if act.deed is not Deed.REMOVE or act.member not in site.ring.voters:
+        return None
+    if any(state.survives_without(act.member) for state in site.ring.states_since(act.since)):
+        return None
+    return f"member {act.member:x} is removed though of {len(site.ring.voters)} voters only {len(site.ring.well)} are well"
+
+
+def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
+    """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before."""
+    machine = act.machine
+    if act.deed is not Deed.PUT_DOWN or machine is None or machine.member not in site.ring.voters:
+        return None
+    if any(_bears(state, machine.member) for state in site.ring.states_since(act.since)):
+        return None
+    return f"{machine.name} is taken down though of {len(site.ring.voters)} voters only {len(site.ring.well)} are well"
+
+
+def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
+    """No control plane is taken down while another one is."""
+    if act.deed is not Deed.PUT_DOWN:
+        return None
+    others = [machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and machine.answers]
+    return f"{_name(act)} is taken down while {', '.join(others)} is" if others else None
+
+
+def s2_nobody_joins_beside_another(site: Site, act: Act) -> str | None:
+    """A member is added only where all others vote, and where quorum survives one that fails; and never a second one of a name."""
+    if act.deed is not Deed.ADD or act.machine is None:
+        return None
+    states = site.ring.states_since(act.since)
+    if all(state.unsettled for state in states):
+        return f"{act.machine.name} joins beside a member that does not vote yet"
+    if not any(_bears_another(state) for state in states):
+        return f"{act.machine.name} joins though of {len(site.ring.voters)} voters only {len(site.ring.well)} are well"
+    same = [member for member in site.ring.members.values() if member.name == act.machine.name]
+    return f"{act.machine.name} joins beside another member of its name" if same else None
+
+
+def s3_founded_once(site: Site, act: Act) -> str | None:
+    """Never a second ring, as long as a host of the manifest has data of the first. Of hosts that were taken out of it nobody can know."""
+    if act.deed is not Deed.FOUND:
+        return None
+    holders = [
+        machine.name
+        for machine in site.machines.values()
+        if machine.disk.data in site.ring.members and not machine.gone and _is_wanted(act, machine)
+    ]
+    return f"{_name(act)} founds a ring though {', '.join(holders)} has the data of one" if holders else None
+
+
+def s4_data_stays(site: Site, act: Act) -> str | None:
+    """No disk with a member's data is erased, and no removal is as much as begun while nobody of the manifest would hold the data afterwards."""
+    if act.deed is Deed.ERASE and act.machine is not None and act.machine.disk.data in site.ring.members:
+        return f"{act.machine.name} is erased though its member is in the ring"
+    begun = act.step.member if act.deed is Deed.BEGIN and isinstance(act.step, RemoveMember) else None
+    leaves = act.member if act.deed is Deed.REMOVE else begun
+    if leaves is None:
+        return None
+    addresses = {f"https://{entry.address}:2380" for entry in act.actor.manifest.control_planes}
+    holders = {member.id for member in site.ring.members.values() if member.peer_url in addresses}
+    held = any((state.well & holders) - {leaves} for state in site.ring.states_since(act.since))
+    return None if held else "nobody would hold the data"
+
+
+def s4_hosts_that_may_come_back_stay(site: Site, act: Act) -> str | None:
+    """A voter whose host is in the manifest and has its data is not removed, however long it is silent; unless its join was cut short before it had a Node."""
+    if act.deed is not Deed.REMOVE or act.member not in site.ring.voters:
+        return None
+    owner = site.owner_of(act.member)
+    if owner is None or owner.disk.data != act.member or not _is_wanted(act, owner) or not owner.disk.kubelet_conf:
+        return None
+    return f"the member of {owner.name} is removed, which is in the manifest and has its data"
+
+
+def s4_nothing_starts_on_an_empty_folder(site: Site, act: Act) -> str | None:
+    """No member that could be seen to have lost its data is started: it has forgotten what it voted for."""
+    machine = act.machine
+    if act.deed is not Deed.START or machine is None or machine.disk.etcd is EtcdManifest.NONE or machine.disk.data is not None:
+        return None
+    if machine.emptied_at is not None and machine.emptied_at >= act.actor.observed:
+        return None
+    member = site.member_at(machine.address)
+    return f"{machine.name} is started, whose member {member:x} has lost its data" if member is not None else None
+
+
+def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
+    """Nobody is added or removed while kubeadm, which could be seen to run, is about to make a member vote."""
+    if act.deed not in (Deed.ADD, Deed.REMOVE):
+        return None
+    for member in site.ring.members.values():
+        machine = site.owner_of(member.id) if member.learner or not member.name else None
+        if machine is None or (machine is act.machine and act.deed is Deed.ADD) or not machine.answers or not _is_wanted(act, machine):
+            continue
+        if machine.kubeadm_since is not None and machine.kubeadm_since < act.actor.observed:
+            return f"{act.deed} {_name(act)} while {machine.name} is joining"
+    return None
+
+
+def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
+    """A host that is as the manifest says is not touched. Whoever has lost the lock may begin what he decided before: nothing of it takes effect (S15)."""
+    machine, manifest, wishes = act.machine, act.actor.manifest, act.actor.wishes
+    if act.deed is not Deed.BEGIN or machine is None or (site.lock is not None and site.lock.holder != act.actor.name):
+        return None
+    match act.step:
+        case UpgradeControlPlane():
+            needed = wishes.force_upgrade or machine.disk.components != manifest.version or site.objects.running != manifest.version
+        case UpgradeKubelet():
+            node = site.objects.nodes.get(machine.name)
+            versions = {machine.disk.kubelet, machine.kubelet_version or machine.disk.kubelet, node.kubelet if node else None}
+            needed = versions != {manifest.version}
+        case Reconfigure():
+            needed = machine.disk.settings != manifest.settings
+        case RenewCertificates():
+            expires = machine.disk.certificates_expire
+            needed = wishes.renew_certificates or (expires is not None and expires - site.world.now() < _RENEWED_BEFORE)
+        case Reset():
+            needed = not (site.member_is_well(machine) and site.serves(machine))
+        case _:
+            needed = True
+    return None if needed else f"{act.step}, although nothing is to be done there"
+
+
+def snapshot_comes_first(site: Site, act: Act) -> str | None:
+    """A snapshot was taken in this run before the ring or a version of a standing cluster changes for the first time."""
+    if act.deed is not Deed.BEGIN or not isinstance(act.step, Join | RemoveMember | UpgradeControlPlane) or act.actor.snapshot_taken:
+        return None
+    return f"{act.step} without a snapshot" if site.objects.running is not None else None
+
+
+def repair_comes_first(site: Site, act: Act) -> str | None:
+    """What runs is changed only while every control plane host of the manifest votes and is well.
+
+    A host that does not serve may be mended by it, while all others that have joined are well. What those who join read may change before they do.
+    """
+    if act.deed is not Deed.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS) or _comes_before_a_join(site, act):
+        return None
+    at = {entry.name: site.machine_of(entry) for entry in act.actor.manifest.control_planes}
+    mended = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
+    if isinstance(act.step, UpdateConfiguration):
+        mends = len(mended) == 1
+    else:
+        mends = act.machine in mended
+        at = {name: machine for name, machine in at.items() if machine is not act.machine}
+    if mends:
+        at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in mended[:1]}
+    addresses = {entry.name: entry.address for entry in act.actor.manifest.control_planes}
+    members = {name: site.member_at(addresses[name]) for name in at}  # of a host, too, that was lost since the run looked
+    if any(all(member in state.well for member in members.values()) for state in site.ring.states_since(act.actor.observed)):
+        return None
+    return f"{act.step}, although not every one of {', '.join(members)} is well"
+
+
+def _comes_before_a_join(site: Site, act: Act) -> bool:
+    machines = map(site.machine_of, act.actor.manifest.entries)
+    return isinstance(act.step, UpdateConfiguration) and any(machine is None or not machine.traces for machine in machines)
+
+
+def nothing_happens_without_quorum(site: Site, act: Act) -> str | None:
+    """While a standing cluster has lost its quorum nothing is done, but to start what should run, and to prepare hosts on which nothing runs.
+
+    Of a cluster that has left its traces on hosts alone that were taken out of the manifest nobody can know: traces of another one, whose initialization was
+    cut short before its etcd ran, tell nothing of it. An initialization that has not ended may go on on the only host that has the data, whose etcd is brought
+    up by just that.
+    """
+    if act.deed is not Deed.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands or _goes_on_alone(site, act):
+        return None
+    if not any(_tells_of_the_cluster(site, machine) and _is_wanted(act, machine) for machine in site.machines.values()):
+        return None
+    states = site.ring.states_since(act.actor.observed)
+    return None if any(_has_quorum(state) for state in states) else f"{act.step}, although quorum is lost"
+
+
+def version_skew_is_kept(site: Site, act: Act) -> str | None:
+    """One minor at a time, never back, kubelets at most three minors behind and never above an API server."""
+    servers = [machine.disk.components for entry in act.actor.manifest.control_planes if (machine := site.machine_of(entry)) is not None]
+    known = [version for version in servers if version is not None]
+    if act.deed is Deed.UPGRADE and act.version is not None:
+        kubelets = [
+            machine.kubelet_version
+            for machine in site.machines.values()
+            if machine.on and machine.kubelet_version and _joined(site, machine)
+        ]
+        if any(version > act.version or act.version.minor - version.minor > 1 for version in known):
+            return f"{_name(act)} is upgraded to {act.version} beside {', '.join(map(str, sorted(set(known))))}"
+        if any(act.version.minor - version.minor > 3 for version in kubelets):
+            return f"{_name(act)} is upgraded to {act.version}, too far from a kubelet"
+    kubelet = (
+        act.version if act.deed is Deed.KUBELET else act.machine.disk.kubelet if act.deed is Deed.JOIN_WORKER and act.machine else None
+    )
+    if kubelet is not None and any(version < kubelet for version in known):
+        return f"the kubelet of {_name(act)} is of {kubelet}, above the API server of {min(known)}"
+    return None
+
+
+def nodes_of_members_stay(site: Site, act: Act) -> str | None:
+    """No Node is deleted whose host is in the manifest and whose member votes and is well."""
+    node = site.objects.nodes.get(act.node)
+    if act.deed is not Deed.DELETE_NODE or node is None:
+        return None
+    machine = site.machines.get(node.address)
+    if machine is None or not _is_wanted(act, machine) or not site.member_is_well(machine):
+        return None
+    return f"Node {node.name} is deleted, whose host is well"
+
+
+def pods_leave_first(site: Site, act: Act) -> str | None:
+    """No worker's Node is deleted while its kubelet reports, unless nothing new came to it before: its Pods would run on and nobody would know of them."""
+    node = site.objects.nodes.get(act.node)
+    if act.deed is not Deed.DELETE_NODE or node is None or node.control_plane or node.unschedulable:
+        return None
+    if node.silent_since is not None or node.heard_since >= act.actor.observed:
+        return None
+    return f"Node {node.name} is deleted, which is ready and was not drained"
+
+
+def s15_nobody_changes_what_another_has_locked(site: Site, act: Act) -> str | None:
+    """Nothing of a run takes effect once another has the lock, but scripts that had begun before, on machines that could not be asked then."""
+    lock = site.lock
+    if act.deed is Deed.BEGIN or lock is None or lock.holder == act.actor.name:
+        return None
+    sent = None if act.machine is None or act.deed in (Deed.REMOVE, Deed.DELETE_NODE) else act.actor.scripts.get(act.machine)
+    if sent is not None and sent <= lock.taken:
+        return None
+    return f"{act.actor.name} {act.deed} although {lock.holder} has had the lock for {site.world.time() - lock.taken:.0f} s"
+
+
+def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
+    """Packages and settings are not touched on a host that was in the cluster all the time since it was looked at."""
+    if act.deed is not Deed.BEGIN or not isinstance(act.step, Prepare):
+        return None
+    entries = (act.actor.manifest.entry(name) for name in act.step.hosts)
+    machines = [machine for entry in entries if entry is not None and (machine := site.machine_of(entry)) is not None]
+    used = [machine.name for machine in machines if site.member_is_well(machine)]
+    return f"{', '.join(used)} is prepared, whose member is well" if used else None
+
+
+def _tells_of_the_cluster(site: Site, machine: Machine) -> bool:
+    """Whether anything on it is of the cluster that stands, or might be."""
+    return machine.traces and not machine.gone and (machine.disk.authority in (0, site.authority) or machine.disk.data is not None)
+
+
+def _goes_on_alone(site: Site, act: Act) -> bool:
+    machine = act.machine
+    if not isinstance(act.step, Initialize) or not act.step.resume or machine is None:
+        return False
+    return machine.disk.initializing and set(site.ring.members) == {machine.disk.data}
+
+
+def _bears(state: RingState, member: int) -> bool:
+    small = len(state.voters) <= 2 and state.well == state.voters and not state.unsettled
+    return small or len(state.well - {member}) > len(state.voters) // 2
+
+
+def _bears_another(state: RingState) -> bool:
+    after = len(state.voters) + 1
+    return _has_quorum(state) and (after == 2 or len(state.well) > after // 2)
+
+
+def _has_quorum(state: RingState) -> bool:
+    return len(state.well) > len(state.voters) // 2
+
+
+def _is_wanted(act: Act, machine: Machine) -> bool:
+    return any(_is_at(entry, machine) for entry in act.actor.manifest.entries)
+
+
+def _is_at(entry: Entry, machine: Machine) -> bool:
+    return entry.address == machine.address
+
+
+def _joined(site: Site, machine: Machine) -> bool:
+    node = site.objects.nodes.get(machine.name)
+    return node is not None and node.address == machine.address
+
+
+def _served_all_the_time(site: Site, act: Act, machine: Machine) -> bool:
+    """Since it was looked at: one that has come back in this very second was seen without a member that follows a leader."""
+    member, states = site.member_at(machine.address), site.ring.states_since(act.actor.observed)
+    return site.serves(machine) and _joined(site, machine) and all(state.leader and member in state.well for state in states)
+
+
+def _name(act: Act) -> str:
+    return act.machine.name if act.machine is not None else ""
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    s1_removal_keeps_quorum,
+    s1_restart_keeps_quorum,
+    s1_one_host_at_a_time,
+    s2_nobody_joins_beside_another,
+    s3_founded_once,
+    s4_data_stays,
+    s4_hosts_that_may_come_back_stay,
+    s4_nothing_starts_on_an_empty_folder,
+    s5_one_membership_change_at_a_time,
+    s8_equal_hosts_are_left_alone,
+    snapshot_comes_first,
+    repair_comes_first,
+    nothing_happens_without_quorum,
+    version_skew_is_kept,
+    nodes_of_members_stay,
+    pods_leave_first,
+    s15_nobody_changes_what_another_has_locked,
+    hosts_in_use_are_not_prepared,
+)

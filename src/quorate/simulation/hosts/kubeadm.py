@@ -1,0 +1,291 @@
+"""kubeadm on a machine, phase by phase: each leaves its traces, and a script that ends between two of them leaves those of the phases before.
+
+Source: kubeadm 1.34, cmd/kubeadm/app/cmd/{init,join}.go and phases/upgrade for the order of phases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+from quorate.core.hosts.steps import Step
+from quorate.core.versions import Version
+from quorate.simulation.engine.ring import NoQuorum
+from quorate.simulation.hosts.acts import Act, Actor, Deed, Witness
+from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
+from quorate.simulation.hosts.scripts import Refused
+from quorate.simulation.hosts.site import VALIDITY, Site
+
+_PATIENCE = 120.0
+"""Seconds for which kubeadm waits for a component, or for an API server."""
+
+
+class Kubeadm:
+    """The scripts of one step on one machine. Each is a coroutine for `Scripts.run`."""
+
+    def __init__(self, site: Site, machine: Machine, actor: Actor, step: Step, witness: Witness, random: Random) -> None:
+        self.site, self.machine, self.actor, self.step = site, machine, actor, step
+        self._witness, self._random = witness, random
+        self._since = actor.since
+
+    # The first control plane.
+
+    async def init(self, *, resume: bool) -> None:
+        """`kubeadm init`; one that resumes does everything again that is not there."""
+        site, machine, disk, manifest = self.site, self.machine, self.machine.disk, self.actor.manifest
+        self._check_installed()
+        disk.initializing = True
+        await self._takes(0.5, 2.0)
+        self._check_address()
+        if not resume and machine.traces:
+            raise Refused("preflight: there are files of a cluster")
+        if not disk.authority:
+            site.authorities += 1
+            disk.authority = site.authorities
+        disk.certificates_expire = disk.certificates_expire or site.world.now() + VALIDITY
+        await self._takes(0.5, 2.0)
+        disk.admin_conf = disk.super_admin_conf = True
+        disk.kubelet_conf = disk.kubelet_conf or KubeletConf.INLINE
+        await self._takes(0.1, 0.5)
+        disk.etcd = disk.etcd or EtcdManifest.NEW
+        await self._takes(0.1, 0.5)
+        disk.components, disk.settings = manifest.version, manifest.settings
+        await self._takes(0.1, 0.5)
+        disk.kubelet_configuration = True
+        self._restart_kubelet()
+        await self._takes(2.0, 8.0)
+        if disk.data is None:
+            self._tell(Deed.FOUND)
+            site.found(machine)
+        site.settle()
+        await self._until_serves()
+        if machine.name not in site.objects.nodes:
+            site.register(machine, control_plane=False)
+        await self._written(lambda: self._upload(manifest.version, manifest.settings))
+        await self._written(self._mark)
+        await self._written(lambda: setattr(site.objects, "discovery", True))
+        disk.kubelet_conf = KubeletConf.FILE
+        await self._written(lambda: setattr(site.objects, "addons", True))
+        await self._written(lambda: setattr(site.objects, "budget", len(manifest.entries) > 1))
+        disk.initializing = disk.super_admin_conf = False
+
+    def _upload(self, version: Version, settings: int) -> None:
+        self.site.objects.running, self.site.objects.settings = version, settings
+
+    def _mark(self) -> None:
+        node = self.site.objects.nodes.get(self.machine.name)
+        if node is not None:
+            node.control_plane = True
+
+    # Those that join.
+
+    async def join(self, authority: int) -> None:
+        """`kubeadm join --control-plane`; the keys were placed before."""
+        site, disk = self.site, self.machine.disk
+        await self._discover()
+        disk.authority = authority
+        disk.admin_conf = True
+        disk.certificates_expire = site.world.now() + VALIDITY
+        disk.components, disk.settings = disk.kubeadm, site.objects.settings
+        await self._takes(0.5, 3.0)
+        self._check_etcd()
+        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._restart_kubelet()
+        await self._takes(0.5, 3.0)
+        await self._join_ring()
+        await self._takes(0.5, 3.0)
+        await self._bootstrap_kubelet(control_plane=False)
+        await self._written(self._mark)
+        await self._until_serves()
+
+    async def join_worker(self, authority: int) -> None:
+        """`kubeadm join`."""
+        disk = self.machine.disk
+        await self._discover()
+        disk.authority, disk.settings = authority, self.site.objects.settings
+        await self._takes(0.2, 1.0)
+        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._restart_kubelet()
+        await self._takes(0.5, 3.0)
+        self._tell(Deed.JOIN_WORKER)
+        await self._bootstrap_kubelet(control_plane=False)
+
+    async def _discover(self) -> None:
+        """Preflight, the cluster's information, and no Node of this name that is ready."""
+        self._check_installed()
+        await self._takes(0.5, 2.0)
+        self._check_address()
+        if self.machine.traces:
+            raise Refused("preflight: there are files of a cluster")
+        await self._until(lambda: self.site.reaches_api(self.machine) and self.site.objects.discovery, "the cluster's information")
+        node = self.site.objects.nodes.get(self.machine.name)
+        if node is not None and self.site.is_ready(node):
+            raise Refused("kubelet-start: a Node of this name is ready already")
+
+    def _check_installed(self) -> None:
+        if self.machine.disk.kubeadm is None:
+            raise Refused("kubeadm: not found")
+
+    def _check_address(self) -> None:
+        """Nothing could listen at an address that the machine does not have."""
+        entry = self.actor.manifest.entry(self.machine.name)
+        if entry is not None and entry.private_address != self.machine.address:
+            raise Refused(f"preflight: {entry.private_address} is no address of this host")
+
+    async def _join_ring(self) -> None:
+        site, machine = self.site, self.machine
+        ring = site.ring
+        member = site.member_at(machine.address)
+        if member is None:
+            self._tell(Deed.ADD)
+            try:
+                member = ring.add_learner(machine.peer_url).id
+            except NoQuorum as refusal:
+                raise Refused(f"etcd-join: {refusal}") from refusal
+        await self._takes(0.2, 3.0)
+        machine.disk.etcd = EtcdManifest.EXISTING
+        await self._takes(0.5, 5.0)
+        if site.ring is not ring or member not in ring.members:
+            raise Refused("etcd-join: the member was removed")
+        machine.disk.data = member
+        ring.start(member, machine.name)
+        site.settle()
+        await self._until(lambda: self._promoted(member), "the learner to be promoted")
+        await self._takes(0.1, 0.5)
+        self._check_etcd()
+
+    def _check_etcd(self) -> None:
+        """kubeadm asks every member that ever started for its status, before it adds one and after (CheckClusterHealth, WaitForClusterAvailable)."""
+        ring = self.site.ring
+        running = {machine.member for machine in self.site.machines.values() if machine.talks}
+        silent = [member.name for member in ring.members.values() if member.name and member.id not in running]
+        if silent:
+            raise Refused(f"etcd: {', '.join(silent)} does not answer")
+
+    def _promoted(self, member: int) -> bool:
+        found = self.site.ring.members.get(member)
+        if found is None:
+            raise Refused("etcd-join: the member was removed")
+        try:
+            if found.learner:
+                self.site.ring.promote(member)
+        except NoQuorum:
+            return False
+        self.site.settle()
+        return True
+
+    async def _bootstrap_kubelet(self, *, control_plane: bool) -> None:
+        await self._until(lambda: self.site.reaches_api(self.machine), "an API server")
+        self.machine.disk.kubelet_conf, self.machine.disk.bootstrap_conf = KubeletConf.FILE, False
+        self.site.register(self.machine, control_plane=control_plane)
+
+    # Those that are in the cluster.
+
+    async def upgrade(self, version: Version, *, first: bool) -> None:
+        """`kubeadm upgrade apply`, or `node`: what does not come up is put back."""
+        site, disk = self.site, self.machine.disk
+        await self._until(lambda: site.reaches_api(self.machine), "an API server")
+        if site.objects.running is None:
+            raise Refused("there is no kubeadm-config")
+        if not first and site.objects.running != version:
+            raise Refused("the configuration in the cluster is of another version")
+        self._tell(Deed.UPGRADE, version)
+        before = disk.components, disk.settings
+        async with self._down():
+            disk.components, disk.settings = version, site.objects.settings
+        try:
+            await self._until_serves()
+        except Refused:
+            disk.components, disk.settings = before
+            site.settle()
+            raise
+        disk.certificates_expire = site.world.now() + VALIDITY
+        if first:
+            await self._written(lambda: self._upload(version, site.objects.settings))
+            await self._written(lambda: setattr(site.objects, "addons", True))
+
+    async def reconfigure(self) -> None:
+        """The phases of `kubeadm init` that write static Pods, with the manifest's settings."""
+        await self._takes(0.2, 1.0)
+        async with self._down():
+            self.machine.disk.settings = self.actor.manifest.settings
+
+    async def renew(self) -> None:
+        """`kubeadm certs renew`, and a restart of everything that reads them."""
+        async with self._down():
+            pass
+        await self._until_serves()
+        await self._takes(0.2, 1.0)
+        self.machine.disk.certificates_expire = self.site.world.now() + VALIDITY
+
+    async def exchange_kubelet(self, version: Version) -> None:
+        """The package, and a restart that takes the static Pods along."""
+        machine = self.machine
+        await self._takes(0.5, 5.0)
+        self._tell(Deed.KUBELET, version)
+        machine.disk.kubelet = machine.disk.kubeadm = version
+        await self._takes(0.2, 1.0)
+        if machine.disk.components is not None:
+            async with self._down():
+                self._restart_kubelet()
+        else:
+            self._restart_kubelet()
+            self.site.settle()
+
+    async def reset(self) -> None:
+        """`kubeadm reset` without the phase that touches the ring, and what it leaves behind."""
+        machine, disk = self.machine, self.machine.disk
+        await self._takes(0.2, 1.0)
+        machine.kubelet_runs, machine.kubelet_version = False, None
+        await self._takes(0.5, 2.0)
+        self._tell(Deed.ERASE)
+        machine.member = machine.api_version = None
+        disk.etcd, disk.components = EtcdManifest.NONE, None
+        self.site.settle()
+        await self._takes(0.2, 1.0)
+        disk.data = None
+        await self._takes(0.2, 1.0)
+        disk.forget()
+        self.site.settle()
+
+    # What they share.
+
+    async def _takes(self, least: float, most: float) -> None:
+        await asyncio.sleep(self._random.uniform(least, most))
+
+    def _tell(self, deed: Deed, version: Version | None = None) -> None:
+        self._witness(Act(deed, self.actor, self._since, self.step, self.machine, self.machine.disk.data, version=version))
+
+    @asynccontextmanager
+    async def _down(self) -> AsyncIterator[None]:
+        """The control plane is down; what is changed meanwhile is what it starts with."""
+        self._tell(Deed.PUT_DOWN)
+        self.site.put_down(self.machine)
+        try:
+            await self._takes(2.0, 15.0)
+            yield
+        finally:
+            self.machine.restarting = False
+        self.site.settle()
+
+    def _restart_kubelet(self) -> None:
+        self.site.start_kubelet(self.machine)
+        self.site.settle()
+
+    async def _until_serves(self) -> None:
+        await self._until(lambda: self.site.serves(self.machine), "the control plane of this host")
+
+    async def _written(self, write: Callable[[], None]) -> None:
+        await self._takes(0.1, 1.0)
+        await self._until(lambda: self.site.reaches_api(self.machine), "an API server")
+        write()
+        self.site.settle()
+
+    async def _until(self, truth: Callable[[], bool], what: str) -> None:
+        end = self.site.world.time() + _PATIENCE
+        while not truth():
+            if self.site.world.time() > end:
+                raise Refused(f"{what} did not come about")
+            await asyncio.sleep(2.0)

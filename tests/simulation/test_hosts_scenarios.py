@@ -1,0 +1,201 @@
+"""What random lives rarely come to: situations on simulated hosts that our rules get through, and that a rule which is wrong on purpose does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pytest
+
+from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.steps import StartServices, Step
+from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.versions import Version
+from quorate.hosts.run.events import Outcome
+from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.invariants import INVARIANTS
+from quorate.simulation.hosts.liveness import unfinished
+from tests.simulation.hosts_scenes import OLD, THREE, Scene, etcd_data_gone, init_interrupted, stage, two_of_three_lost
+from tests.simulation.hosts_wrong import YES, put_wrong
+
+LIVENESS = "liveness"
+
+
+def start_whatever_is_stopped(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """`start_services` without a look at the data; where they are lost nobody calls a kubelet stopped."""
+    stopped = [host for host in cluster.hosts if host.stopped or host.etcd_data_lost]
+    return Opinion(StartServices(stopped[0].name, stopped[0].stopped or ("kubelet.service",))) if stopped else NOTHING
+
+
+async def a_learner_of_nobody_and_a_newcomer(scene: Scene) -> None:
+    await scene.applied(*THREE)
+    scene.operations.site.ring.add_learner("https://192.0.2.1:2380")
+    scene.want(*THREE, "cp4")
+
+
+async def the_cluster_is_on_a_silent_host(scene: Scene) -> None:
+    await scene.applied("cp1")
+    scene.machine("cp1").reachable = False
+    scene.want("cp2", "cp1", "cp3")  # the first is to initialize a cluster
+
+
+async def the_only_host_left_in_the_manifest_has_lost_its_data(scene: Scene) -> None:
+    """Its etcd runs on with what it has in memory, and its ring bears its loss; the two others were taken out of the manifest."""
+    await scene.applied(*THREE)
+    scene.machine("cp1").disk.data = None
+    scene.want("cp1")
+
+
+async def a_host_without_its_data_whose_kubelet_is_stopped(scene: Scene) -> None:
+    await etcd_data_gone(scene)
+    machine = scene.machine("cp2")
+    machine.kubelet_runs, machine.kubelet_version = False, None
+    scene.operations.site.settle()
+
+
+async def a_join_that_somebody_runs_by_hand(scene: Scene) -> None:
+    """Which no lock tells of."""
+    await scene.applied(*THREE)
+    scene.want(*THREE, "cp4")
+    await scene.abandoned(Deed.ADD, "cp4")
+    owners = scene.operations.scripts._owners
+    owners.update(dict.fromkeys(owners, ""))
+
+
+async def quorum_is_lost_beside_a_join_that_was_cut_short(scene: Scene) -> None:
+    """The join of a worker: nothing on it runs, and to reset it takes no member from the ring."""
+    await two_of_three_lost(scene)
+    await asyncio.sleep(10.0)  # nobody who looks now can have seen the quorum
+    disk = scene.machine("worker").disk
+    disk.prepared, disk.kubelet, disk.kubeadm = True, OLD, OLD
+    disk.authority, disk.bootstrap_conf = scene.operations.site.authority, True
+    scene.want(*THREE, "worker")
+
+
+async def two_minors_at_once(scene: Scene) -> None:
+    await scene.applied(*THREE)
+    scene.want(*THREE, version=Version.parse("v1.36.0"))
+
+
+async def a_worker_that_runs_pods_was_taken_out(scene: Scene) -> None:
+    await scene.applied(*THREE, "worker")
+    scene.want(*THREE)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A situation, how ours end, and what is violated as soon as these rules answer otherwise."""
+
+    rule: str  # that is wrong, in words
+    scene: Callable[[Scene], Awaitable[None]]
+    outcome: Outcome
+    breaks: str
+    places: Mapping[str, object] = field(hash=False)
+
+
+SCENARIOS = (
+    Scenario(
+        "anybody may join at any time",
+        a_learner_of_nobody_and_a_newcomer,
+        Outcome.CONVERGED,
+        "s2_nobody_joins_beside_another",
+        {"gates:addition": YES, "rules.join:_members_answer": YES},
+    ),
+    Scenario(
+        "a host that is silent holds no cluster",
+        the_cluster_is_on_a_silent_host,
+        Outcome.STALLED,
+        "s3_founded_once",
+        {"rules.found:_nothing_hidden": (), "rules.guard:refuse_what_is_unknown": NOTHING},
+    ),
+    Scenario(
+        "the manifest's hosts need not hold the data",
+        the_only_host_left_in_the_manifest_has_lost_its_data,
+        Outcome.STALLED,
+        "s4_data_stays",
+        {"rules.facts:holds_the_data": YES},
+    ),
+    Scenario(
+        "a member without its data may start",
+        a_host_without_its_data_whose_kubelet_is_stopped,
+        Outcome.CONVERGED,
+        "s4_nothing_starts_on_an_empty_folder",
+        {"rules.services:start_services": start_whatever_is_stopped},
+    ),
+    Scenario(
+        "nobody waits for a kubeadm that runs",
+        a_join_that_somebody_runs_by_hand,
+        Outcome.CONVERGED,
+        "s5_one_membership_change_at_a_time",
+        {"rules.guard:let_kubeadm_end": NOTHING},
+    ),
+    Scenario(
+        "a lost quorum stops nothing",
+        quorum_is_lost_beside_a_join_that_was_cut_short,
+        Outcome.STALLED,
+        "nothing_happens_without_quorum",
+        {"rules.guard:keep_the_quorum": NOTHING, "rules.guard:need_the_api": NOTHING},
+    ),
+    Scenario(
+        "any version may follow any other",
+        two_minors_at_once,
+        Outcome.STALLED,
+        "version_skew_is_kept",
+        {"rules.skew:skew_allows": (YES,)},
+    ),
+    Scenario(
+        "no Node is drained before it goes",
+        a_worker_that_runs_pods_was_taken_out,
+        Outcome.CONVERGED,
+        "pods_leave_first",
+        {"rules.facts:takes_evictions": False},
+    ),
+    Scenario(
+        "an initialization that was cut short is not continued",
+        init_interrupted,
+        Outcome.CONVERGED,
+        LIVENESS,
+        {"rules.found:continue_the_initialization": NOTHING},
+    ),
+)
+
+
+async def played(scenario: Scenario, monkeypatch: pytest.MonkeyPatch, places: Mapping[str, object]) -> set[str]:
+    """What is violated from the situation on: by any act of `apply`, and by its end."""
+    broken: set[str] = set()
+    async with stage() as scene:
+        site = scene.operations.site
+
+        def judge(act: Act) -> None:
+            broken.update(invariant.__name__ for invariant in INVARIANTS if invariant(site, act))
+
+        await scenario.scene(scene)
+        put_wrong(monkeypatch, places)
+        scene.operations.witnesses.append(judge)
+        ended = await scene.run().end()
+        assert ended is not None
+        if ended.outcome is not scenario.outcome or (ended.outcome is Outcome.CONVERGED and unfinished(scene.operations)):
+            broken.add(LIVENESS)
+    return broken
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.scene.__name__)
+async def test_our_rules_get_through(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
+    assert await played(scenario, monkeypatch, {}) == set()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.scene.__name__}; wrong: {scenario.rule}")
+async def test_a_wrong_rule_does_not(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
+    assert scenario.breaks in await played(scenario, monkeypatch, scenario.places)
+
+
+async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:
+    """As `hosts/act/initialize.py` removes them: else a control plane that misses a file later would pass for one that is not initialized yet."""
+    async with stage() as scene:
+        await init_interrupted(scene)
+        disk = scene.machine("cp1").disk
+        assert (disk.initializing, disk.super_admin_conf) == (True, True)
+        await scene.applied(*THREE)
+        assert [(disk.initializing, disk.super_admin_conf) for disk in (scene.machine(name).disk for name in THREE)] == [(False, False)] * 3
