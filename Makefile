@@ -59,7 +59,7 @@ hosts: .venv/ready ## Three bare hosts left running, with a manifest to try `quo
 hosts-end: .venv/ready ## The end of what `make hosts`, and tests that were killed or told to keep their hosts, left running
 	@$(RUN) python -m tests.e2e.nodes end
 
-e2e: programs ## Both doors on real kubeadm nodes, scenario by scenario (make nodes first)
+e2e: programs ## Both modes on real kubeadm nodes, scenario by scenario (make nodes first)
 	$(RUN) pytest -m e2e --durations=0 --durations-min=1 tests/e2e tests/scale
 
 lint: .venv/ready ## Formatting, lint, types and the contracts between rooms

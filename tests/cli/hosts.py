@@ -133,7 +133,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostsWorld:
         monkeypatch.setattr(f"quorate.cli.hosts.run.{name}", getattr(made, name))
     monkeypatch.setattr(hosts_access, "now", _noon)
     monkeypatch.setattr("quorate.cli.hosts.run.now", _noon)
-    monkeypatch.setattr("quorate.hosts.act.hands.Hands", FakeHands(made))
+    monkeypatch.setattr("quorate.hosts.act.executor.Executor", FakeHands(made))
     return made
 
 

@@ -69,6 +69,6 @@ async def test_a_command_shows_the_server_the_certificate_of_its_kubeconfig(tmp_
     assert json.loads(out) == []
 
 
-@pytest.mark.parametrize("door", ["machines", "hosts"])
-async def test_both_doors_work_in_the_simulated_world(door: str) -> None:
-    await elsewhere(COMMAND.format(arguments=["simulate", "--door", door, "--seed", "1"]))
+@pytest.mark.parametrize("mode", ["machines", "hosts"])
+async def test_both_modes_work_in_the_simulated_world(mode: str) -> None:
+    await elsewhere(COMMAND.format(arguments=["simulate", "--mode", mode, "--seed", "1"]))

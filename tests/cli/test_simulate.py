@@ -1,4 +1,4 @@
-"""`quorate simulate`: lives of both doors, what it tells of them, and the command that replays one that failed."""
+"""`quorate simulate`: lives in both modes, what it tells of them, and the command that replays one that failed."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def test_a_seed_has_a_life_of_each_door_and_each_is_summed_up() -> None:
     assert [line.split(",")[0] for line in told.stdout.splitlines() if ", seed 3: " in line] == ["machines", "hosts"]
     assert "machines: 1 life" in told.stdout
     assert "hosts: 1 life, " in told.stdout
-    assert told.stdout.count("violations: 0") == 2  # one for each door
+    assert told.stdout.count("violations: 0") == 2  # one for each mode
 
 
 def test_one_door_alone_and_without_faults() -> None:
-    told = run("--door", "hosts", "--seed", "3", "--calm")
+    told = run("--mode", "hosts", "--seed", "3", "--calm")
     assert "machines: " not in told.stdout
     assert "faults: 0" in told.stdout
 
 
-@pytest.mark.parametrize(("door", "lives"), [("machines", life), ("hosts", life_of_hosts)])
+@pytest.mark.parametrize(("mode", "lives"), [("machines", life), ("hosts", life_of_hosts)])
 def test_a_life_that_broke_a_promise_is_told_with_the_command_that_replays_it(
-    monkeypatch: pytest.MonkeyPatch, door: str, lives: object
+    monkeypatch: pytest.MonkeyPatch, mode: str, lives: object
 ) -> None:
     monkeypatch.setattr(lives, "live", broken)
-    told = run("--door", door, "--seed", "7", "--calm")
+    told = run("--mode", mode, "--seed", "7", "--calm")
     assert told.exit_code == 1
     assert told.stderr.splitlines() == [
-        f"{door}, seed 7: s1_removal_keeps_quorum at 12.500 s: member 1 is removed",
-        f"replay: quorate simulate --door {door} --seed 7 --calm --trace",
+        f"{mode}, seed 7: s1_removal_keeps_quorum at 12.500 s: member 1 is removed",
+        f"replay: quorate simulate --mode {mode} --seed 7 --calm --trace",
     ]

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+
+from quorate.core.checks import failed, passed
+from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines import decide as module
 from quorate.core.machines.decide import RULES, Decision, decide
+from quorate.core.machines.state import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Remediation, Replica
 from quorate.core.machines.steps import (
     EVERYTHING,
     AddFinalizer,
@@ -24,11 +29,6 @@ from quorate.core.machines.steps import (
     Step,
     WriteKubeconfig,
 )
-
-from quorate.core.checks import failed, passed
-from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines import decide as module
-from quorate.core.machines.state import Certificates, ControlPlane, Creation, Deletion, Desired, Kubeconfig, Remediation, Replica
 from quorate.core.opinion import Opinion, barring, wanting
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.adopt import ADOPTABLE, ADOPTION_IN_TIME, adopt_stand_alone_machines
-from quorate.core.machines.steps import EVERYTHING, AdoptReplicas
-
 from quorate.core.machines.state import Adoptable, Deletion
+from quorate.core.machines.steps import EVERYTHING, AdoptReplicas
 from quorate.core.opinion import NOTHING
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from quorate.core.machines.rules.certificates import provide_certificates, provide_the_kubeconfig
-from quorate.core.machines.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
 
 from quorate.core.checks import Outcome
 from quorate.core.health import Unknown
+from quorate.core.machines.rules.certificates import provide_certificates, provide_the_kubeconfig
 from quorate.core.machines.state import Certificates, Kubeconfig
+from quorate.core.machines.steps import GROWS, CreateReplica, EnsureCertificates, WriteKubeconfig
 from quorate.core.opinion import Opinion
 
 if TYPE_CHECKING:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.delete import take_down
-from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer
-
-from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Deletion, Replica
+from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer
 from quorate.core.opinion import NOTHING
 
 if TYPE_CHECKING:

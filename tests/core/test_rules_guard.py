@@ -6,7 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from quorate.core.checks import Outcome
+from quorate.core.health import Finding, Health
 from quorate.core.machines.rules import guard
+from quorate.core.machines.state import Deletion
 from quorate.core.machines.steps import (
     EVERYTHING,
     AbandonCreation,
@@ -19,10 +23,6 @@ from quorate.core.machines.steps import (
     RemoveStray,
     WriteKubeconfig,
 )
-
-from quorate.core.checks import Outcome
-from quorate.core.health import Finding, Health
-from quorate.core.machines.state import Deletion
 from quorate.core.opinion import NOTHING
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorate.core.machines.rules.initialize import initialize
-from quorate.core.machines.steps import CreateReplica
-
 from quorate.core.checks import Outcome
 from quorate.core.health import Unknown
+from quorate.core.machines.rules.initialize import initialize
+from quorate.core.machines.steps import CreateReplica
 from quorate.core.opinion import NOTHING
 
 if TYPE_CHECKING:

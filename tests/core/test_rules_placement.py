@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quorate.core.machines.rules.placement import candidates, choose_victim, next_failure_domain
 
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.rules.placement import candidates, choose_victim, next_failure_domain
 from quorate.core.machines.state import ControlPlane, Desired, Replica
 from quorate.core.versions import Version
 

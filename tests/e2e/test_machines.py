@@ -1,4 +1,4 @@
-"""The first door on real kubeadm nodes: Cluster API's docker backend makes the machines, and `quorate manager` reaches their etcd through the API server."""
+"""`quorate manager` on real kubeadm nodes: Cluster API's docker backend makes the machines, and `quorate manager` reaches their etcd through the API server."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ from quorate.core.hosts.steps import (
 )
 from quorate.core.versions import Version
 from quorate.hosts import act
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.connect.ssh.host import SshHost
 from quorate.hosts.connect.ssh.host_keys import fingerprint
@@ -418,7 +418,7 @@ async def test_no_step_changes_anything_for_a_run_without_the_lock(step: Step) -
     before = state_of(world)
     refusing = Refusing.__new__(Refusing)
     with pytest.raises(StepFailed, match="john@couch"):
-        await Hands(working(world, refusing)).carry_out(step, world.observed())
+        await Executor(working(world, refusing)).carry_out(step, world.observed())
     assert state_of(world) == before
 
 
@@ -440,7 +440,7 @@ def test_what_changes_a_host_is_found_in_a_script() -> None:
 async def test_every_script_of_a_step_passes_the_fence_or_only_looks(step: Step) -> None:
     world, allowing = stepping(step), Allowing()
     with suppress(StepFailed):
-        await Hands(working(world, allowing)).carry_out(step, world.observed())
+        await Executor(working(world, allowing)).carry_out(step, world.observed())
     scripts = [script for host in world.hosts.values() for script in host.scripts]
     looked = [script for script in scripts if script not in allowing.changed]
     assert not [script for script in looked if CHANGING.search(re.sub(r"\"[^\"]*\"|'[^']*'", "", script))]

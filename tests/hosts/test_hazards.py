@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from quorate.core.hosts.steps import UpdateConfiguration
 
 import quorate
+from quorate.core.hosts.steps import UpdateConfiguration
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.probe.facts import StaticPod
 from quorate.kubernetes.errors import Forbidden
 from tests.hosts.act.running import manifest, tools
@@ -113,4 +113,4 @@ async def test_a_configuration_that_the_api_does_not_take_fails_the_step_by_name
     )
     world.api.failing[f"{CONFIG_MAPS}/{name}"] = Forbidden(f"configmaps {name} is forbidden", code=403)
     with pytest.raises(StepFailed, match=f"{name} is forbidden"):
-        await Hands(tools(world)).carry_out(UpdateConfiguration(), world.observed())
+        await Executor(tools(world)).carry_out(UpdateConfiguration(), world.observed())

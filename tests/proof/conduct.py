@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from quorate.core.health import Health, Unknown
+from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import (
     CreateReplica,
     DeleteReplica,
@@ -16,9 +18,6 @@ from quorate.core.machines.steps import (
     RemoveStray,
     Step,
 )
-
-from quorate.core.health import Health, Unknown
-from quorate.core.machines.state import ControlPlane
 from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 

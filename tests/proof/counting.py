@@ -5,10 +5,9 @@ Nothing here is shared with the code that is judged: of `quorate.core.ring` only
 
 from __future__ import annotations
 
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
-
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 
 Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveStray | Remediate
 """Steps that change who is there."""

@@ -126,8 +126,8 @@ def says_no_retry(account: Function) -> Function:
 
 YES = passed("disabled", "by the proof")
 CLOCKS = "tests/core/hosts/test_hosts_clocks.py"
-ACT, REMEDIATION = "tests/clusterapi/hands/test_act.py", "tests/clusterapi/hands/test_remediation.py"
-LAST_LOOK = "tests/clusterapi/hands/test_last_look.py"
+ACT, REMEDIATION = "tests/clusterapi/loop/test_act.py", "tests/clusterapi/loop/test_remediation.py"
+LAST_LOOK = "tests/clusterapi/loop/test_last_look.py"
 
 GUARDS: tuple[Guard, ...] = (
     Guard("a removal leaves a quorum", {"core.quorum:removal_keeps_quorum": says_yes}, "s1_quorum_outlives_every_removal"),
@@ -283,7 +283,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "a member that somebody consented to remove goes only while that is so",
         {"clusterapi.act.etcd_membership:_has_lost_its_consent": returns(False)},
-        "tests/clusterapi/hands/test_somebodys_members.py::test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it",
+        "tests/clusterapi/loop/test_somebodys_members.py::test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it",
     ),
     Guard(
         "what is asked for is asked for still",
@@ -293,12 +293,12 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "a Machine is made only while it is asked for still",
         {"clusterapi.act.permission:still_asked_for": lets_pass},
-        "tests/clusterapi/hands/test_creation.py::test_no_machine_is_made_for_what_changed_while_its_token_was_waited_for",
+        "tests/clusterapi/loop/test_creation.py::test_no_machine_is_made_for_what_changed_while_its_token_was_waited_for",
     ),
     Guard(
         "what was begun is what is wanted now",
         {"clusterapi.desired.intent:makes_the_same": returns(True)},
-        "tests/clusterapi/hands/test_creation.py::test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster",
+        "tests/clusterapi/loop/test_creation.py::test_who_is_to_join_never_comes_out_as_the_one_that_founds_the_cluster",
     ),
     Guard(
         "nothing is paused by then",
@@ -333,32 +333,32 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "members are looked for on every control-plane Node",
         {"clusterapi.observe.strays:nodes_of_nobody": returns({})},
-        "tests/clusterapi/hands/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
+        "tests/clusterapi/loop/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
     ),
     Guard(
         "a Node of a member's name is asked for before the member is called nobody's",
         {"clusterapi.observe.strays:look_for_nodes": finds_none},
-        "tests/clusterapi/hands/test_somebodys_members.py::test_the_last_look_asks_for_a_node_that_no_list_has",
+        "tests/clusterapi/loop/test_somebodys_members.py::test_the_last_look_asks_for_a_node_that_no_list_has",
     ),
     Guard(
         "only who was made to found the cluster proves that nobody had",
         {"clusterapi.observe.initialization:_is_founding": returns(True)},
-        "tests/clusterapi/hands/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
+        "tests/clusterapi/loop/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",
     ),
     Guard(
         "who became a Node shows that somebody founded the cluster",
         {"clusterapi.observe.initialization:_became_nodes": returns([])},
-        "tests/clusterapi/hands/test_initialization.py::test_no_second_cluster_is_founded_for_workers_that_joined_the_first",
+        "tests/clusterapi/loop/test_initialization.py::test_no_second_cluster_is_founded_for_workers_that_joined_the_first",
     ),
     Guard(
         "etcd is where the Machines have it",
         {"clusterapi.observe.machines:has_etcd": returns(None)},
-        "tests/clusterapi/hands/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",
+        "tests/clusterapi/loop/test_moved_etcd.py::test_the_only_voter_that_is_well_stays_though_an_external_etcd_is_asked_for",
     ),
     Guard(
         "what differs for the first time does so by a definition that was read after it",
         {"clusterapi.api.bootstrap_schema:BootstrapSchema.known_fields_now": remembers},
-        "tests/clusterapi/hands/test_unknown_fields.py::test_a_definition_that_changed_since_it_was_read_replaces_nothing",
+        "tests/clusterapi/loop/test_unknown_fields.py::test_a_definition_that_changed_since_it_was_read_replaces_nothing",
     ),
     Guard(
         "no host joins whose clock is apart",

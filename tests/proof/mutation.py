@@ -7,8 +7,8 @@ from functools import cache
 from random import Random
 
 import pytest
-from quorate.core.machines.decide import decide
 
+from quorate.core.machines.decide import decide
 from tests.proof.families import FAMILIES
 from tests.proof.guard import Guard
 from tests.proof.guards import GUARDS, disabled

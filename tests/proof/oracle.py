@@ -1,6 +1,6 @@
 """The oracle: what one decision may and may not do, by all invariants of `safety` and `conduct`, and what it should have done.
 
-It shares no judgement with the code that it judges (see `counting`). The same invariants answer the opposite question: a control plane that is stuck although
+It shares no decision with the code that it judges (see `counting`). The same invariants answer the opposite question: a control plane that is stuck although
 one of the steps it wants breaks none of them is stuck needlessly.
 """
 
@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
-
 from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from tests.proof import conduct, safety
 from tests.proof.counting import counts, held, leaving, staying
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
-
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
 from quorate.core.ring import Ring
 from tests.proof.counting import (
     Going,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+
 from quorate.core.machines.decide import decide
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray
-
 from tests.proof.families import FAMILIES, Disagreement, judge
 from tests.proof.worlds import NOW
 

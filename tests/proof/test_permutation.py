@@ -11,9 +11,9 @@ from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from quorate.core.machines.decide import decide
 
 from quorate.core.checks import Outcome
+from quorate.core.machines.decide import decide
 from quorate.core.machines.state import ControlPlane
 from quorate.core.ring import Ring
 from tests.proof.families import CIRCUMSTANCES, WANTED, judge

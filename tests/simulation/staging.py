@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from quorate.clusterapi import reconciler
 from quorate.core.machines.decide import Decision, decide
 from quorate.core.machines.steps import Step
-
-from quorate.clusterapi import reconciler
 from quorate.simulation.machines.cluster_objects import Wanted
 from quorate.simulation.machines.scenarios import Played, Scene, play
 from tests.proof.guard import Guard, Instead

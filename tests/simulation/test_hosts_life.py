@@ -36,7 +36,7 @@ def lived(record_property: Callable[[str, object], None]) -> Lived:
 def told(outcome: Outcome, faults: Sequence[Fault]) -> str:
     """The violations and the command that replays them; lives with some faults only have none, and tell what came before."""
     options = {FAULTS: "", (): " --calm"}.get(tuple(faults))
-    before = outcome.lines[-40:] if options is None else [f"replay: quorate simulate --door hosts --seed {outcome.seed}{options} --trace"]
+    before = outcome.lines[-40:] if options is None else [f"replay: quorate simulate --mode hosts --seed {outcome.seed}{options} --trace"]
     return "\n".join([*before, *map(str, outcome.violations)])
 
 

@@ -39,11 +39,11 @@ CALM, TROUBLED, RESTORED, EVERYTHING = range(8), range(10), range(4), range(100,
 
 _LIVE = "python -c 'from quorate.simulation import faults, life; life.live({{}}, faults=faults.{}, echo=print)'"
 REPLAY = {
-    (): "quorate simulate --door machines --seed {} --calm --trace",
+    (): "quorate simulate --mode machines --seed {} --calm --trace",
     PROCESS_FAULTS: _LIVE.format("PROCESS_FAULTS"),
     HOST_FAULTS: _LIVE.format("HOST_FAULTS"),
     OBJECT_FAULTS: _LIVE.format("OBJECT_FAULTS"),
-    FAULTS: "quorate simulate --door machines --seed {} --trace",
+    FAULTS: "quorate simulate --mode machines --seed {} --trace",
 }
 """The command with which a life of these faults is lived again, and told step by step."""
 

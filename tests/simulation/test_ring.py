@@ -71,7 +71,7 @@ async def test_there_is_one_learner_at_a_time_and_it_does_not_vote() -> None:
 
 
 async def test_removing_keeps_no_ring_from_losing_its_quorum() -> None:
-    """Unlike etcd's strict check, so that it is the provider's own judgement that is tested."""
+    """Unlike etcd's strict check, so that it is the provider's own decision that is tested."""
     rig = Rig()
     ids = await rig.grow(3)
     rig.down.add(ids[2])

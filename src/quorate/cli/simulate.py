@@ -14,15 +14,15 @@ from quorate.simulation.machines import faults, life
 from quorate.simulation.machines.life import Outcome
 
 _YEAR = 365.25 * 24 * 3600
-_DOORS = ("machines", "hosts")
+_MODES = ("machines", "hosts")
 
 Echo = Callable[[str], None] | None
 
 
 @click.command("simulate")
 @click.option(
-    "--door",
-    type=click.Choice(_DOORS),
+    "--mode",
+    type=click.Choice(_MODES),
     default=None,
     help="Only control planes of Cluster API Machines, or only those of existing hosts. Without it each seed has a life of both kinds.",
 )
@@ -30,13 +30,13 @@ Echo = Callable[[str], None] | None
 @click.option("--seconds", type=float, default=None, help="Go on with the next seeds for so long.")
 @click.option("--calm", is_flag=True, help="Users, but no faults.")
 @click.option("--trace", is_flag=True, help="Print everything that happens.")
-def command(door: str | None, seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
+def command(mode: str | None, seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
     """Simulate the lives of control planes, with faults, and check that none loses its quorum.
 
-    The controllers of `quorate manager`, and the judgement and the sessions of `quorate apply`, in worlds with virtual time. Prints what was simulated and
+    The controllers of `quorate manager`, and the decision and the sessions of `quorate apply`, in worlds with virtual time. Prints what was simulated and
     every violation with the command that replays it. Exits 1 where there was one.
     """
-    totals = {each: _Total() for each in (_DOORS if door is None else (door,))}
+    totals = {each: _Total() for each in (_MODES if mode is None else (mode,))}
     started = time.monotonic()
     current = seed
     while current == seed or (seconds is not None and time.monotonic() - started < seconds):
@@ -51,8 +51,8 @@ def command(door: str | None, seed: int, seconds: float | None, calm: bool, trac
         raise SystemExit(1)
 
 
-def _live(door: str, seed: int, *, calm: bool, echo: Echo) -> Outcome:
-    if door == "hosts":
+def _live(mode: str, seed: int, *, calm: bool, echo: Echo) -> Outcome:
+    if mode == "hosts":
         return life_of_hosts.live(seed, faults=() if calm else faults_of_hosts.FAULTS, echo=echo)
     return life.live(seed, faults=() if calm else faults.FAULTS, echo=echo)
 
@@ -108,13 +108,13 @@ def _traits(counter: Counter[str]) -> str:
     return f" ({named})" if named else ""
 
 
-def _tell(door: str, outcome: Outcome, *, calm: bool, alone: bool) -> None:
+def _tell(mode: str, outcome: Outcome, *, calm: bool, alone: bool) -> None:
     if alone:
-        click.echo(f"{door}, seed {outcome.seed}: {outcome.seconds:.0f} s simulated, history {outcome.digest}")
+        click.echo(f"{mode}, seed {outcome.seed}: {outcome.seconds:.0f} s simulated, history {outcome.digest}")
     if not outcome.violations:
         return
     if not alone:
         click.echo("\n".join(outcome.lines[-30:]))
     for violation in outcome.violations:
-        click.echo(f"{door}, seed {outcome.seed}: {violation}", err=True)
-    click.echo(f"replay: quorate simulate --door {door} --seed {outcome.seed}{' --calm' if calm else ''} --trace", err=True)
+        click.echo(f"{mode}, seed {outcome.seed}: {violation}", err=True)
+    click.echo(f"replay: quorate simulate --mode {mode} --seed {outcome.seed}{' --calm' if calm else ''} --trace", err=True)

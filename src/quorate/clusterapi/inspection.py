@@ -1,4 +1,4 @@
-"""The eyes without the hands: the same observation and the same judgement as the manager's, for a person to look at. Writes nothing anywhere."""
+"""The same observation and the same decision as the manager's, for a person to look at. Writes nothing anywhere."""
 
 from __future__ import annotations
 

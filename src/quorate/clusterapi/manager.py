@@ -1,4 +1,4 @@
-"""The process of the first door: caches, connections and servers wired to one reconciler, with upstream's flags and names."""
+"""The process of `quorate manager`: caches, connections and servers wired to one reconciler, with upstream's flags and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of the first door: observe, decide, act, report; for one control plane at a time, whenever something that concerns it has changed."""
+"""The loop of `quorate manager`: observe, decide, act, report; for one control plane at a time, whenever something that concerns it has changed."""
 
 from __future__ import annotations
 

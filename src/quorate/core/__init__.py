@@ -1,1 +1,1 @@
-"""The judgement: pure functions on frozen values. No I/O, no clock, no randomness, no Kubernetes objects."""
+"""The decision: pure functions on frozen values. No I/O, no clock, no randomness, no Kubernetes objects."""

@@ -1,6 +1,6 @@
 """The etcd ring: who votes, who is well, and what it could still lose.
 
-Every judgement about membership is a question to one projection, `Ring.after`: the ring as it would be once members are removed or added, assuming the
+Every decision about membership is a question to one projection, `Ring.after`: the ring as it would be once members are removed or added, assuming the
 worst of whatever is not known yet. The answer is a `Verdict` that carries its numbers, so that whoever is told "no" can be told why.
 
 Source: etcd's quorum rule (voters // 2 + 1) and its default of one learner at a time; the worst case for a joining member is Cluster API's.

@@ -1,1 +1,1 @@
-"""The second door: existing hosts over SSH, brought to what a manifest asks for."""
+"""Existing hosts over SSH, brought to what a manifest asks for."""

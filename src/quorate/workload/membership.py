@@ -35,7 +35,7 @@ _QUORUM_LOST = (
 
 @dataclass(frozen=True, slots=True)
 class RingReading:
-    """The ring at one moment, with everything that the judgement and a reader need of it."""
+    """The ring at one moment, with everything that the decision and a reader need of it."""
 
     ring: Ring
     cluster_id: int  # 0 where the server sends none (Cluster API's in-memory provider)

@@ -1,4 +1,4 @@
-"""What no decision about hosts may ever do, counted anew: it shares no judgement with the rules, only the values that they look at."""
+"""What no decision about hosts may ever do, counted anew: it shares no decision with the rules, only the values that they look at."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from quorate.hosts.run.session import Done
 from quorate.simulation.engine.clock import VirtualTimeLoop
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act, Actor
+from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.fence import Fence
-from quorate.simulation.hosts.hands import Hands
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.observer import Observer, Sight
 from quorate.simulation.hosts.scripts import Scripts
@@ -78,11 +78,11 @@ class _Run:
             self.site = observer.site = _just_now(self.site, thaw(self.image, self.world), self.world.time())
         actor = Actor("run", manifest, snapshot_taken=True)
         self.site.lock = Lock("run", self.world.time())
-        hands = Hands(self.site, self.scripts, observer, actor, self._witness, random, Fence(self.site, self.scripts, "run"))
+        executor = Executor(self.site, self.scripts, observer, actor, self._witness, random, Fence(self.site, self.scripts, "run"))
         failed = ""
         LOOP.passed = self._record
         try:
-            await hands.carry_out(decision.step, seen)
+            await executor.carry_out(decision.step, seen)
         except StepFailed as failure:
             failed = str(failure)
         finally:

@@ -14,7 +14,6 @@ from quorate.core.hosts.rules.join import REPAIR_AT_RUNNING_VERSION
 from quorate.core.hosts.rules.leftovers import NODE_GOES
 from quorate.core.hosts.rules.repair import CONTROL_PLANE_WELL
 from quorate.core.hosts.rules.skew import NO_STEP_BACK
-
 from quorate.core.versions import Version
 from quorate.simulation.engine.ring import Member
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf

@@ -31,7 +31,7 @@ from quorate.core.machines.decide import Decision, decide
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.expectations import Expectations
-from tests.clusterapi.hands.management import FakeApi, fill
+from tests.clusterapi.loop.management import FakeApi, fill
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, NAMESPACE, Json, State, settled
 from tests.explore.machines.workload import Site, Workload

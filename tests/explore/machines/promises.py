@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from quorate.core.machines.rules.strays import CONSENT
 from quorate.core.machines.steps import CreateReplica
-
 from tests.explore.machines.moves import annotations_of, deleting, is_failed, name_of
 from tests.explore.machines.plant import Plant
 from tests.explore.machines.process import Pass

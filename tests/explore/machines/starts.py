@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
-from quorate.core.machines.steps import EnsureCertificates, WriteKubeconfig
 
 from quorate.clusterapi.types.resources import INFRASTRUCTURE_GROUP
-from tests.clusterapi.hands.conftest import World
+from quorate.core.machines.steps import EnsureCertificates, WriteKubeconfig
+from tests.clusterapi.loop.conftest import World
 from tests.explore.machines.plant import Host, Member, Plant
 from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, NAMESPACE, Json, Key, Objects, State, settled
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from quorate.core.machines.rules import remove, strays
-from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
 
 from quorate.core.checks import passed
+from quorate.core.machines.rules import remove, strays
+from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
 from tests.explore.machines import model, moves
 from tests.explore.machines.model import Machines
 from tests.explore.machines.waits import WAITS, Wait

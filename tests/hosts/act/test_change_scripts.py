@@ -12,7 +12,7 @@ import pytest
 from quorate.core.hosts.steps import Reconfigure
 from quorate.hosts.act import containers, kubelet, programs, serving_certificate, upgrade
 from quorate.hosts.act.component_manifests import _NEW_FOLDER, CONFIGURATION, FOLDER, _take_place
-from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.kubeadm import LOG
 from quorate.hosts.act.reconfigure import _KEEP_KUBELET_CONFIGURATION, _restart_kubelet
 from quorate.hosts.render.host_files import HostFile
@@ -402,7 +402,7 @@ def test_the_last_copy_of_etcds_data_is_kept_and_unfinished_manifests_are_not(ho
 async def test_every_script_of_a_reconfiguration_can_be_read_by_sh_and_shows_nothing_in_quotes_that_end_early() -> None:
     world = configured()
     running(world, "h1").drifting = {Component.ETCD, Component.API_SERVER}
-    await Hands(tools(world)).carry_out(Reconfigure("h1"), world.observed())
+    await Executor(tools(world)).carry_out(Reconfigure("h1"), world.observed())
     for script in running(world, "h1").scripts:
         parses(script)
         assert not re.search(r"\{[a-z_]+\}", re.sub(r"\$\{[^}]*\}|printf %s '[^']*'", "", script)), script

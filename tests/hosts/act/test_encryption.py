@@ -16,8 +16,8 @@ from quorate.core.health import Absent
 from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Change, Configuration, Desired, Encryption, disagreement, next_change
 from quorate.core.hosts.steps import ChangeEncryption, Join, Reconfigure, RewriteSecrets, Step, UpdateConfiguration
 from quorate.hosts.act.component_manifests import CONFIGURATION
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.encryption import encryption
@@ -159,7 +159,7 @@ async def settled(world: World, wish: Manifest, *, rotate: bool = False) -> list
     while (step := next_step(world, rotate=rotate)) is not None:
         assert len(done) < 30, done
         try:
-            await hands(world).carry_out(step, observed(world))
+            await executor(world).carry_out(step, observed(world))
         except StepFailed as failure:
             if "the connection ended" not in failure.cause:
                 raise
@@ -173,8 +173,8 @@ async def settled(world: World, wish: Manifest, *, rotate: bool = False) -> list
     return done
 
 
-def hands(world: World) -> Hands:
-    return Hands(replace(tools(world), random_bytes=os.urandom))
+def executor(world: World) -> Executor:
+    return Executor(replace(tools(world), random_bytes=os.urandom))
 
 
 def keys(world: World) -> set[str]:
@@ -219,9 +219,9 @@ async def test_a_key_stays_that_something_is_stored_with() -> None:
     (key,) = keys(world)
     both, plain = (Configuration.made({SECRETS: each}) for each in ((IDENTITY, key), (IDENTITY,)))
     for name in CONTROL_PLANES:
-        await hands(world).carry_out(ChangeEncryption(name, both), observed(world))
+        await executor(world).carry_out(ChangeEncryption(name, both), observed(world))
     with pytest.raises(StepFailed, match=r"3 objects are stored with secretbox:quorate-.*, which would go: /registry/secrets/default/0"):
-        await hands(world).carry_out(ChangeEncryption("h1", plain), observed(world))
+        await executor(world).carry_out(ChangeEncryption("h1", plain), observed(world))
     assert serving(world, "h1").runs == both
     assert GENERATED in world.hosts["h1"].files
 
@@ -231,7 +231,7 @@ async def test_secrets_that_somebody_stores_otherwise_are_counted_and_named() ->
     await settled(world, ON)
     world.stored[b"/registry/secrets/elsewhere/one"] = value(IDENTITY)
     with pytest.raises(StepFailed, match=r"1 of 4 Secrets are still stored otherwise than with key .*: /registry/secrets/elsewhere/one"):
-        await hands(world).carry_out(RewriteSecrets(*keys(world)), observed(world))
+        await executor(world).carry_out(RewriteSecrets(*keys(world)), observed(world))
 
 
 async def test_no_key_is_made_while_a_host_that_cannot_be_asked_may_have_one() -> None:
@@ -240,13 +240,13 @@ async def test_no_key_is_made_while_a_host_that_cannot_be_asked_may_have_one() -
     assert isinstance(step, ChangeEncryption)
     world.unreachable = {"h3"}
     with pytest.raises(StepFailed, match="no answer"):
-        await hands(world).carry_out(step, observed(world))
+        await executor(world).carry_out(step, observed(world))
     world.unreachable = set()
     key, entry = generated(bytes)
     file = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry}).reveal().encode()
     world.hosts["h3"].files[GENERATED] = file
     with pytest.raises(StepFailed, match="no key is made, since a host has key secretbox:quorate-00000000"):
-        await hands(world).carry_out(step, observed(world))
+        await executor(world).carry_out(step, observed(world))
     await settled(world, ON)
     assert keys(world) == {key}
 
@@ -256,14 +256,14 @@ async def test_settings_and_joins_bring_the_providers_that_are_there_and_never_n
     await settled(world, ON)
     content = world.hosts["h1"].files[GENERATED]
     world.manifest = OFF  # switched off a moment ago: nothing has been written anew yet
-    await hands(world).carry_out(Reconfigure("h2"), observed(world))
+    await executor(world).carry_out(Reconfigure("h2"), observed(world))
     assert (serving(world, "h2").flag, world.hosts["h2"].files[GENERATED]) == (GENERATED, content)
-    await hands(world).carry_out(UpdateConfiguration(), observed(world))
+    await executor(world).carry_out(UpdateConfiguration(), observed(world))
     told = world.api.objects[f"{CONFIG_MAPS}/kubeadm-config"]["data"]["ClusterConfiguration"]
     assert f"name: {FLAG}\n" in told
     del world.hosts["h3"].files[GENERATED]
     with pytest.raises(StepFailed):
-        await hands(world).carry_out(Join("h3"), observed(world))  # it has joined: kubeadm is not asked again
+        await executor(world).carry_out(Join("h3"), observed(world))  # it has joined: kubeadm is not asked again
     placed = re.findall(r"printf %s '([^']*)' \| place /etc/kubernetes/encryption-providers", "\n".join(world.hosts["h3"].scripts))
     assert base64.b64decode(placed[-1]) == content
 

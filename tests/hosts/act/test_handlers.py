@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from quorate.core.hosts.steps import EVERYTHING
-
-from quorate.hosts.act.hands import HANDLERS
+from quorate.hosts.act.executor import HANDLERS
 
 
 def test_every_step_on_hosts_has_the_function_that_carries_it_out() -> None:

@@ -11,8 +11,8 @@ import pytest
 from quorate.core.hosts.state import UNTOUCHED, Kind, Wishes
 from quorate.core.hosts.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act import kubeadm
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.connect.ssh.scripts import Outcome
@@ -40,7 +40,7 @@ def manifest() -> Manifest:
 
 
 def next_step(world: World) -> Step | None:
-    """The order of an install, as far as the kinds of hosts alone tell it: a stand-in for the judgement."""
+    """The order of an install, as far as the kinds of hosts alone tell it: a stand-in for the decision."""
     cluster = world.observed().cluster
     kinds = {host.name: host.kind for host in cluster.hosts}
     bare = tuple(name for name, kind in kinds.items() if kind is Kind.BARE)
@@ -67,14 +67,14 @@ def next_step(world: World) -> Step | None:
 
 async def install(world: World, contents: Contents | None = None) -> list[str]:
     """Step after step to the end; the failures on the way."""
-    hands = Hands(tools_for(world, contents))
+    executor = Executor(tools_for(world, contents))
     failures: list[str] = []
     for _ in range(30):
         step = next_step(world)
         if step is None:
             return failures
         try:
-            await hands.carry_out(step, world.observed())
+            await executor.carry_out(step, world.observed())
         except StepFailed as failure:
             failures.append(str(failure))
     raise AssertionError(f"it does not come to an end: {failures}")
@@ -128,34 +128,34 @@ async def test_cut_at_any_call_the_install_comes_to_the_same_end(how: str) -> No
 
 async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_with() -> None:
     world = World(manifest())
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(("h1",)), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1",)), world.observed())
     world.cut = (world.calls + 1, "halfway")
     with pytest.raises(StepFailed):
-        await hands.carry_out(Initialize("h1"), world.observed())
+        await executor.carry_out(Initialize("h1"), world.observed())
     first = world.hosts["h1"].files[PROVIDERS]
     assert world.kind("h1") is Kind.HALF_INITIALIZED
-    await hands.carry_out(Initialize("h1", resume=True), world.observed())
+    await executor.carry_out(Initialize("h1", resume=True), world.observed())
     assert world.hosts["h1"].files[PROVIDERS] == first
 
 
 async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None:
     world = World(manifest())
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(("h1",)), world.observed())
-    await hands.carry_out(Initialize("h1"), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1",)), world.observed())
+    await executor.carry_out(Initialize("h1"), world.observed())
     script = next(script for script in world.hosts["h1"].scripts if "kubeadm init --config" in script)
     assert script.index(INITIALIZING) < script.index("kubeadm init --config") < script.index(f"rm -f -- {INITIALIZING} {SUPER_ADMIN}")
 
 
 async def test_nobody_joins_with_a_new_key_where_the_old_one_is_lost() -> None:
     world = World(manifest())
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(("h1", "h2")), world.observed())
-    await hands.carry_out(Initialize("h1"), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1", "h2")), world.observed())
+    await executor.carry_out(Initialize("h1"), world.observed())
     del world.hosts["h1"].files[PROVIDERS]
     with pytest.raises(StepFailed, match=r"h1, h2, h3: Secrets are encrypted, and no host has /etc/kubernetes/encryption-providers"):
-        await hands.carry_out(Join("h2"), world.observed())
+        await executor.carry_out(Join("h2"), world.observed())
     assert PROVIDERS not in world.hosts["h2"].files
 
 
@@ -163,7 +163,7 @@ async def test_one_host_that_fails_does_not_stop_the_others() -> None:
     world = World(manifest())
     world.failures["h2"] = ("apt-mark hold", "no repository of this host has kubeadm 1.34.4; it has: 1.33.0")
     with pytest.raises(StepFailed) as failed:
-        await Hands(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
+        await Executor(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
     assert failed.value.where == "h2"
     assert "no repository of this host has kubeadm 1.34.4" in failed.value.cause
     assert {name for name, host in world.hosts.items() if host.packages} == {"h1", "h3", "h4", "h5"}
@@ -172,32 +172,32 @@ async def test_one_host_that_fails_does_not_stop_the_others() -> None:
 
 async def test_images_are_pulled_and_the_preflight_asked_on_control_planes_alone() -> None:
     world = World(manifest())
-    await Hands(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
+    await Executor(tools_for(world)).carry_out(Prepare(tuple(world.hosts)), world.observed())
     asked = {name for name, host in world.hosts.items() if "kubeadm init phase preflight" in host.ran}
     assert asked == {"h1", "h2", "h3"}
 
 
 async def test_a_member_that_nobody_knows_joins_no_one_else() -> None:
     world = World(manifest())
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
-    await hands.carry_out(Initialize("h1"), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    await executor.carry_out(Initialize("h1"), world.observed())
     decided = world.observed()
     stranger = world.hosts["h3"]
     world.members.append(type(world.members[0])(99, "", (f"https://{stranger.address}:2380",), learner=True))
     with pytest.raises(StepFailed, match="one joining member at a time"):
-        await hands.carry_out(Join("h2"), decided)
+        await executor.carry_out(Join("h2"), decided)
     assert "kubeadm join --config" not in world.hosts["h2"].ran
     assert world.api.below(SECRETS) == []
 
 
 async def test_a_host_whose_api_server_is_not_ready_is_not_done() -> None:
     world = World(manifest())
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(tuple(world.hosts)), world.observed())
     world.api.failing["/readyz"] = ServerError("[-]etcd failed", code=500)
     with pytest.raises(StepFailed, match=r"its API server did not come about within 180 s: \[-\]etcd failed"):
-        await hands.carry_out(Initialize("h1"), world.observed())
+        await executor.carry_out(Initialize("h1"), world.observed())
     assert ("h1", "waiting for its API server: [-]etcd failed") in world.reports
 
 
@@ -207,10 +207,10 @@ async def test_what_preflight_refuses_is_said_in_its_own_words() -> None:
         "kubeadm init --config",
         "[preflight] Running\n\t[ERROR Port-6443]: Port 6443 is in use\n\t[ERROR Swap]: swap is on\n",
     )
-    hands = Hands(tools_for(world))
-    await hands.carry_out(Prepare(tuple(world.hosts)), world.observed())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(tuple(world.hosts)), world.observed())
     with pytest.raises(StepFailed) as failed:
-        await hands.carry_out(Initialize("h1"), world.observed())
+        await executor.carry_out(Initialize("h1"), world.observed())
     assert (
         failed.value.cause == "kubeadm init failed: kubeadm's preflight refuses the host: Port-6443: Port 6443 is in use; Swap: swap is on"
     )
@@ -221,9 +221,9 @@ async def test_the_password_of_a_proxy_that_kubeadm_quotes_is_told_nowhere(monke
     quoting = '[ERROR HTTPProxy]: Connection to "https://10.0.0.1" uses proxy "http://jane:hunter2@proxy:3128"'
     world.failures["h1"] = ("kubeadm init --config", quoting)
     tools = tools_for(world)
-    await Hands(tools).carry_out(Prepare(tuple(world.hosts)), world.observed())
+    await Executor(tools).carry_out(Prepare(tuple(world.hosts)), world.observed())
     with pytest.raises(StepFailed, match="http://proxy:3128"):
-        await Hands(tools).carry_out(Initialize("h1"), world.observed())
+        await Executor(tools).carry_out(Initialize("h1"), world.observed())
 
     async def look(_host: FakeHost, _script: str, *, deadline: float) -> Outcome:
         return Outcome(int(deadline < 0), quoting.encode(), b"")
@@ -266,5 +266,5 @@ async def test_a_firewall_that_is_to_be_kept_is_not_switched_off(keep: bool) -> 
     world = World(manifest())
     observed = world.observed()
     cluster = replace(observed.cluster, wishes=Wishes(keep_firewall=keep))
-    await Hands(tools_for(world)).carry_out(Prepare(("h1",)), replace(observed, cluster=cluster))
+    await Executor(tools_for(world)).carry_out(Prepare(("h1",)), replace(observed, cluster=cluster))
     assert any("ufw disable" in script for script in world.hosts["h1"].scripts) is not keep

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from quorate.core.hosts.steps import Initialize, Join
-from quorate.hosts.act.hands import Hands
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.requests import SIGNER, Approvals, problem_of
 from quorate.hosts.manifest import Host
 from quorate.hosts.render.kubeadm_configuration import Machine
@@ -173,19 +173,19 @@ async def test_where_nobody_joined_nobody_is_asked(world: World) -> None:
 
 
 async def test_hosts_that_joined_are_waited_for_in_the_end_and_not_before(world: World) -> None:
-    hands = Hands(tools := tools_for(world))
+    executor = Executor(tools := tools_for(world))
     waited: list[float] = []
 
     async def asks(seconds: float) -> None:
         waited.append(seconds)
         world.api.put(f"{REQUESTS}/csr-2", request(names=[x509.DNSName("h2")], common_name="system:node:h2", username="system:node:h2"))
 
-    await hands.carry_out(Initialize("h1"), world.observed())
+    await executor.carry_out(Initialize("h1"), world.observed())
     world.api.put(f"{REQUESTS}/csr-1", request())
-    await hands.carry_out(Join("h2"), world.observed())
+    await executor.carry_out(Join("h2"), world.observed())
     assert approved(world) == [f"PATCH {REQUESTS}/csr-1/approval"]
     tools.waits._sleep = asks
-    await hands.settle(world.observed())
+    await executor.settle(world.observed())
     assert approved(world) == [f"PATCH {REQUESTS}/csr-1/approval", f"PATCH {REQUESTS}/csr-2/approval"]
     assert len(waited) == 1
 

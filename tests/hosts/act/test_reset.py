@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from quorate.core.hosts.steps import Reset
 
+from quorate.core.hosts.steps import Reset
 from quorate.etcd.client import Member
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.reset import clean
 from quorate.hosts.probe.facts import HostFacts
 from tests.hosts.act.world import DATA, KUBELET, World, tools_for
@@ -31,7 +31,7 @@ def was_reset(world: World) -> bool:
 
 
 async def reset(world: World) -> None:
-    await Hands(tools_for(world)).carry_out(Reset("h3"), world.observed())
+    await Executor(tools_for(world)).carry_out(Reset("h3"), world.observed())
 
 
 async def test_a_host_without_a_member_is_freed_of_everything(world: World) -> None:
@@ -45,7 +45,7 @@ async def test_a_host_whose_member_came_into_the_ring_meanwhile_is_left_alone(wo
     decided = world.observed()
     world.members.append(Member(99, "", ("https://10.0.0.3:2380",), learner=learner))
     with pytest.raises(StepFailed, match="not reset, since etcd has its member"):
-        await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
+        await Executor(tools_for(world)).carry_out(Reset("h3"), decided)
     assert not was_reset(world)
 
 
@@ -59,7 +59,7 @@ async def test_a_ring_that_cannot_be_read_resets_nobody(world: World) -> None:
     decided = world.observed()
     world.unreachable = {"h1", "h2"}
     with pytest.raises(StepFailed, match="the ring cannot be read"):
-        await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
+        await Executor(tools_for(world)).carry_out(Reset("h3"), decided)
     assert not was_reset(world)
 
 
@@ -73,7 +73,7 @@ async def test_a_host_whose_own_data_are_those_of_a_member_elsewhere_is_left_alo
     with pytest.raises(
         StepFailed, match=f"h3 is etcd member .* which the ring has at {address}.* but the manifest says that h3 is at 10.0.0.3"
     ):
-        await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
+        await Executor(tools_for(world)).carry_out(Reset("h3"), decided)
     assert not was_reset(world)
 
 
@@ -131,7 +131,7 @@ async def test_a_host_that_cannot_be_reached_is_a_failed_step(world: World) -> N
     decided = world.observed()
     world.unreachable = {"h3"}
     with pytest.raises(StepFailed) as failed:
-        await Hands(tools_for(world)).carry_out(Reset("h3"), decided)
+        await Executor(tools_for(world)).carry_out(Reset("h3"), decided)
     assert (failed.value.where, failed.value.cause) == ("h3", "no answer")
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from quorate.core.hosts.steps import DeleteNode, RemoveMember, Step
 
 from quorate.core.health import Absent, Finding, Health
 from quorate.core.hosts.state import Node, Silence
+from quorate.core.hosts.steps import DeleteNode, RemoveMember, Step
 from quorate.core.ring import Ring
 from quorate.etcd.errors import Refused
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.kubernetes.client import Client
 from tests.hosts.act.running import api_of, cluster, tools
 from tests.hosts.act.world import FakeEtcd, World
@@ -29,7 +29,7 @@ def names(world: World) -> set[str]:
 
 
 async def done(world: World, step: Step) -> World:
-    await Hands(tools(world)).carry_out(step, world.observed())
+    await Executor(tools(world)).carry_out(step, world.observed())
     return world
 
 
@@ -77,10 +77,10 @@ async def test_a_member_that_answers_again_is_not_removed_as_a_dead_one() -> Non
     seen = world.observed()
     silent = replace(seen, cluster=replace(seen.cluster, member_silences=((dead, Silence(3, NOW)),)))
     with pytest.raises(StepFailed, match="h3 answers again"):
-        await Hands(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
+        await Executor(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
     assert names(world) == {"h1", "h2", "h3"}
     world.unreachable.add("h3")
-    await Hands(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
+    await Executor(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
     assert names(world) == {"h1", "h2"}
 
 
@@ -92,7 +92,7 @@ async def test_a_learner_that_was_made_a_voter_meanwhile_is_not_removed_as_one_t
     assert isinstance(ring, Ring)
     then = Ring(tuple(replace(member, learner=member.id == learner) for member in ring.members), ring.leader)
     with pytest.raises(StepFailed, match="h3 votes now"):
-        await Hands(tools(world)).carry_out(RemoveMember(learner, "h3"), replace(seen, cluster=replace(seen.cluster, ring=then)))
+        await Executor(tools(world)).carry_out(RemoveMember(learner, "h3"), replace(seen, cluster=replace(seen.cluster, ring=then)))
     assert names(world) == {"h1", "h2", "h3"}
 
 
@@ -101,7 +101,7 @@ async def test_no_member_leaves_when_no_host_of_the_manifest_holds_the_data_any_
     seen = world.observed()
     hosts = tuple(replace(host, member=Absent()) if host.name != "h3" else host for host in seen.cluster.hosts)
     with pytest.raises(StepFailed, match="a host of the manifest holds the data"):
-        await Hands(tools(world)).carry_out(
+        await Executor(tools(world)).carry_out(
             RemoveMember(id_of(world, "h3"), "h3"), replace(seen, cluster=replace(seen.cluster, hosts=hosts))
         )
     assert names(world) == {"h1", "h2", "h3"}
@@ -197,9 +197,9 @@ async def test_a_node_that_is_ready_again_when_it_is_to_go_stays() -> None:
     world = cluster()
     with_node(world, "gone", ready="True")
     with pytest.raises(StepFailed, match="was not ready when that was decided, and is ready now"):
-        await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
+        await Executor(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
     assert "gone" in world.api.below("/api/v1/nodes")
-    await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.GOOD))
+    await Executor(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.GOOD))
     assert "gone" not in world.api.below("/api/v1/nodes")
 
 
@@ -209,7 +209,7 @@ async def test_a_node_that_has_the_address_of_its_host_when_it_is_to_go_as_anoth
     with_node(world, "h4", ready="True", address=world.hosts["h4"].address)
     world.api.log.clear()
     with pytest.raises(StepFailed, match="has an address of host h4 now"):
-        await Hands(tools(world)).carry_out(DeleteNode("h4", drain=drain), deciding(world, "h4", Health.GOOD))
+        await Executor(tools(world)).carry_out(DeleteNode("h4", drain=drain), deciding(world, "h4", Health.GOOD))
     assert world.api.log == [], "nor is it cordoned"
 
 
@@ -222,7 +222,7 @@ async def test_a_node_that_was_uncordoned_while_it_was_drained_stays(monkeypatch
 
     monkeypatch.setattr("quorate.hosts.act.ring.drain", uncordoned)
     with pytest.raises(StepFailed, match="was uncordoned since it was drained"):
-        await Hands(tools(world)).carry_out(DeleteNode("gone", drain=True), deciding(world, "gone", Health.GOOD))
+        await Executor(tools(world)).carry_out(DeleteNode("gone", drain=True), deciding(world, "gone", Health.GOOD))
     assert "gone" in world.api.below("/api/v1/nodes")
 
 
@@ -239,5 +239,5 @@ async def test_a_node_that_changes_between_the_read_and_its_deletion_is_read_aga
 
     monkeypatch.setattr(Client, "delete", late)
     with pytest.raises(StepFailed, match="is ready now"):
-        await Hands(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
+        await Executor(tools(world)).carry_out(DeleteNode("gone"), deciding(world, "gone", Health.UNKNOWN))
     assert "gone" in world.api.below("/api/v1/nodes")

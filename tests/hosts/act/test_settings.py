@@ -23,8 +23,8 @@ from quorate.core.hosts.steps import (
 from quorate.core.versions import Version
 from quorate.hosts.act.component_manifests import CONFIGURATION
 from quorate.hosts.act.configuration import merged_cluster_configuration, merged_kubelet_configuration
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.act.machine_deployments import machine_deployments
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
@@ -96,7 +96,7 @@ def stored(world: World, name: str, key: str) -> dict[str, Any]:
 
 
 async def done(world: World, step: Step) -> World:
-    await Hands(tools(world)).carry_out(step, world.observed())
+    await Executor(tools(world)).carry_out(step, world.observed())
     return world
 
 
@@ -299,7 +299,7 @@ async def test_a_host_keeps_the_version_that_it_has_where_the_cluster_is_not_tol
     world = configured()
     observed = world.observed()
     hosts = tuple(replace(host, components=Version.parse(NEW)) if host.name == "h1" else host for host in observed.cluster.hosts)
-    await Hands(tools(world)).carry_out(Reconfigure("h1"), replace(observed, cluster=replace(observed.cluster, hosts=hosts)))
+    await Executor(tools(world)).carry_out(Reconfigure("h1"), replace(observed, cluster=replace(observed.cluster, hosts=hosts)))
     documents = yaml.safe_load_all(running(world, "h1").files[CONFIGURATION])
     assert [document["kubernetesVersion"] for document in documents if "kubernetesVersion" in document] == [NEW]
     assert stored(world, "kubeadm-config", "ClusterConfiguration")["kubernetesVersion"] == OLD

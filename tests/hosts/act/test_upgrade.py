@@ -11,8 +11,8 @@ import yaml
 
 from quorate.core.hosts.steps import UpgradeControlPlane, UpgradeKubelet
 from quorate.core.versions import Version
+from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.hands import Hands
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import UPGRADE_PATH
@@ -29,7 +29,7 @@ KUBELET = UpgradeKubelet("h1", TARGET)
 
 
 async def carried_out(world: World, step: UpgradeControlPlane | UpgradeKubelet) -> World:
-    await Hands(tools(world)).carry_out(step, world.observed())
+    await Executor(tools(world)).carry_out(step, world.observed())
     return world
 
 
@@ -81,7 +81,7 @@ async def test_the_configuration_and_the_files_of_flags_are_there_before_kubeadm
     made = manifest(folder=tmp_path, features__staticAuditLog=policy, controlPlane__hosts__0__kubelet={"maxPods": 200})
     world = cluster(made)
     with_policy = replace(tools(world), contents=Contents(audit_policy=b"rules: []"))
-    await Hands(with_policy).carry_out(FIRST, world.observed())
+    await Executor(with_policy).carry_out(FIRST, world.observed())
     patches = {f"/etc/kubernetes/patches/{name}" for name in ("kubeletconfiguration0+merge.yaml", "etcd0+json.json")}
     assert {UPGRADE_PATH, "/etc/kubernetes/audit/policy.yaml", *patches} <= set(running(world, "h1").files)
     assert yaml.safe_load(running(world, "h1").files[UPGRADE_PATH])["apply"]["patches"] == {"directory": "/etc/kubernetes/patches"}
@@ -98,7 +98,7 @@ async def test_nothing_is_upgraded_with_which_data_would_be_looked_for_elsewhere
     observed = world.observed()
     observed = replace(observed, facts={**observed.facts, "h1": parse(manifests)})
     with pytest.raises(StepFailed, match="the --wal-dir of etcd is /var/lib/etcd/wal, and not there in kubeadm's configuration"):
-        await Hands(tools(world)).carry_out(FIRST, observed)
+        await Executor(tools(world)).carry_out(FIRST, observed)
     assert running(world, "h1").ran == []
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.steps import UpdateConfiguration
-
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import CONFIG_MAPS, NAMES, World, put_configurations, stand, three

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.rules.guard import HOSTS_FIT, UNIQUE
 
 from quorate.core.hosts import decide as table
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.guard import HOSTS_FIT, UNIQUE
 from quorate.core.hosts.state import Cluster, Kind
 from tests.hosts.observe.world import FolderHost, World, bare, join, put_configurations, put_node, stand, three
 from tests.hosts.probe.machine import NOW, installed

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.rules import leftovers
-from quorate.core.hosts.rules.guard import HOSTS_FIT
-from quorate.core.hosts.steps import RemoveMember, StartServices
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts import decide as table
+from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules import leftovers
+from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.state import Cluster, Kind
+from quorate.core.hosts.steps import RemoveMember, StartServices
 from quorate.etcd.client import Member
 from quorate.hosts.manifest import Manifest
 from tests.hosts.manifests import SMALLEST, load

@@ -37,7 +37,7 @@ _TICK = 1.0  # seconds between movements of the clock on the display
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is to be done, by which judgement (None: that of every run), and what there is then; `snapshots` is where etcd's snapshots go.
+    """What is to be done, by which decision (None: that of every run), and what there is then; `snapshots` is where etcd's snapshots go.
 
     `approval` is what was agreed to, of the plan that was made from `shown`.
     `otherwise` may carry a step out in another way than every run does; it says whether it did.
@@ -183,7 +183,7 @@ def tools(loaded: Loaded, access: Access, lock: Lock, report: Report, snapshots:
 
 def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -> Parts[Observation]:
     """What the session works with."""
-    from quorate.hosts.act.hands import Hands
+    from quorate.hosts.act.executor import Executor
     from quorate.hosts.run.events import Progress
     from quorate.hosts.run.plan_file import moved_around
     from quorate.hosts.run.session import Parts
@@ -193,11 +193,11 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
         return replace(observation, cluster=done.told(observation.cluster))
 
     working = tools(run.loaded, access, lock, lambda host, what: emit(Progress(now(), host, what)), run.snapshots)
-    hands = Hands(working)
+    executor = Executor(working)
 
     async def carry_out(step: Step, observation: Observation) -> None:
         if run.otherwise is None or not await run.otherwise(working, step, observation):
-            await hands.carry_out(step, observation)
+            await executor.carry_out(step, observation)
 
     whole = Parts(
         observe=observe,
@@ -207,7 +207,7 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
         sleep=asyncio.sleep,
         approval=run.approval,
         moved=lambda cluster, step: moved_around(run.shown, cluster, step),
-        settle=hands.settle,
+        settle=executor.settle,
     )
     return replace(whole, decide=run.decide or whole.decide, goal=(lambda _: run.goal) if run.goal else whole.goal)
 

@@ -1,4 +1,4 @@
-"""The answer of a hand that was told to do something and found, at the last look, that it must not."""
+"""The answer of whoever was told to do something and found, at the last look, that it must not."""
 
 from __future__ import annotations
 

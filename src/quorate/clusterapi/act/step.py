@@ -45,7 +45,7 @@ from quorate.kubeadm.names import machine_name
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The hands. Of each write whose effect the next decision must see, the caches are awaited before that decision is made."""
+    """Carries out steps. Of each write whose effect the next decision must see, the caches are awaited before that decision is made."""
 
     clients: Clients
     random: Random
@@ -119,4 +119,4 @@ HANDLERS: Mapping[type[Step], Callable[[Actor, Any, Observation], Awaitable[None
     UpdateAddons: lambda actor, _, seen: addons.update(actor.clients, seen, actor.clock()),
     RecordExpiries: lambda actor, step, seen: addons.record_expiries(actor.clients, seen, step.replicas, actor.clock()),
 }
-"""How each step is carried out; every one there is has its entry (`tests/clusterapi/hands/test_act.py`)."""
+"""How each step is carried out; every one there is has its entry (`tests/clusterapi/loop/test_act.py`)."""

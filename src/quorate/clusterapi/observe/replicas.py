@@ -1,4 +1,4 @@
-"""A Machine of ours as the judgement knows it: a replica, with everything that was seen of it and the marks that its owner and others put on it. Pure."""
+"""A Machine of ours as the decision knows it: a replica, with everything that was seen of it and the marks that its owner and others put on it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for, as the judgement reads it: from the KubeadmControlPlane with what admission would have filled in, and from its Cluster."""
+"""What is asked for, as the decision reads it: from the KubeadmControlPlane with what admission would have filled in, and from its Cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is: hosts, ring and API asked once, and made into the frozen value that the judgement looks at. Changes nothing."""
+"""What there is: hosts, ring and API asked once, and made into the frozen value that the decision looks at. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One host as the judgement sees it, from everything that was learned of it. Pure."""
+"""One host as the decision sees it, from everything that was learned of it. Pure."""
 
 from __future__ import annotations
 

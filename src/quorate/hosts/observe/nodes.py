@@ -21,7 +21,7 @@ _OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-bal
 
 
 def seen(node: objects.Node) -> Node:
-    """The Node as the judgement sees it."""
+    """The Node as the decision sees it."""
     ready = condition(node.status.conditions, "Ready")
     return Node(
         name=node.metadata.name,

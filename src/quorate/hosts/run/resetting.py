@@ -125,7 +125,7 @@ def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
 
 
 def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
-    """The judgement of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
+    """The decision of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
 
     def decide(cluster: Cluster, _now: datetime) -> Decision:
         refused: tuple[Check, ...] = ()

@@ -95,7 +95,7 @@ class Parts(Generic[Seen]):
     """What a session works with. `observe` is told what this run has done; `carry_out` raises StepFailed; `emit` takes each event.
 
     `approval` is what somebody agreed to, `moved` says in what the world is another than the one that was shown, as far as a step is concerned.
-    `decide` is the judgement, `goal` says what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves, and never
+    `decide` is the decision, `goal` says what there is when it wants nothing more. `settle` finishes what steps have left to go on by themselves, and never
     fails.
     """
 

@@ -1,4 +1,4 @@
-"""What a probe finds on a simulated machine, in the production's own words, so that the production's own judgement says what kind of host it is."""
+"""What a probe finds on a simulated machine, in the production's own words, so that the production's own decision says what kind of host it is."""
 
 from __future__ import annotations
 

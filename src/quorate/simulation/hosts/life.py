@@ -208,7 +208,7 @@ class _Life:
         if self.operations.site.lock is not None:
             self._report("lock", f"the lock of {self.operations.site.lock.holder} is left over")
 
-    # The judgement.
+    # The decision.
 
     def _judge(self, act: Act) -> None:
         for invariant in INVARIANTS:

@@ -91,7 +91,7 @@ def _judged(member: RingMember, status: Status | None) -> Member:
 
 
 class Observer:
-    """The eyes of one operator with one manifest."""
+    """What one operator sees who has one manifest."""
 
     def __init__(self, site: Site, manifest: Manifest, sight: Sight, random: Random, now: Callable[[], datetime], holder: str) -> None:
         self.site, self.manifest, self.sight = site, manifest, sight

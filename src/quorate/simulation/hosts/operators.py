@@ -17,8 +17,8 @@ from quorate.hosts.run.patience import Patience, before_a_plan
 from quorate.hosts.run.session import Done, Parts, Session
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act, Actor, Witness
+from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.fence import RENEW_EVERY, Fence
-from quorate.simulation.hosts.hands import Hands
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.observer import Observer, Seen, Sight
 from quorate.simulation.hosts.scripts import Scripts
@@ -26,7 +26,7 @@ from quorate.simulation.hosts.site import Entry, Manifest, Site
 
 
 class Run:
-    """One run of `apply`: the production's session with the simulation's eyes and hands."""
+    """One run of `apply`: the production's session with the simulation's observer and executor."""
 
     def __init__(self, operations: Operations, name: str, wishes: Wishes) -> None:
         self.operations, self.name = operations, name
@@ -77,11 +77,11 @@ class Run:
         observer = Observer(site, self.actor.manifest, operations.sight, random, self.now, self.name)
         observer.wishes = self.actor.wishes
         observer.sleep = self._fence.sleep
-        hands = Hands(site, operations.scripts, observer, self.actor, operations.witness, random, self._fence)
+        executor = Executor(site, operations.scripts, observer, self.actor, operations.witness, random, self._fence)
 
         async def carry_out(step: Step, seen: Seen) -> None:
             self.steps.append(step)
-            await hands.carry_out(step, seen)
+            await executor.carry_out(step, seen)
 
         approval = Approval.of(await self._shown(observer), only=False)
         parts = Parts(

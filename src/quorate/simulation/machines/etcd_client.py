@@ -118,7 +118,7 @@ class SimulatedEtcd:
         await self._back()
 
     async def _arrive(self) -> int:
-        """Be at the member's door: its id."""
+        """Reach the member; its id."""
         await asyncio.sleep(self._link.delay())
         if self._link.cut:
             await asyncio.sleep(_DIAL)

@@ -1,7 +1,7 @@
 """The safety invariants S1 to S12 and S17 of the design, judged by what is true in the world, not by what the provider believes.
 
 Each is a function from one event to a sentence that says what is wrong, or None. A process can only know what was true when it asked: where it acts on a
-reading, the condition must have held at some instant between the beginning of that reading and the act. S9 is the other door's: certificates are not
+reading, the condition must have held at some instant between the beginning of that reading and the act. S9 is about existing hosts: certificates are not
 renewed in place here. They speak of a control plane that is initialized and is to live; before that, and while it is deleted, nothing can be lost. What they
 say of members holds for a ring of the control plane's own: with an external etcd the data are its API servers, without which nobody joins.
 """

@@ -1,4 +1,4 @@
-"""What a control plane would lose with a replica that failed: the judgement before a remediation may begin."""
+"""What a control plane would lose with a replica that failed: the decision before a remediation may begin."""
 
 from __future__ import annotations
 

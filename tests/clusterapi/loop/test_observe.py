@@ -30,7 +30,7 @@ from quorate.workload.connection import Connectivity, Phase
 from quorate.workload.membership import RingReading
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
 DEMO = Request("default", "demo")

@@ -22,11 +22,11 @@ from quorate.kubeadm import differences, machine_config
 from quorate.kubeadm.known_fields import KnownFields
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden
 from quorate.kubernetes.resource import CRDS
-from tests.clusterapi.hands.conftest import DEMO
+from tests.clusterapi.loop.conftest import DEMO
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 Json = dict[str, Any]
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -16,8 +16,8 @@ from quorate.kubernetes.errors import Conflict, ConnectionFailed
 from quorate.kubernetes.resource import SECRETS
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
-    from tests.clusterapi.hands.management import Json
+    from tests.clusterapi.loop.conftest import World
+    from tests.clusterapi.loop.management import Json
 
 KCPS = "kubeadmcontrolplanes"
 ADOPT = AdoptReplicas(("cp-1", "cp-2"))

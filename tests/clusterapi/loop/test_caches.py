@@ -12,7 +12,7 @@ from quorate.clusterapi.types.names import Annotation, Label
 from quorate.kubernetes.controller import Request
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 DEMO = Request("default", "demo")
 KCPS = "kubeadmcontrolplanes"

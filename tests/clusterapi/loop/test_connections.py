@@ -21,7 +21,7 @@ from .conftest import DEMO, kubeadm_control_plane
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 
 def running(cluster: str = "demo") -> int:

@@ -14,7 +14,7 @@ from quorate.clusterapi.types.names import Annotation, Hook
 from quorate.clusterapi.types.references import ObjectReference
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 CONFIG = ObjectReference(api_group="bootstrap.cluster.x-k8s.io", kind="KubeadmConfig", name="cp-1")
 INFRASTRUCTURE = ObjectReference(api_group="infrastructure.cluster.x-k8s.io", kind="DevMachine", name="cp-1")

@@ -12,7 +12,7 @@ from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 COMPANIONS = ("devmachines", "kubeadmconfigs")
 OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "demo", "uid": "kcp-uid"}

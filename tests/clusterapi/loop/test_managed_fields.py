@@ -14,7 +14,7 @@ from quorate.clusterapi.types.names import FieldManager
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 Entry = dict[str, Any]
 

@@ -17,7 +17,7 @@ from quorate.kubernetes.controller import Request
 if TYPE_CHECKING:
     from quorate.kubeadm.config import Spec
     from quorate.kubeadm.known_fields import KnownFields
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 DEMO, OTHER = Request("default", "demo"), Request("default", "other")
 OLD, NEW = Version.parse("v1.30.4"), Version.parse("v1.34.4")

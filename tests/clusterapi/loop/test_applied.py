@@ -11,7 +11,7 @@ from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.errors import Forbidden
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 
 async def test_what_leaves_the_caches_is_forgotten(three: World) -> None:

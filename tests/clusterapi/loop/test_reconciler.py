@@ -21,7 +21,7 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid, ServerError
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 DEMO = Request("default", "demo")
 KCPS = "kubeadmcontrolplanes"

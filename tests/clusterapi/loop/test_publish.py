@@ -15,7 +15,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
 

@@ -12,7 +12,7 @@ from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Hook, Label
 from quorate.kubernetes.errors import Conflict, Forbidden
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
 

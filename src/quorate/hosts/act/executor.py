@@ -48,7 +48,7 @@ from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.act.upgrade import upgrade_control_plane
 
 
-class Hands:
+class Executor:
     """Does what was decided. Every step is idempotent: cut short anywhere, it goes on, or is decided on anew, from what is observed next."""
 
     def __init__(self, tools: Tools) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from quorate.core.machines.decide import decide
 
 from quorate.clusterapi.report import report
+from quorate.core.machines.decide import decide
 from quorate.kubernetes.objects import Node, Pod
 
 from .conftest import World

@@ -24,12 +24,12 @@ from quorate.core.machines.steps import (
 from quorate.core.ring import Member
 from quorate.etcd.errors import DeadlineExceeded, MemberNotFound
 from quorate.workload.connection import Connectivity, Phase
-from tests.clusterapi.hands.conftest import NOON
+from tests.clusterapi.loop.conftest import NOON
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
     from quorate.core.machines.steps import Step
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
 DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}}

@@ -28,7 +28,7 @@ from quorate.core.ring import Member
 from quorate.kubernetes.errors import Conflict, ConnectionFailed
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 KCPS = "kubeadmcontrolplanes"
 UPSTREAMS = Annotation.REMEDIATION_IN_PROGRESS

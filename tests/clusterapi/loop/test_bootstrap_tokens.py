@@ -16,7 +16,7 @@ from quorate.workload.connection import Phase
 from .management import NAMESPACE
 
 if TYPE_CHECKING:
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 FIRST, JOINS = CreateReplica("", initialize=True), CreateReplica("", initialize=False)
 KUBE_SYSTEM = "kube-system"

@@ -50,8 +50,8 @@ _PATIENCE = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
 
-class Hands:
-    """The hands of one run. What `carry_out` raises is what the production's raises."""
+class Executor:
+    """Carries out the steps of one run. What `carry_out` raises is what the production's raises."""
 
     def __init__(
         self, site: Site, scripts: Scripts, observer: Observer, actor: Actor, witness: Witness, random: Random, fence: Fence

@@ -41,7 +41,7 @@ from quorate.pki import rotates_at
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
     from quorate.kubernetes.resource import Resource
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 DEMO = Request("default", "demo")
 

@@ -25,7 +25,7 @@ from quorate.kubernetes.tasks import sole
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
     from quorate.core.machines.steps import Step
-    from tests.clusterapi.hands.conftest import World
+    from tests.clusterapi.loop.conftest import World
 
 FIRST = CreateReplica("", initialize=True)
 OURS, METADATA = "capi-kubeadmcontrolplane", "capi-kubeadmcontrolplane-metadata"
