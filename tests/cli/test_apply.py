@@ -21,7 +21,7 @@ from quorate.cli.hosts import run as hosts_run
 from quorate.cli.main import quorate
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.state import KUBEADM_RUNS, Cluster
-from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, TakeSnapshot
+from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.run import records
@@ -115,6 +115,23 @@ def test_a_step_that_fails_is_told_with_the_way_out(apply: Cli, world: HostsWorl
     result = apply("-y")
     assert result.exit_code == 15
     assert "cp-3: port 2380 is taken -> Free it" in result.stdout
+
+
+def test_a_step_that_fails_because_the_lock_was_lost_ends_as_one_that_somebody_else_has(
+    apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was stopped for minutes finds its requests dead when it goes on, before it has asked for its lock."""
+
+    async def stopped(_step: Step, _seen: object) -> None:
+        for host in world.access.states.values():
+            host.holder = Holder("1", "john@couch", "apply", BUILD.noon).encode()
+        raise StepFailed("etcd", "the ring cannot be read: no answer within 15 s")
+
+    world.cluster = one_missing()
+    monkeypatch.setattr(world, "carry_out", stopped)
+    result = apply("-y")
+    assert result.exit_code == 16
+    assert "john@couch" in result.output
 
 
 def test_json_lines_are_all_there_is_on_stdout(apply: Cli, world: HostsWorld) -> None:

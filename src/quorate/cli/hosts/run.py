@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,7 +184,9 @@ def tools(loaded: Loaded, access: Access, lock: Lock, report: Report, snapshots:
 def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -> Parts[Observation]:
     """What the session works with."""
     from quorate.hosts.act.executor import Executor
+    from quorate.hosts.act.failures import StepFailed
     from quorate.hosts.run.events import Progress
+    from quorate.hosts.run.lock import NotLockable
     from quorate.hosts.run.plan_file import moved_around
     from quorate.hosts.run.session import Parts
 
@@ -196,8 +198,13 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
     executor = Executor(working)
 
     async def carry_out(step: Step, observation: Observation) -> None:
-        if run.otherwise is None or not await run.otherwise(working, step, observation):
-            await executor.carry_out(step, observation)
+        try:
+            if run.otherwise is None or not await run.otherwise(working, step, observation):
+                await executor.carry_out(step, observation)
+        except StepFailed:
+            with suppress(NotLockable):  # whether the hosts can be reached is for the next look to tell
+                await lock.permit()  # a run that was stopped for minutes has lost its lock: that is why its requests came to nothing
+            raise
 
     whole = Parts(
         observe=observe,
