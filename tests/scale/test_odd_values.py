@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.resource import Resource
+from quorate.local import DemoCluster
+from tests.scale.management import Management, management
 
-if TYPE_CHECKING:
-    from tests.integration.conftest import Object, Stage
+Object = dict[str, Any]
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 DEFINITIONS: Resource[dict[str, Any]] = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", dict, namespaced=False
@@ -35,11 +37,11 @@ MOMENTS = (
 )
 TEXTS = ("", "x", "\x00", "\u202e", "1e400", "9" * 40)
 
-Path = tuple[str, ...]
+Place = tuple[str, ...]
 """Names of fields; "[]" is the one item of a list, "{}" the one value of a map."""
 
 
-def leaves(schema: Object, path: Path = ()) -> Iterator[tuple[Path, Object]]:
+def leaves(schema: Object, path: Place = ()) -> Iterator[tuple[Place, Object]]:
     """Every place of a schema that holds no object of known fields."""
     if schema.get("properties"):
         for name, member in schema["properties"].items():
@@ -84,7 +86,7 @@ def least(schema: Object) -> Any:
             return "2026-01-01T00:00:00Z" if schema.get("format") == "date-time" else "a" * max(schema.get("minLength", 1), 1)
 
 
-def holding(schema: Object, base: Any, path: Path, value: Any) -> Any:
+def holding(schema: Object, base: Any, path: Place, value: Any) -> Any:
     """`base` with the value at the path, and what is required on the way."""
     if not path:
         return value
@@ -98,9 +100,9 @@ def holding(schema: Object, base: Any, path: Path, value: Any) -> Any:
     return {**base, name: holding(member, inner, tuple(rest), value)}
 
 
-def objects(stage: Stage) -> dict[Resource[Any], Object]:
+def objects() -> dict[Resource[Any], Object]:
     """One of each kind that is valid."""
-    cluster, _, _, control_plane = stage.cluster().objects()
+    cluster, _, _, control_plane = DemoCluster(name="odd", namespace="default").objects()
     bootstrap = {"configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "odd"}}
     infrastructure = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "odd"}
     machine = {"clusterName": "odd", "version": "v1.34.4", "bootstrap": bootstrap, "infrastructureRef": infrastructure}
@@ -108,11 +110,19 @@ def objects(stage: Stage) -> dict[Resource[Any], Object]:
         KUBEADM_CONTROL_PLANES: control_plane,
         CLUSTERS: cluster,
         MACHINES: {"metadata": {"name": "odd"}, "spec": machine},
-        KUBEADM_CONFIGS: {"metadata": {"name": "odd"}, "spec": {}},
+        KUBEADM_CONFIGS: {"metadata": {"name": "odd"}, "spec": {"format": "cloud-config"}},
     }
 
 
-async def test_no_value_that_the_api_server_takes_makes_an_object_unreadable(stage: Stage) -> None:
+async def test_no_value_that_the_api_server_takes_makes_an_object_unreadable(tmp_path: Path) -> None:
+    async with management(tmp_path) as site:
+        taken, unreadable = await everything_tried(site)
+    assert unreadable == []
+    assert {kind: number > 50 for kind, number in taken.items()} == dict.fromkeys((each.kind for each in objects()), True), taken
+
+
+async def everything_tried(site: Management) -> tuple[dict[str, int], list[str]]:
+    """How many objects of each kind the API server took, and those of them that could not be read."""
     taken: dict[str, int] = {}
     unreadable: list[str] = []
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -120,7 +130,7 @@ async def test_no_value_that_the_api_server_takes_makes_an_object_unreadable(sta
     async def tried(resource: Resource[Any], body: Object, what: str) -> None:
         async with gate:
             try:
-                await stage.client.create(resource, body, stage.namespace, dry_run=True)
+                await site.client.create(resource, body, "default", dry_run=True)
             except ApiError as error:
                 if "cannot be read" in str(error):
                     unreadable.append(f"{resource.kind} {what}: {error}")
@@ -128,19 +138,22 @@ async def test_no_value_that_the_api_server_takes_makes_an_object_unreadable(sta
         taken[resource.kind] = taken.get(resource.kind, 0) + 1
 
     async with asyncio.TaskGroup() as tasks:
-        for resource, base in objects(stage).items():
-            schema = await schema_of(stage, resource)
+        for resource, base in objects().items():
+            schema = await schema_of(site, resource)
             for path, leaf in leaves(schema):
                 for value in odd_values(leaf):
-                    body = copy.deepcopy(base) | {"spec": holding(schema, base["spec"], path, value)}
+                    body = (
+                        {"apiVersion": resource.api_version, "kind": resource.kind}
+                        | copy.deepcopy(base)
+                        | {"spec": holding(schema, base["spec"], path, value)}
+                    )
                     tasks.create_task(tried(resource, body, f"{'.'.join(path)} = {str(value)[:40]!r}"))
-    assert unreadable == []
-    assert {kind: number > 50 for kind, number in taken.items()} == dict.fromkeys((each.kind for each in objects(stage)), True), taken
+    return taken, unreadable
 
 
-async def schema_of(stage: Stage, resource: Resource[Any]) -> Object:
+async def schema_of(site: Management, resource: Resource[Any]) -> Object:
     """The schema of the kind's specification, as the API server serves it."""
-    definition = await stage.client.get(DEFINITIONS, f"{resource.plural}.{resource.group}")
+    definition = await site.client.get(DEFINITIONS, f"{resource.plural}.{resource.group}")
     served = next(version for version in definition["spec"]["versions"] if version["name"] == resource.version)
     found: Object = served["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return found
