@@ -37,7 +37,7 @@ AS_FAR_AS_IT_GOES: tuple[Model, ...] = (
     Machines("three Machines that are well, with a backup of one", size=3, backup_of=1, faults=2),
     Machines("five Machines that are well, with a backup of three", size=5, backup_of=3, faults=1),
 )
-"""What has more states than anybody can wait for: every history up to so many moves, as many as an hour allows."""
+"""What has more states than anybody can wait for: as many as an hour allows, those first that take the fewest faults."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,7 +67,7 @@ def explore(only: str, faults: int | None, lasting: str, further: str) -> None:
 def told(model: Model, found: Found) -> Iterator[str]:
     """What came of one exploration, for a reader."""
     counts = f"{found.states:,} states, {found.transitions:,} transitions, {found.seconds:,.0f} s, histories of up to {found.longest} moves"
-    yield f"{model.name}, {model.faults} fault{'' if model.faults == 1 else 's'}: {counts}; {_how_far(found)}"
+    yield f"{model.name}, {model.faults} fault{'' if model.faults == 1 else 's'}: {counts}; {_how_far(model, found)}"
     for promise, example in found.violations.items():
         yield f"  BROKEN {promise}, in {example.states:,} states: {example.what}"
         yield from _history(example)
@@ -76,8 +76,9 @@ def told(model: Model, found: Found) -> Iterator[str]:
         yield from _history(example)
 
 
-def _how_far(found: Found) -> str:
-    return f"every history of up to {found.complete} moves; {found.unfinished}" if found.unfinished else "closed"
+def _how_far(model: Model, found: Found) -> str:
+    fewer = model.faults - found.left
+    return f"every history of fewer than {fewer} fault{'' if fewer == 1 else 's'}; {found.unfinished}" if found.unfinished else "closed"
 
 
 def _history(example: Example) -> Iterator[str]:

@@ -1,12 +1,14 @@
-"""Breadth first through every state that can be reached, to closure; and the shortest history of whatever should not be.
+"""Through every state that can be reached, to closure; and the shortest history of whatever should not be.
 
-A model gives the states to start from, what can come next, and what is held against that. States with the same identity are one.
+A model gives the states to start from, what can come next, and what is held against that. States with the same identity are one, with as many faults still to
+come as any history leaves for it: whatever can follow where fewer may come can follow there as well. So all that is reached without a fault is looked at first,
+breadth first, then what is reached with one, and so on: each state once, and each by a history of the fewest faults, and of the fewest moves among those.
 """
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -19,7 +21,12 @@ class Identified(Protocol):
 
     @property
     def identity(self) -> bytes:
-        """Equal for states that nobody could tell apart."""
+        """Equal for states that nobody could tell apart, whatever may still go wrong."""
+        ...
+
+    @property
+    def faults(self) -> int:
+        """How many may still come. Nothing but whether there is one may make a difference to what can follow."""
         ...
 
 
@@ -79,7 +86,7 @@ class Found:
     seconds: float = 0.0
     longest: int = 0  # moves of the longest of all shortest histories
     unfinished: str = ""  # why not everything was looked at; empty: it is closed
-    complete: int = 0  # every history of so many moves was looked at, where it is not closed
+    left: int = 0  # the most faults that may still come in what was not looked at, where it is not closed
     violations: dict[str, Example] = field(default_factory=dict)  # by the name of the promise; of what is said, with the checks that say it
     waits: dict[tuple[str, ...], Example] = field(default_factory=dict)  # where somebody has to act: by what is said
 
@@ -89,15 +96,24 @@ def explore(model: Model[S], *, seconds: float = 3600.0, violations: int = 100) 
     return _Search(model, seconds, violations).run()
 
 
+@dataclass(slots=True)
+class _Reached:
+    """How one state was reached: from which, by which move, after how many, and with how many faults left."""
+
+    parent: int
+    label: str
+    depth: int
+    faults: int
+
+
 class _Search(Generic[S]):
     def __init__(self, model: Model[S], seconds: float, violations: int) -> None:
         self.model, self.limit, self.enough = model, seconds, violations
         self.found = Found()
         self.index: dict[bytes, int] = {}
-        self.parent: list[int] = []
-        self.label: list[str] = []
-        self.depth: list[int] = []
-        self.queue: deque[tuple[int, S]] = deque()
+        self.reached: list[_Reached] = []
+        self.waiting: dict[int, S] = {}  # by number, what was reached and not looked at yet
+        self.order: list[tuple[int, int, int]] = []  # a heap of faults, depth and number: those first that have the most faults left
         self.back: list[list[int]] = []  # from which states one is reached while nothing new goes wrong
         self.asked: dict[int, list[int]] = {}  # from which states one is reached by what somebody was asked for
         self.asking: set[int] = set()
@@ -110,16 +126,18 @@ class _Search(Generic[S]):
         began = time.monotonic()
         for label, state in self.model.starts():
             self._reach(state, -1, label)
-        while self.queue:
+        while self.waiting:
             if time.monotonic() - began > self.limit:
-                self.found.unfinished = f"{self.limit:g} s were over with {len(self.queue):,} states still to be looked at"
+                self.found.unfinished = f"{self.limit:g} s were over with {len(self.waiting):,} states still to be looked at"
             elif len(self.bad) >= self.enough:
                 self.found.unfinished = f"promises are broken in {len(self.bad)} states already"
             if self.found.unfinished:
-                self.found.complete = self.depth[self.queue[0][0]]
+                self.found.left = max(state.faults for state in self.waiting.values())
                 break
-            self._expand(*self.queue.popleft())
-        self.found.states, self.found.longest = len(self.parent), max(self.depth, default=0)
+            *_, number = heapq.heappop(self.order)
+            if number in self.waiting:  # it stands there again where a history was found that leaves more faults for it
+                self._expand(number, self.waiting.pop(number))
+        self.found.states, self.found.longest = len(self.reached), max((way.depth for way in self.reached), default=0)
         if not self.found.unfinished:
             self._look_for_stalls()
         self.found.seconds = time.monotonic() - began
@@ -148,21 +166,23 @@ class _Search(Generic[S]):
                 self.back[reached].append(number)
 
     def _reach(self, state: S, parent: int, label: str) -> int:
-        identity = state.identity
-        number = self.index.get(identity)
-        if number is None:
-            number = self.index[identity] = len(self.parent)
-            self.parent.append(parent)
-            self.label.append(label)
-            self.depth.append(0 if parent < 0 else self.depth[parent] + 1)
+        way = _Reached(parent, label, 0 if parent < 0 else self.reached[parent].depth + 1, state.faults)
+        number = self.index.setdefault(state.identity, len(self.reached))
+        if number == len(self.reached):
+            self.reached.append(way)
             self.back.append([])
-            self.queue.append((number, state))
+        elif number in self.waiting and (way.faults, -way.depth) > (self.reached[number].faults, -self.reached[number].depth):
+            self.reached[number] = way
+        else:
+            return number
+        self.waiting[number] = state
+        heapq.heappush(self.order, (-way.faults, way.depth, number))
         return number
 
     def _look_for_stalls(self) -> None:
         """States from which what is desired cannot be reached any more though nothing new goes wrong: something has to be said, in the end, that is true."""
         hopeful = self._leading_to(self.good)
-        hopeless = set(range(len(self.parent))) - hopeful - self.bad
+        hopeless = set(range(len(self.reached))) - hopeful - self.bad
         speaking = [number for number in hopeless if self.idle.get(number)]
         explained = self._leading_to(speaking)
         for number in sorted(hopeless - explained):
@@ -197,6 +217,6 @@ class _Search(Generic[S]):
     def _history(self, number: int) -> list[str]:
         told: list[str] = []
         while number >= 0:
-            told.append(self.label[number])
-            number = self.parent[number]
+            told.append(self.reached[number].label)
+            number = self.reached[number].parent
         return told[::-1]

@@ -13,6 +13,7 @@ from tests.explore.search import Judged, Next, explore
 @dataclass(frozen=True)
 class Number:
     value: int
+    faults: int = 0
 
     @property
     def identity(self) -> bytes:
@@ -68,6 +69,29 @@ def test_a_wait_that_asks_for_nothing_or_for_what_does_not_help_is_broken(asked:
     found = explore(Numbers(desired=5, last={10: ("ten is the end",), 7: ("seven too",)}, asked={7: 5, **asked}))
     assert {promise: example.states for promise, example in found.violations.items()} == {"remedy: ten is the end": 1}
     assert found.violations["remedy: ten is the end"].what.startswith("what is asked for" if asked else "nothing is asked for")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """From 0 on one more, up to 5; by a fault two less, or from 0 to 4."""
+
+    def starts(self) -> Iterator[tuple[str, Number]]:
+        yield "none", Number(0, 2)
+
+    def judge(self, state: Number) -> Judged[Number]:
+        value, faults = state.value, state.faults
+        nexts = [Next("one more", Number(value + 1, faults))] if value < 5 else []
+        if faults:
+            nexts.append(Next("a fault", Number(value - 2 if value else 4, faults - 1), recovers=False))
+        return Judged(nexts, [f"never -3: {faults} left"] if value == -3 else [], converged=value == 5)
+
+
+def test_each_state_is_looked_at_once_by_a_history_of_the_fewest_faults() -> None:
+    """4 is reached by a fault at once, and without one by four moves, which leaves both faults to come there."""
+    found = explore(Steps())
+    assert (found.states, found.transitions, found.longest) == (8, 11 + 2, 5)  # 0 to 5 without a fault, -1 by one, and -3 by two
+    assert found.violations["never -3"].history == ["none", "one more", "a fault", "a fault"]
+    assert found.violations["never -3"].what == "never -3: 0 left"
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:

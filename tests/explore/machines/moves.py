@@ -136,7 +136,7 @@ def is_called_initialized(state: State) -> bool:
 def _founded(plant: Plant, host: Host) -> Plant:
     """A cluster of its own: whatever members there were are not in it."""
     member = plant.unused_id()
-    fresh = replace(plant, members=(Member(member, host.name),), nodes=(), founded=plant.founded + 1)
+    fresh = replace(plant, members=(Member(member, host.name),), nodes=(), founded=True)
     return fresh.with_host(replace(host, todo="", member=member))
 
 

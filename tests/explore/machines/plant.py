@@ -37,7 +37,7 @@ class Plant:
     nodes: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
     leader: int = 0
-    founded: int = 0  # how many times kubeadm init made a cluster here
+    founded: bool = False  # whether kubeadm init made a cluster here
     reachable: bool = True
     recorded: bool = False  # that there is a cluster was on record at some time, whatever became of the record
 

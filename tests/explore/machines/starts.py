@@ -75,7 +75,7 @@ def start(replicas: int, *, faults: int, backup_of: int | None = None) -> State:
         hosts=tuple(Host(name, member=number) for number, name in enumerate(names, 1)),
         nodes=tuple(names),
         members=tuple(Member(number, name) for number, name in enumerate(names, 1)),
-        founded=1 if replicas else 0,
+        founded=bool(replicas),
         recorded=bool(replicas),
     ).settled()
     backup = (

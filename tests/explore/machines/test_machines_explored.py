@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.clusterapi.desired import intent
+from quorate.clusterapi.observe import initialization
 from quorate.core.checks import passed
 from quorate.core.machines.rules import remove, strays
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
@@ -30,6 +32,23 @@ def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: py
     monkeypatch.setattr(strays, "_is_nobodys", lambda _stray: passed(strays.IS_NOBODYS, "no Machine is there"))
     found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)
     assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
+
+
+def test_where_not_known_to_be_initialized_counts_as_not_initialized_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a move to where the endpoint is not reached the only Machine is let go."""
+    is_initialized = initialization.is_initialized
+    monkeypatch.setattr(initialization, "is_initialized", lambda *asked: is_initialized(*asked) is True)
+    monkeypatch.setattr(model, "FAULTS", (moves.the_objects_are_moved, moves.a_machine_is_deleted))
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=2), violations=1)
+    assert set(found.violations) == {"s4_the_last_holder_of_data_stays"}
+
+
+def test_where_a_recorded_creation_overrules_the_decision_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is gone on with after something else was decided: who is to join, or in which failure domain."""
+    monkeypatch.setattr(intent, "makes_the_same", lambda _begun, _planned: True)
+    monkeypatch.setattr(model, "FAULTS", (moves.another_provider_founds_the_cluster, moves.a_failure_domain_goes))
+    found = explore(Machines("no Machine yet", size=0, backup_of=None, faults=1), seconds=600.0)
+    assert "s12_a_machine_is_made_as_it_was_decided" in found.violations
 
 
 def test_of_the_gates_of_the_last_machine_each_covers_the_others_and_without_all_of_them_that_is_found(

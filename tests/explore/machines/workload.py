@@ -148,7 +148,7 @@ class Workload:
 
     async def kubeadm_config_exists(self) -> bool | Unknown:
         """Whether there is kubeadm's ConfigMap."""
-        return self._site.plant.founded > 0 if self._connected else self._unknown()
+        return self._site.plant.founded if self._connected else self._unknown()
 
     async def certificate_expiry(self, node: str, _port: int) -> datetime:
         """Of the certificate that the Node's API server shows."""
