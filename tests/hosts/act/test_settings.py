@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ from quorate.hosts.act.configuration import merged_cluster_configuration, merged
 from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.machine_deployments import machine_deployments
+from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import addon_drift, configuration_drift
@@ -38,7 +39,7 @@ from quorate.kubernetes.errors import NotFound
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.workload.static_pods import Component
-from tests.hosts.act.running import NEW, OLD, cluster, manifest, running, tools
+from tests.hosts.act.running import NEW, OLD, RunningHost, cluster, manifest, running, tools
 from tests.hosts.act.world import NOW, World, pairs
 from tests.hosts.manifests import document, load
 from tests.hosts.observe.world import CORE_DNS, CORE_DNS_BUDGET, KUBE_PROXY, put_core_dns, put_kube_proxy
@@ -489,3 +490,24 @@ async def test_an_api_that_does_not_know_them_is_said_by_name() -> None:
     world.api.failing[DEPLOYMENTS] = NotFound("list machinedeployments kube-system: not found", code=404)
     with pytest.raises(StepFailed, match=r"cluster.k8s.io/v1alpha1.*Install machine-controller"):
         await done(world, EnsureMachineDeployments())
+
+
+@dataclass
+class LosesAnother(RunningHost):
+    """While its images are pulled, another host goes down."""
+
+    def _run(self, script: str, stdin: bytes, *, halfway: bool) -> Outcome:
+        if "init phase preflight" in script:
+            self.world.unreachable.add("h3")
+        return super()._run(script, stdin, halfway=halfway)
+
+
+async def test_etcd_is_not_restarted_once_another_member_was_lost_while_images_were_pulled() -> None:
+    world = configured()
+    host = running(world, "h1")
+    world.hosts["h1"] = LosesAnother(**{field: getattr(host, field) for field in RunningHost.__dataclass_fields__})
+    running(world, "h1").drifting = {Component.ETCD}
+    with pytest.raises(StepFailed, match="quorum survives a restart"):
+        await done(world, Reconfigure("h1"))
+    assert "pull images" in running(world, "h1").ran
+    assert "new manifest of etcd" not in running(world, "h1").ran

@@ -35,6 +35,8 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:
             files = feature_files(tools.manifest, tools.contents) if component is Component.API_SERVER else ()
+            if component is Component.ETCD:  # minutes after the first time: settings, images and other components came before
+                await make_ready(tools, step.host, observation)
             await replace_component(tools, step.host, component, documents, files)
     await _configure_kubelet(tools, machine)
     await kubelet_is_back(tools, step.host)

@@ -54,6 +54,8 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     files = _files(tools, step.host, observation)
     await make_ready(tools, step.host, observation)
     restarted = await bring_settings(tools, step.host, observation, control_plane=True)
+    if restarted:  # which takes minutes
+        await make_ready(tools, step.host, observation)
     tools.report(step.host, "running kubeadm upgrade")
     command = kubeadm.Command(
         _APPLY if step.first else _NODE,
