@@ -43,7 +43,7 @@ async def take_snapshot(tools: Tools) -> Path:
         await asyncio.to_thread(_prepare, folder, cluster, tools.now())
         path = folder / f"{cluster}-{tools.now():%Y%m%dT%H%M%SZ}.db"
         found = await save(client, path, lambda size: tools.report(_WHERE, f"taking a snapshot: {_mebibytes(size)}"))
-        await asyncio.to_thread(_keep_last, folder, cluster)
+        await asyncio.to_thread(_keep_last, folder, cluster, path)
     except OSError as error:
         raise StepFailed(
             _WHERE, f"the snapshot cannot be saved in {folder}: {error}", "Make room there, or name another folder with --snapshot-dir"
@@ -59,7 +59,7 @@ async def save(client: SnapshotClient, path: Path, progress: Callable[[int], Non
     there is never written over. What has no end, or more than the member told and the disk holds, is removed. Raises StepFailed, EtcdError and OSError.
     """
     if await asyncio.to_thread(path.exists):
-        raise StepFailed(_WHERE, f"{path} is there already, and a snapshot is never written over", "Name another file")
+        raise _is_there(path)
     partial = path.with_name(f".{path.name}{_PARTIAL}")
     try:
         told = await client.status()
@@ -158,7 +158,15 @@ def _prepare(folder: Path, cluster: str, now: datetime) -> None:
 
 
 def _name(partial: Path, path: Path) -> None:
-    partial.replace(path)
+    """Give the file its name, if nobody has given it to another meanwhile."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise _is_there(path) from None
+    except OSError:  # a file system without links
+        if path.exists():
+            raise _is_there(path) from None
+        partial.rename(path)
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -166,7 +174,15 @@ def _name(partial: Path, path: Path) -> None:
         os.close(descriptor)
 
 
-def _keep_last(folder: Path, cluster: str) -> None:
-    """Their names sort by their times. Those of other clusters, and files of other names, are let be."""
-    for old in sorted(folder.glob(f"{cluster}-{_STAMP}.db"))[:-KEPT]:
+def _is_there(path: Path) -> StepFailed:
+    return StepFailed(_WHERE, f"{path} is there already, and a snapshot is never written over", "Name another file")
+
+
+def _keep_last(folder: Path, cluster: str, made: Path) -> None:
+    """The one that was just made, and those before it. Their names sort by their times, as far as the clocks agree of the machines that took them.
+
+    Those of other clusters, and files of other names, are let be.
+    """
+    others = sorted(set(folder.glob(f"{cluster}-{_STAMP}.db")) - {made})
+    for old in others[: -(KEPT - 1)]:
         old.unlink(missing_ok=True)
