@@ -11,7 +11,7 @@ from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.state import Cluster, Kind
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, TakeSnapshot
 from quorate.etcd.client import Member
-from quorate.hosts.run.resetting import OURS, Request, apart, asks_no_ring, freeing
+from quorate.hosts.run.resetting import OURS, SAVED, Request, apart, asks_no_ring, freeing
 from tests.hosts.observe.test_observed_identity import saying
 from tests.hosts.observe.world import NODES, FakeMember, World, bare, join_worker, put_configurations, stand
 from tests.hosts.probe.machine import joined
@@ -109,3 +109,16 @@ async def test_a_host_is_not_freed_without_asking_a_ring_that_was_there_when_it_
     assert isinstance(now.ring, Absent)
     assert not asks_no_ring(now, request, "cp-3")
     assert asks_no_ring(now, replace(request, apart=apart(now)), "cp-3")
+
+
+async def test_a_cluster_does_not_end_with_the_data_of_one_ring_saved_where_its_hosts_run_two(tmp_path: Path) -> None:
+    """cp-3 was restored into a ring of its own, or the other two are the ones that nobody uses any more: one snapshot would be of whoever is asked first."""
+    world = stand(tmp_path)
+    own = Member(33, "cp-3", ("https://10.0.0.3:2380",))
+    del world.etcd_ring.members[2]
+    world.etcd_ring.apart.append(FakeMember(own, leader=33, cluster_id=99, lists=[own]))
+    world.machines["cp-3"].member = 33
+    cluster = await world.cluster()
+    assert "in cluster 63" in kept(cluster, Request(ALL, everything=True, apart=apart(cluster)), SAVED)
+    unsaved = freeing(cluster, Request(ALL, everything=True, apart=apart(cluster), save=False))
+    assert {each.step for each in unsaved} == {Reset(name) for name in ALL}

@@ -26,6 +26,10 @@ CLUSTER_ENDS = "the whole cluster ends"
 SAVED = "etcd's data is saved before the first member goes"
 ANOTHERS = "exempt: the host was named, and belongs to another cluster"
 _ALL = "Bring etcd back first, or end the whole cluster: `quorate reset -m MANIFEST --all`."
+_MORE_THAN_ONE = (
+    "Save each yourself, with `quorate etcd snapshot` and a manifest of the hosts of that ring alone, and add --no-snapshot; "
+    "or take the hosts of the ring that is to stay out of the manifest."
+)
 _UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if the data is of no use to you."
 
 
@@ -99,6 +103,8 @@ def _saving(cluster: Cluster) -> Freeing | None:
             return None
         case Unknown(reason):
             return Freeing("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
+        case _ if cluster.membership_problem:
+            return Freeing("", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None)
         case Ring():
             return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), _verdict(cluster))
 
