@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -350,3 +351,24 @@ class Vanishing(World):
     async def sleep(self, seconds: float) -> None:
         self.leases = None
         await super().sleep(seconds)
+
+
+def test_a_run_of_another_user_that_proc_does_not_show_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/proc is mounted with hidepid=2, as on machines that several operators share: what others run has no folder there."""
+    theirs = operator.this_run("apply", "theirs", NOON)
+    reading = Path.read_text
+    answers: list[OSError | None] = [PermissionError(), None, ProcessLookupError()]
+
+    def read_text(self: Path, *arguments: Any, **settings: Any) -> str:
+        if str(self) == f"/proc/{os.getpid()}/stat":
+            raise FileNotFoundError(str(self))
+        return reading(self, *arguments, **settings)
+
+    def kill(process: int, signal: int) -> None:
+        assert (process, signal) == (os.getpid(), 0)
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(os, "kill", kill)
+    assert [operator.has_ended(theirs) for _ in range(3)] == [False, False, True]

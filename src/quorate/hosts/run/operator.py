@@ -55,7 +55,19 @@ def has_ended(holder: Holder) -> bool:
     number, _, _ = process.partition("@")
     if not machine or machine != _machine() or not _NUMBER.fullmatch(number):
         return False
-    return _process(number) != holder.process
+    found = _process(number)
+    return found != holder.process and (bool(found) or not _runs(int(number)))
+
+
+def _runs(number: int) -> bool:
+    """Whether there is such a process: /proc may hide those of other users (hidepid)."""
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):  # the second: no process has so large a number
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _user() -> str:
