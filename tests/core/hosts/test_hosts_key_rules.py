@@ -52,3 +52,13 @@ def test_a_key_that_is_not_quorates_is_not_rotated(build: Build) -> None:
     cluster = build.cluster(*hosts, encryption=Desired(PLAIN), wishes=Wishes(rotate_encryption_key=True))
     assert build.step(cluster) is None
     assert encryption.ROTATABLE in build.refused(cluster)
+
+
+def test_nothing_is_changed_for_whose_end_etcd_could_not_be_asked(build: Build) -> None:
+    """Only where something would be: a cluster whose keys are as they should be is left alone."""
+    hosts = [build.host(number, encryption=Encryption()) for number in (1, 2, 3)]
+    cluster = build.cluster(*hosts, encryption=Desired(None, unasked="it is in other servers"))
+    assert build.step(cluster) is None
+    assert encryption.STORED_IN_ONE_PLACE in build.refused(cluster)
+    cluster = build.cluster(*hosts, encryption=Desired(PLAIN, unasked="it is in other servers"))
+    assert encryption.STORED_IN_ONE_PLACE not in build.refused(cluster)

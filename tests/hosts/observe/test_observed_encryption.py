@@ -137,6 +137,21 @@ async def test_an_interrupted_rotation_goes_on_with_its_new_key_without_being_as
     assert decide(await world.cluster(), NOW).step == ChangeEncryption("cp-2", Configuration.made({SECRETS: (OTHER, KEY, IDENTITY)}))
 
 
+@pytest.mark.parametrize("flag", ["--etcd-prefix=/k8s", "--etcd-servers-overrides=/secrets#https://192.0.2.9:2379"])
+async def test_what_a_host_alone_says_of_where_everything_is_stored_counts(tmp_path: Path, flag: str) -> None:
+    world = encrypted(tmp_path, ON)
+    for number, name in enumerate(NAMES[:2]):
+        write_static_pods(world.machines[name], world.manifest, founder=number == 0, extra={"kube-apiserver": [flag]})
+    assert steps(await world.cluster()) == []
+    check = refusal(rotating(await world.cluster()))
+    assert (
+        "cp-1 has everything below /k8s in etcd, and cp-3 below /registry" if "prefix" in flag else "in other servers"
+    ) in check.evidence
+    if "prefix" in flag:
+        write_static_pods(world.machines["cp-3"], world.manifest, founder=False, extra={"kube-apiserver": [flag]})
+        assert stages(rotating(await world.cluster()))
+
+
 async def test_what_is_not_recorded_as_written_is_written_anew(tmp_path: Path) -> None:
     world = encrypted(tmp_path, ON)
     recorded(world, IDENTITY)

@@ -89,11 +89,13 @@ class Encryption:
 class Desired:
     """What the manifest wants: `configuration`, or None for one key of our own making, first, and plain text readable beside it.
 
-    `written` is the provider that every Secret is known to be stored with; empty where that is not known.
+    `written` is the provider that every Secret is known to be stored with; empty where that is not known. `unasked` is why etcd cannot be asked which
+    provider something is stored with; empty where it can.
     """
 
     configuration: Configuration | None = PLAIN
     written: str = ""
+    unasked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

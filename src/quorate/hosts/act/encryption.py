@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from quorate.hosts.connect.ssh.errors import NoSuchFile
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Secret
 from quorate.hosts.manifest.values import NO_SECRET
-from quorate.hosts.observe.encryption import common_file, flag_of
+from quorate.hosts.observe.encryption import common_file, flag_of, registry
 from quorate.hosts.probe.facts import Fact, HostFacts
 from quorate.hosts.render.component_arguments import encryption_path
 from quorate.hosts.render.feature_files import feature_files
@@ -53,8 +53,6 @@ from quorate.kubernetes.resource import CONFIG_MAPS, Resource
 from quorate.workload.static_pods import NAMESPACE, Component
 
 WHERE = "the cluster"
-_REGISTRY = "/registry"
-"""Where the API server keeps everything in etcd, unless its flag `etcd-prefix` says otherwise."""
 _AT_ONCE = 8
 """Secrets that are written at the same time."""
 _NAMED = 3
@@ -92,7 +90,7 @@ async def change_encryption(tools: Tools, step: ChangeEncryption, observation: O
     before = found[step.host]
     there = Configuration.made({name: each.configuration.of(name) for each in before.files.values() for name in each.configuration.names})
     await _forget_the_record(tools, configuration)
-    await _nothing_needs(tools, there, there.keys - configuration.keys)
+    await _nothing_needs(tools, observation, there, there.keys - configuration.keys)
     path = None if configuration == PLAIN else _path(tools, observation, step.host)
     changed = _given(tools, path, content)
     documents = await kubeadm_documents(changed, machine, host.components)
@@ -108,10 +106,10 @@ async def change_encryption(tools: Tools, step: ChangeEncryption, observation: O
     await _remove(tools, step.host, [other for other in before.contents if other != path])
 
 
-async def rewrite_secrets(tools: Tools, step: RewriteSecrets) -> None:
+async def rewrite_secrets(tools: Tools, step: RewriteSecrets, observation: Observation) -> None:
     """Write every Secret anew, look into etcd whether all are stored as they should, and record that. Idempotent. Raises StepFailed with those that are not."""
-    api = await tools.access.api()
-    secrets = (await api.list(_NAMES)).items
+    _registry(observation)  # before anything is written
+    secrets = (await (await tools.access.api()).list(_NAMES)).items
     turns, failures = asyncio.Semaphore(_AT_ONCE), list[StepFailed]()
 
     async def one(secret: _Named) -> None:
@@ -129,9 +127,9 @@ async def rewrite_secrets(tools: Tools, step: RewriteSecrets) -> None:
     if failures:
         raise failures[0]
     counted, others = 0, []
-    async for key, value in (await tools.access.etcd()).values(f"{_registry(tools)}/{SECRETS}/".encode()):
+    async for key, value in _stored(tools, observation, f"{SECRETS}/"):
         counted += 1
-        others += [] if is_stored_with(value, step.provider) else [key.decode(errors="replace")]
+        others += [] if is_stored_with(value, step.provider) else [key]
     if others:
         cause = f"{len(others)} of {counted} Secrets are still stored otherwise than {_told(step.provider)}: {_some(others)}"
         raise StepFailed(WHERE, cause, "Look which API server writes them; no key is taken away before")
@@ -309,7 +307,7 @@ async def _remove(tools: Tools, host: str, paths: Iterable[str]) -> None:
 # What is stored.
 
 
-async def _nothing_needs(tools: Tools, configuration: Configuration, keys: Iterable[str]) -> None:
+async def _nothing_needs(tools: Tools, observation: Observation, configuration: Configuration, keys: Iterable[str]) -> None:
     """Raises StepFailed where a value in etcd was written with one of these keys of this configuration."""
     lost = sorted(keys)
     if not lost:
@@ -317,12 +315,46 @@ async def _nothing_needs(tools: Tools, configuration: Configuration, keys: Itera
     below = f"{SECRETS}/" if set(configuration.names) <= {SECRETS} else ""
     needed: list[str] = []
     tools.report(WHERE, f"looking whether anything is stored with {', '.join(map(label, lost))}")
-    async for name, value in (await tools.access.etcd()).values(f"{_registry(tools)}/{below}".encode()):
-        needed += [name.decode(errors="replace") for key in lost if is_stored_with(value, key)]
+    async for name, value in _stored(tools, observation, below):
+        needed += [name for key in lost if is_stored_with(value, key)]
     if needed:
         cause = f"{len(needed)} objects are stored with {', '.join(map(label, lost))}, which would go: {_some(needed)}"
         remedy = "Keep that key: with features.encryptionProviders on, quorate writes Secrets anew; write other objects anew yourself"
         raise StepFailed(WHERE, cause, remedy)
+
+
+async def _stored(tools: Tools, observation: Observation, below: str) -> AsyncIterator[tuple[str, bytes]]:
+    """What API servers have in etcd, all of it or what is below a key such as `secrets/`: keys and values. Raises StepFailed, at the latest in the end, where a
+    Secret was not among it that the API lists: then it is somewhere else.
+    """
+    prefix = _registry(observation)
+    secrets = f"{prefix}/{SECRETS}/"
+    listed, seen = await _listed(tools), set[str]()
+    async for key, value in (await tools.access.etcd()).values(f"{prefix}/{below}".encode()):
+        name = key.decode(errors="replace")
+        seen |= {name.removeprefix(secrets)} if name.startswith(secrets) else set()
+        yield name, value
+    missing = listed.keys() - seen
+    if missing and (missing := {name for name, uid in (await _listed(tools)).items() if name in missing and listed[name] == uid}):
+        count = f"{len(missing)} Secret{'s' if len(missing) > 1 else ''}"
+        cause = f"etcd does not have {count} below {prefix} that the API lists: {_some(sorted(missing))}"
+        raise StepFailed(WHERE, cause, "Look with which --etcd-prefix and --etcd-servers its API servers run; no key is taken away before")
+
+
+async def _listed(tools: Tools) -> dict[str, str]:
+    """Every Secret by its name below `secrets/` in etcd, with its uid."""
+    secrets = (await (await tools.access.api()).list(_NAMES)).items
+    return {f"{each.metadata.namespace}/{each.metadata.name}": each.metadata.uid for each in secrets}
+
+
+def _registry(observation: Observation) -> str:
+    """Below which prefix everything is. Raises StepFailed where that is not known."""
+    found = registry({name: observation.facts[name] for name in _names(observation)})
+    if isinstance(found, str):
+        return found
+    if isinstance(found, Absent):
+        raise StepFailed(WHERE, "no host has an API server", "Run the command again: it observes which there are")
+    raise StepFailed(WHERE, found.reason, found.remedy)
 
 
 async def _forget_the_record(tools: Tools, configuration: Configuration) -> None:
@@ -359,10 +391,6 @@ async def _touch(secret: _Named, api: Client) -> None:
         await api.merge_patch(_NAMES, secret.metadata.name, {"metadata": {"uid": secret.metadata.uid}}, secret.metadata.namespace)
     except (NotFound, Conflict):
         return
-
-
-def _registry(tools: Tools) -> str:
-    return tools.manifest.control_plane_components.api_server.flags.get("etcd-prefix", _REGISTRY).rstrip("/")
 
 
 def _told(provider: str) -> str:

@@ -93,7 +93,7 @@ HANDLERS: Mapping[type[Step], Callable[[Tools, Any, Observation], Awaitable[None
     UpgradeKubelet: upgrade_kubelet,
     Reconfigure: reconfigure,
     ChangeEncryption: change_encryption,
-    RewriteSecrets: lambda tools, step, _: rewrite_secrets(tools, step),
+    RewriteSecrets: rewrite_secrets,
     RenewCertificates: renew_certificates,
     Uncordon: lambda tools, step, _: uncordon(tools, step),
     UpdateNodes: update_nodes,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 
 from quorate.core.documents import load
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts.encryption import PLAIN, Configuration, Desired, Encryption
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.inspection import API_SERVER, Inspection
@@ -19,14 +21,49 @@ _ELSEWHERE = (
 _MISSING = (
     "Bring {path} back to that host from another control plane host or a backup: Secrets stored with its keys cannot be read without it"
 )
+_REGISTRY = "/registry"
+"""Before which keys an API server keeps everything in etcd, unless its flag `etcd-prefix` says otherwise."""
+_IN_ONE_PLACE = "Exchange keys by hand: quorate looks for what is stored with a key below one prefix of the control plane's own etcd"
 
 
-def desired(manifest: Manifest, api: ApiReading | Unknown | Absent) -> Desired:
-    """What the manifest wants, and with which provider every Secret is known to be stored."""
+def desired(manifest: Manifest, api: ApiReading | Unknown | Absent, control_planes: Mapping[str, HostFacts | Unreachable]) -> Desired:
+    """What the manifest wants, with which provider every Secret is known to be stored, and why etcd cannot be asked that."""
     if is_its_owners(manifest):
         return Desired()
     record = api.encryption if isinstance(api, ApiReading) else Absent()
-    return Desired(of_manifest(manifest), record.get("secrets", "") if isinstance(record, Mapping) else "")
+    where = registry(control_planes)
+    return Desired(
+        of_manifest(manifest),
+        record.get("secrets", "") if isinstance(record, Mapping) else "",
+        unasked=where.reason if isinstance(where, Unknown) else "",
+    )
+
+
+def registry(control_planes: Mapping[str, HostFacts | Unreachable]) -> Fact[str]:
+    """Below which prefix of etcd's keys all API servers keep everything, by their own static Pods: a cluster may have one that no manifest names.
+
+    Absent where there is no API server, Unknown where it is not one place, or where a host that may have one was not asked.
+    """
+    places: dict[str, str] = {}
+    for name, facts in control_planes.items():
+        pod = Unknown("it was not asked") if isinstance(facts, Unreachable) else facts.manifest("kube-apiserver")
+        if isinstance(pod, Absent):
+            continue
+        if isinstance(pod, Unknown):
+            return Unknown(f"where {name} has everything in etcd is not known: {pod.reason}", pod.remedy)
+        if pod.flag("etcd-servers-overrides") is not None:
+            return Unknown(f"the API server of {name} has some of it in other servers (--etcd-servers-overrides)", _IN_ONE_PLACE)
+        prefix = pod.flag("etcd-prefix")
+        if prefix == "":
+            return Unknown(f"the API server of {name} has everything below a prefix that cannot be read", "Write --etcd-prefix=/PREFIX")
+        places[name] = posixpath.normpath(f"/{(prefix or _REGISTRY).strip('/')}").rstrip("/")
+    if not places:
+        return Absent()
+    first, *others = places
+    if other := next((each for each in others if places[each] != places[first]), ""):
+        where = f"the API server of {first} has everything below {places[first]} in etcd, and {other} below {places[other]}"
+        return Unknown(where, "Find out which of them serves the cluster's objects, and correct --etcd-prefix of the other")
+    return places[first]
 
 
 def encryption(manifest: Manifest, facts: HostFacts, inspection: Inspection) -> Encryption | Unknown | None:

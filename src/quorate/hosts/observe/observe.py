@@ -200,7 +200,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         addon_drift=addon_drift(manifest, answers.api),
         configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims.control_planes)), answers.api),
         lasting_drift=lasting_configuration_drift(manifest, answers.api),
-        encryption=desired(manifest, answers.api),
+        encryption=desired(manifest, answers.api, {name: answers.facts[name] for name in claims.control_planes}),
         machine_deployments=machine_deployments(manifest, answers.api),
         problems=(
             *members.contradictions,

@@ -25,6 +25,7 @@ KEYS_KNOWN = "the keys that each API server stores Secrets with are known"
 KEYS_AGREE = "every API server can read what the others store"
 STAYS_READABLE = "what is stored can be read with what the manifest says"
 ROTATABLE = "there is a key of quorate's making to rotate"
+STORED_IN_ONE_PLACE = "it is known where etcd has what is stored with a key"
 ENCRYPTION_DIFFERS = "Secrets are stored otherwise than the manifest says"
 
 _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
@@ -59,6 +60,9 @@ def encrypt_secrets(cluster: Cluster, now: datetime) -> Opinion[Step]:
     change = next_change(servers, cluster.encryption, rotate=cluster.wishes.rotate_encryption_key and not cluster.rotated)
     if change is None:
         return NOTHING
+    if cluster.encryption.unasked:
+        remedy = "Leave encryption as it is, or exchange keys by hand: quorate asks etcd below one prefix before a key goes."
+        return barring(frozenset({ChangeEncryption, RewriteSecrets}), failed(STORED_IN_ONE_PLACE, cluster.encryption.unasked, remedy))
     if not isinstance(change, Change):
         return wanting(
             RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"Secrets may be stored otherwise than {_told(change.provider)}")
