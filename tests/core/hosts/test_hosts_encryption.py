@@ -186,3 +186,15 @@ def test_an_exchange_of_keys_that_was_cut_at_its_end_and_is_asked_for_again_is_e
     cluster = build.cluster(*hosts, encryption=Desired(None, B), wishes=Wishes(rotate_encryption_key=True))
     foreseen = forecast(cluster, build.noon)
     assert [str(step.step) for step in foreseen.steps] == [str(ChangeEncryption(name, of(B, IDENTITY))) for name in ("cp-2", "cp-3")]
+
+
+def test_an_api_server_that_is_alone_can_be_given_the_file_before_again_at_every_stage() -> None:
+    """As it is where it does not come up: what it has written meanwhile has to be read with that one."""
+    configuration, written, stages = of(A, IDENTITY), A, 0
+    while change := next_change({"h1": Encryption(configuration, flagged=True)}, Desired(of(B, IDENTITY), written)):
+        if isinstance(change, Rewrite):
+            written = change.provider
+            continue
+        assert change.configuration.secrets[0] in configuration.secrets
+        configuration, stages = change.configuration, stages + 1
+    assert (configuration, written, stages) == (of(B, IDENTITY), B, 3)

@@ -123,7 +123,7 @@ def next_change(hosts: Mapping[str, Encryption], desired: Desired, *, rotate: bo
     target = desired.configuration or _with_one_key(hosts, rotate=rotate)
     found = dict.fromkeys(each.configuration for each in hosts.values())
     for behind in found:
-        following = _following(behind, target, desired.written, alone=len(hosts) == 1)
+        following = _following(behind, target, desired.written)
         if len(found) == 1 and (following is None or isinstance(following, Rewrite)):
             return following or _tidied(hosts, target)
         if isinstance(following, Configuration) and found.keys() <= {behind, following}:
@@ -145,6 +145,11 @@ def disagreement(hosts: Mapping[str, Encryption]) -> str:
 def label(provider: str) -> str:
     """A provider's kind and name, without what tells namesakes apart."""
     return ":".join(provider.split(":")[:2])
+
+
+def namesakes(wanted: Configuration, found: Iterable[Configuration]) -> str:
+    """Why no API server could have these keys beside each other; empty where each could: keys that differ under one name."""
+    return _namesakes(key for each in (wanted, *found) for key in each.keys)
 
 
 def unreadable(wanted: Configuration, found: Iterable[Configuration]) -> str:
@@ -185,11 +190,12 @@ def _behind_identity(providers: Providers) -> Providers:
     return behind if providers[0] == IDENTITY else behind[::-1]
 
 
-def _following(found: Configuration, target: Configuration, written: str, *, alone: bool) -> Configuration | Rewrite | None:
-    """The stage after this one. An API server that is alone needs nobody to read what it writes, and goes to its new key in one stage."""
+def _following(found: Configuration, target: Configuration, written: str) -> Configuration | Rewrite | None:
+    """The stage after this one. An API server that is alone goes through all of them, too: one that does not come up is given the stage before again, which
+    has to read what it has written meanwhile."""
     resources = _resources((found, target))
     adding = {name: (*found.of(name), *_without(target.of(name), found.of(name))) for name in resources}
-    if not alone and any(target.of(name)[0] not in found.of(name) for name in resources):
+    if any(target.of(name)[0] not in found.of(name) for name in resources):
         return Configuration.made(adding)
     if any(target.of(name)[0] != found.of(name)[0] for name in resources):
         return Configuration.made(
