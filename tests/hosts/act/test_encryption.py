@@ -334,3 +334,39 @@ async def test_a_file_that_is_not_the_one_that_was_read_is_not_written_over() ->
     await settled(world, ON)
     script = next(script for script in world.hosts["h1"].scripts if "is not the file that it was" in script)
     assert script.index("is not the file that it was") < script.index("place() {")
+
+
+def custom(resource: str) -> Manifest:
+    """A configuration of the user's that stores this resource, or these, with one key."""
+    key = {"name": "key1", "secret": base64.b64encode(b"a" * 32).decode()}
+    resources = [{"resources": [resource], "providers": [{"aescbc": {"keys": [key]}}, {"identity": {}}]}]
+    text = yaml.safe_dump({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": resources})
+    return manifest(features__encryptionProviders={"enable": True, "customEncryptionConfiguration": text})
+
+
+@pytest.mark.parametrize("stored", ["configmaps/default/one", "rbac.authorization.k8s.io/roles/default/one"])
+async def test_a_key_stays_for_each_resource_of_which_something_is_stored_with_it(stored: str) -> None:
+    """The user's own configuration is narrowed from all resources to Secrets, for which the key stays."""
+    world = made()
+    await settled(world, custom("*.*"))
+    (key,) = keys(world)
+    world.stored[f"{REGISTRY}/{stored}".encode()] = value(key)
+    with pytest.raises(StepFailed, match=f"1 objects are stored with aescbc:key1, which would go: {REGISTRY}/{stored}"):
+        await settled(world, custom("secrets"))
+    del world.stored[f"{REGISTRY}/{stored}".encode()]
+    await settled(world, custom("secrets"))
+    assert keys(world) == {key}
+
+
+async def test_a_key_stays_that_something_is_stored_with_beside_a_file_that_no_flag_names() -> None:
+    """Which says of Secrets something else than the file that is used."""
+    world = made()
+    await settled(world, ON)
+    (used,) = keys(world)
+    for name in CONTROL_PLANES:
+        await executor(world).carry_out(ChangeEncryption(name, Configuration.made({SECRETS: (IDENTITY, used)})), world.observed())
+    other, entry = generated(bytes)
+    world.hosts["h1"].files[PATHS[1]] = written(Configuration.made({SECRETS: (other, IDENTITY)}), {other: entry}).reveal().encode()
+    with pytest.raises(StepFailed, match="which would go"):
+        await executor(world).carry_out(ChangeEncryption("h1", PLAIN), world.observed())
+    assert used in serving(world, "h1").runs.keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from dataclasses import replace
@@ -17,6 +18,7 @@ from quorate.core.health import Unknown
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.encryption import IDENTITY, NEW, SECRETS, Configuration
 from quorate.core.hosts.forecast import forecast
+from quorate.core.hosts.rules.encryption import STAYS_READABLE
 from quorate.core.hosts.state import Cluster, Wishes
 from quorate.core.hosts.steps import ChangeEncryption
 from quorate.hosts.render.host_files import yaml_documents
@@ -260,7 +262,43 @@ def test_a_file_is_read_and_written_without_a_loss() -> None:
         ],
     }
     found = read(yaml_documents(document))
-    assert found.configuration.secrets == (KEY, OTHER, "kms/v2:vault", IDENTITY)
-    assert found.configuration.of("deployments.apps") == (IDENTITY, "kms/v2:vault")
+    vault = found.configuration.secrets[2]
+    assert vault.startswith("kms/v2:vault:")
+    assert found.configuration.secrets == (KEY, OTHER, vault, IDENTITY)
+    assert found.configuration.of("deployments.apps") == (IDENTITY, vault)
     assert load(written(found.configuration, found.entries).reveal()) == document
     assert ENTRY["secretbox"]["keys"][0]["secret"] not in repr(found)
+
+
+def _aescbc(byte: str) -> dict[str, Any]:
+    return {"aescbc": {"keys": [{"name": "key1", "secret": base64.b64encode(32 * byte.encode()).decode()}]}}
+
+
+def _kms(socket: str) -> dict[str, Any]:
+    return {"kms": {"apiVersion": "v2", "name": "vault", "endpoint": f"unix:///run/{socket}"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (_aescbc("a"), _aescbc("b"), "two different keys called aescbc:key1"),
+        (_kms("a"), _kms("b"), "two different keys called kms/v2:vault"),
+    ],
+    ids=["secret", "plugin"],
+)
+async def test_a_key_that_was_exchanged_under_its_name_is_refused_before_a_host_gets_both(
+    tmp_path: Path, before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    """The secret of a key in customEncryptionConfiguration, or the plugin that keeps it, is another, and its name is not. As it was all is well."""
+    was, wanted = (with_custom(each, {"identity": {}}) for each in (before, after))
+    world = stand(tmp_path, **was)
+    content = was["features"]["encryptionProviders"]["customEncryptionConfiguration"]
+    for name in NAMES:
+        world.machines[name].folder.file(CUSTOM.lstrip("/"), content)
+    recorded(world, read(content.encode()).configuration.secrets[0])
+    world.manifest = three(**wanted)
+    decision = decide(await world.cluster(), NOW)
+    assert decision.step is None
+    assert said in next(check.evidence for check in decision.refusals if check.name == STAYS_READABLE)
+    world.manifest = three(**was)
+    assert decide(await world.cluster(), NOW).refusals == ()

@@ -74,6 +74,13 @@ class _Found:
     contents: Mapping[str, bytes]
     files: Mapping[str, ProviderFile]
 
+    @property
+    def configuration(self) -> Configuration:
+        """Every key that any of the files has, for each resource."""
+        there = [each.configuration for each in self.files.values()]
+        names = dict.fromkeys(name for each in there for name in each.names)
+        return Configuration.made({name: tuple(dict.fromkeys(key for each in there for key in each.of(name))) for name in names})
+
 
 # Steps.
 
@@ -88,9 +95,8 @@ async def change_encryption(tools: Tools, step: ChangeEncryption, observation: O
     found = {each.name: await _files_of(tools, each.name) for each in observation.cluster.control_planes}
     configuration, content = _next_file(tools, step.configuration, found)
     before = found[step.host]
-    there = Configuration.made({name: each.configuration.of(name) for each in before.files.values() for name in each.configuration.names})
     await _forget_the_record(tools, configuration)
-    await _nothing_needs(tools, observation, there, there.keys - configuration.keys)
+    await _nothing_needs(tools, observation, before.configuration, configuration)
     path = None if configuration == PLAIN else _path(tools, observation, step.host)
     changed = _given(tools, path, content)
     documents = await kubeadm_documents(changed, machine, host.components)
@@ -307,20 +313,35 @@ async def _remove(tools: Tools, host: str, paths: Iterable[str]) -> None:
 # What is stored.
 
 
-async def _nothing_needs(tools: Tools, observation: Observation, configuration: Configuration, keys: Iterable[str]) -> None:
-    """Raises StepFailed where a value in etcd was written with one of these keys of this configuration."""
-    lost = sorted(keys)
+async def _nothing_needs(tools: Tools, observation: Observation, before: Configuration, after: Configuration) -> None:
+    """Raises StepFailed where a value in etcd was written with a key that its resource has before, and not after."""
+    names = (*before.names, *after.names)
+    lost = sorted({key for name in names for key in before.of(name) if key not in after.of(name)} - {IDENTITY})
     if not lost:
         return
-    below = f"{SECRETS}/" if set(configuration.names) <= {SECRETS} else ""
+    below = f"{SECRETS}/" if set(names) <= {SECRETS} else ""
     needed: list[str] = []
     tools.report(WHERE, f"looking whether anything is stored with {', '.join(map(label, lost))}")
+    prefix = f"{_registry(observation)}/"
     async for name, value in _stored(tools, observation, below):
-        needed += [name for key in lost if is_stored_with(value, key)]
+        stay = _read_there(after, name.removeprefix(prefix))
+        needed += [name for key in lost if key not in stay and is_stored_with(value, key)]
     if needed:
         cause = f"{len(needed)} objects are stored with {', '.join(map(label, lost))}, which would go: {_some(needed)}"
         remedy = "Keep that key: with features.encryptionProviders on, quorate writes Secrets anew; write other objects anew yourself"
         raise StepFailed(WHERE, cause, remedy)
+
+
+def _read_there(configuration: Configuration, key: str) -> frozenset[str]:
+    """With which providers an object of this key in etcd can certainly be read. A key begins with the resource, or with its group and the resource; of what
+    no name in the configuration fits the group is not known, and every wildcard may be meant.
+    """
+    for name in configuration.names:
+        resource, _, group = name.partition(".")
+        if not name.startswith("*") and key.startswith((f"{resource}/", f"{group}/{resource}/")):
+            return frozenset(configuration.of(name))
+    wildcards = {name for name in configuration.names if name.startswith("*")} | {"*.*"}
+    return frozenset.intersection(*(frozenset(configuration.of(name)) for name in wildcards))
 
 
 async def _stored(tools: Tools, observation: Observation, below: str) -> AsyncIterator[tuple[str, bytes]]:

@@ -127,9 +127,13 @@ def _id(entry: Mapping[str, Any]) -> str:
     if kind == IDENTITY:
         return IDENTITY
     if kind == "kms":
-        return f"kms/{settings.get('apiVersion', 'v1')}:{quote(settings.get('name', ''), safe='')}"
+        return f"kms/{settings.get('apiVersion', 'v1')}:{quote(settings.get('name', ''), safe='')}:{_digest(settings.get('endpoint', ''))}"
     key = settings["keys"][0]
-    return f"{kind}:{quote(str(key['name']), safe='')}:{hashlib.sha256(str(key['secret']).encode()).hexdigest()[:_DIGEST]}"
+    return f"{kind}:{quote(str(key['name']), safe='')}:{_digest(key['secret'])}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(str(value).encode()).hexdigest()[:_DIGEST]
 
 
 def _merged(entries: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Unknown
-from quorate.core.hosts.encryption import IDENTITY, PLAIN, Change, Configuration, disagreement, label, next_change, unreadable
+from quorate.core.hosts.encryption import IDENTITY, PLAIN, Change, Configuration, disagreement, label, namesakes, next_change, unreadable
 from quorate.core.hosts.rules.facts import leader_last
 from quorate.core.hosts.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
 from quorate.core.hosts.state import Cluster
@@ -90,7 +90,16 @@ def _cannot_rotate(cluster: Cluster) -> tuple[Check, ...]:
 
 def _cannot_read(cluster: Cluster) -> tuple[Check, ...]:
     wanted = cluster.encryption.configuration
-    resource = unreadable(wanted, (each.configuration for each in cluster.api_servers.values())) if wanted is not None else ""
+    if wanted is None:
+        return ()
+    found = [each.configuration for each in cluster.api_servers.values()]
+    if clash := namesakes(wanted, found):
+        return (
+            failed(
+                STAYS_READABLE, clash, "Give the new one in customEncryptionConfiguration another name, and leave the one before behind it."
+            ),
+        )
+    resource = unreadable(wanted, found)
     if not resource:
         return ()
     remedy = f"Keep `identity: {{}}` as the last provider of {resource} in customEncryptionConfiguration."
