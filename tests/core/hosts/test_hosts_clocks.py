@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.clocks import APART, CLOCK, clock_fits
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, Node, Wishes
 from quorate.core.hosts.steps import Initialize, Join, JoinWorkers, RemoveMember, RenewCertificates, UpgradeControlPlane
 
-from .conftest import V135, Build
+from .conftest import BAD, V134, V135, Build
 
 ZERO, FAR = timedelta(), timedelta(minutes=5)
 
@@ -85,3 +86,24 @@ def test_certificates_expire_by_the_clock_of_their_host(build: Build) -> None:
     assert build.decide(ticking(build.cluster(*hosts))).step is None
     ahead = ticking(build.cluster(*hosts), cp_1=timedelta(days=2), cp_2=timedelta(days=2), cp_3=timedelta(days=2))
     assert isinstance(build.decide(ahead).step, RenewCertificates)
+
+
+@pytest.mark.parametrize("ahead", [ZERO, timedelta(hours=1), timedelta(hours=-1)])
+def test_a_node_has_its_time_to_get_ready_by_the_clock_of_its_host(build: Build, ahead: timedelta) -> None:
+    def waits(since: timedelta) -> bool:
+        unready = Node("cp-3", BAD, kubelet=V134, ready_since=build.noon + ahead - since)
+        hosts = (build.host(1), build.host(2), build.host(3, node=unready))
+        return build.decide(ticking(build.cluster(*hosts, version=V135), cp_1=ahead, cp_2=ahead, cp_3=ahead)).wake_at is not None
+
+    assert waits(timedelta(minutes=2))
+    assert not waits(timedelta(minutes=4))
+
+
+def test_certificates_that_are_foreseen_last_by_the_clock_of_their_host(build: Build) -> None:
+    """Those of hosts whose clocks are a year ahead of the operator's are not foreseen to be renewed for ever."""
+    years = timedelta(days=400)
+    hosts = [build.host(number, certificates_expire=build.noon + years) for number in (1, 2, 3)]
+    cluster = ticking(build.cluster(*hosts), cp_1=years, cp_2=years, cp_3=years)
+    assert sorted(str(each.step) for each in forecast(cluster, build.noon).steps) == [
+        f"renew the certificates of cp-{n}" for n in (1, 2, 3)
+    ]

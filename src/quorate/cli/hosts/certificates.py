@@ -18,6 +18,7 @@ from quorate.cli.hosts.access import with_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from quorate.core.hosts.state import Cluster
     from quorate.hosts.connect.ssh.hosts import Unreachable
     from quorate.hosts.probe.facts import HostFacts
 
@@ -51,7 +52,7 @@ def status(ctx: click.Context, /, output: str, **flags: Any) -> None:
     logs.quiet(debug=ctx.find_root().params["debug"])
     _, observation = event_loop.run(access.looked_at(access.place(flags)))
     found = expiries(observation.facts)
-    click.echo(as_json(found) if output == "json" else as_text(found, access.now()), nl=False)
+    click.echo(as_json(found) if output == "json" else as_text(found, observation.cluster, access.now()), nl=False)
 
 
 def expiries(facts: Mapping[str, HostFacts | Unreachable]) -> tuple[Expiry, ...]:
@@ -78,10 +79,12 @@ def _of_host(host: str, facts: HostFacts | Unreachable) -> Iterator[Expiry]:
                 yield Expiry(host, name, found[0].not_after)
 
 
-def as_text(found: tuple[Expiry, ...], now: datetime) -> str:
+def as_text(found: tuple[Expiry, ...], cluster: Cluster, now: datetime) -> str:
     """For a person."""
+    from quorate.hosts.run.overview import left
+
     rows = [
-        (each.host, each.certificate or "-", f"{each.expires:%Y-%m-%d %H:%M}", f"{(each.expires - now).days} days")
+        (each.host, each.certificate or "-", f"{each.expires:%Y-%m-%d %H:%M}", left(each.expires, cluster.host(each.host), now))
         if each.expires
         else (each.host, each.certificate or "-", "unknown", each.problem)
         for each in found

@@ -14,6 +14,7 @@ from quorate.core import plan
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
+from quorate.core.hosts.rules.clocks import own_time
 from quorate.core.hosts.rules.members import PROBES, PROMOTED_WITHIN
 from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, Node, Silence, StrayMember
 from quorate.core.hosts.steps import (
@@ -153,7 +154,7 @@ class _Model:
                 return self._mended(host, drift=())
             case RenewCertificates(host):
                 findings = tuple(finding for finding in self.cluster.host(host).findings if finding.reason != EXPIRED)
-                cluster = self._change((host,), findings=findings, certificates_expire=self.now + VALIDITY)
+                cluster = self._change((host,), findings=findings, certificates_expire=self._renewed(host))
                 return replace(cluster, renewed=(*cluster.renewed, host))
 
     def _kept_up(self, step: _Kept) -> Cluster:
@@ -269,10 +270,13 @@ class _Model:
         return {**found, "kubelet": version, "kubeadm": version, "stopped": ()}
 
     def _control_plane_facts(self, name: str) -> dict[str, object]:
-        expires = self.now + VALIDITY
         ours: dict[str, object] = {"member_health": _WELL, "api_server": _WELL, "components": self.cluster.version}
         ours["encryption"] = self._as_the_others(name)
-        return {**self._member_facts(name), **ours, "certificates_expire": expires}
+        return {**self._member_facts(name), **ours, "certificates_expire": self._renewed(name)}
+
+    def _renewed(self, name: str) -> datetime:
+        """When certificates end that are made on the host now: by its own clock."""
+        return own_time(self.cluster.host(name), self.now) + VALIDITY
 
     def _as_the_others(self, name: str) -> Encryption | Unknown | None:
         """A host that joins gets the providers that a host of the cluster has; the first of all those that the manifest wants."""

@@ -97,6 +97,12 @@ def ring_in_words(ring: Ring | Unknown | Absent) -> str:
     return str(ring.now) if ring.members else "unknown: etcd named no members at all"
 
 
+def left(expires: datetime, host: Host, now: datetime) -> str:
+    """For how long a certificate on the host is valid, by its own clock."""
+    days = (expires - own_time(host, now)).days
+    return f"{days} days" if days >= 0 else "expired"
+
+
 def hosts_in_words(cluster: Cluster) -> dict[str, str]:
     """What each host is, in a word or two, and the first thing that is wrong with it."""
     return {host.name: "; ".join((_state(host), *_wrong(host)[:1])) for host in cluster.hosts}
@@ -155,5 +161,4 @@ def _node(host: Host) -> str:
 def _certificates(host: Host, now: datetime) -> str:
     if host.certificates_expire is None:
         return NONE
-    days = (host.certificates_expire - own_time(host, now)).days
-    return f"{days} days" if days >= 0 else "expired"
+    return left(host.certificates_expire, host, now)

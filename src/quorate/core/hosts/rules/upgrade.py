@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.gates import restart
+from quorate.core.hosts.rules.clocks import own_time
 from quorate.core.hosts.rules.configuration import after_the_configuration
 from quorate.core.hosts.rules.facts import leader_last, names
 from quorate.core.hosts.rules.skew import others_allow, skew_allows
@@ -162,10 +163,11 @@ def _nothing_short(cluster: Cluster) -> Check:
 
 
 def _may_get_ready(host: Host, now: datetime) -> bool:
+    """By the clock of the host, whose kubelet says since when."""
     node = host.node
     if not isinstance(node, Node):
         return False
-    return node.ready.health is Health.GOOD or (node.ready_since is not None and now - node.ready_since < GETS_READY_WITHIN)
+    return node.ready.health is Health.GOOD or (node.ready_since is not None and own_time(host, now) - node.ready_since < GETS_READY_WITHIN)
 
 
 def _unready(node: Node | Absent | Unknown) -> str:
