@@ -80,6 +80,42 @@ async def test_what_is_off_is_not_said_and_what_is_not_known_is(world: World) ->
     ]
 
 
+@pytest.mark.parametrize("line", ["SELINUX=enforcing", "SELINUX= Enforcing"])
+async def test_selinux_that_enforces_at_the_next_boot_is_said_and_switched_off(world: World, tmp_path: Path, line: str) -> None:
+    """Permissive for now, by setenforce 0 or enforcing=0."""
+    rocky(world.machines["cp-3"], firewalld=False, enforcing="0")
+    world.machines["cp-3"].folder.file("etc/selinux/config", f"# SELINUX=enforcing\n{line}\n")
+    assert (await world.cluster()).host("cp-3").guarded_by == ("SELinux (enforcing at the next boot)",)
+    host = FakeHost(tmp_path / "root", tmp_path / "programs")
+    configuration = host.root / "etc/selinux/config"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text(f"# SELINUX=enforcing\n{line}\n")
+    for name in ("modprobe", "swapoff", "getenforce", "systemctl", "nft"):
+        host.program(name)
+    assert "changed selinux configuration" in host.changes(prepare(load(document()), OperatingSystem.ROCKY_LINUX))
+    assert configuration.read_text() == "# SELINUX=enforcing\nSELINUX=permissive\n"
+
+
+async def test_selinux_that_is_permissive_at_the_next_boot_too_is_not_said(world: World) -> None:
+    rocky(world.machines["cp-3"], firewalld=False, enforcing="0")
+    world.machines["cp-3"].folder.file("etc/selinux/config", "# SELINUX=enforcing\nSELINUX=permissive\n")
+    assert (await world.cluster()).host("cp-3").guarded_by == ()
+    rocky(world.machines["cp-3"], firewalld=False, enforcing="1")
+    world.machines["cp-3"].folder.file("etc/selinux/config", "SELINUX=enforcing\n")
+    assert (await world.cluster()).host("cp-3").guarded_by == ("SELinux (enforcing)",), "once is enough"
+
+
+def test_ufw_that_comes_up_at_the_next_boot_is_switched_off_as_the_plan_says(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path / "root", tmp_path / "programs")
+    configuration = host.root / "etc/ufw/ufw.conf"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text("ENABLED=yes\n")
+    for name in ("modprobe", "swapoff", "systemctl", "nft"):
+        host.program(name)
+    host.program("ufw", "echo 'Status: inactive'")
+    assert "changed ufw" in host.changes(prepare(load(document()), OperatingSystem.DEBIAN))
+
+
 def nftables(host: FolderHost, *, rules: str, active: bool = True) -> None:
     """The service is enabled, and `nft` lists these rules, or fails without any."""
     state = "ActiveState=active\nSubState=exited" if active else "ActiveState=inactive\nSubState=dead"

@@ -78,6 +78,8 @@ def guarded_by(facts: HostFacts, system: OperatingSystem) -> tuple[str, ...]:
     state: dict[str, Fact[bool]] = {}
     if system in ENTERPRISE:
         state = {"firewalld": _firewalld(facts), "nftables": _nftables(facts), "SELinux (enforcing)": facts.selinux_enforcing}
+        if facts.selinux_enforcing is not True:
+            state["SELinux (enforcing at the next boot)"] = facts.selinux_at_boot
     elif system in WITH_UFW:
         state = {"ufw": facts.ufw, "nftables": _nftables(facts)}
     unknown = {name: f"{name}, of which it is not known whether it is on" for name, on in state.items() if isinstance(on, Unknown)}

@@ -176,6 +176,7 @@ class HostFacts:
     addresses: Fact[frozenset[str]]  # of its network interfaces, but those that have the addresses of Services
     running_for: Fact[timedelta]  # since it was switched on
     selinux_enforcing: Fact[bool]
+    selinux_at_boot: Fact[bool]  # whether it enforces after the next boot, by its configuration
     ufw: Fact[bool]  # whether it is switched on; its unit runs either way
     nftables: Fact[bool]  # whether a rule that is loaded drops or rejects packets; of a host that has joined it is not asked
     swap: Fact[bool]  # in use

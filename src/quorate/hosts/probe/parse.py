@@ -73,6 +73,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         addresses=record.read("addresses", lambda fields: frozenset(_words(fields))),
         running_for=record.read("running_for", lambda fields: timedelta(seconds=_integer(_text(fields)))),
         selinux_enforcing=record.read("selinux_enforcing", _one_of({"1": True, "0": False})),
+        selinux_at_boot=record.read("selinux_at_boot", _one_of({"enforcing": True, "otherwise": False})),
         ufw=record.read("ufw", _one_of({"on": True, "off": False})),
         nftables=record.read("nftables", _one_of({"drops": True, "accepts": False})),
         swap=record.read("swap", _one_of({"on": True, "off": False})),

@@ -82,6 +82,17 @@ tell_ufw() {
         known ufw off
     fi
 }
+tell_selinux_at_boot() { # whether it enforces after the next boot
+    if [ ! -e "$root/etc/selinux/config" ]; then
+        absent selinux_at_boot
+    elif [ ! -r "$root/etc/selinux/config" ]; then
+        unknown selinux_at_boot "$root/etc/selinux/config cannot be read"
+    elif grep -qi '^SELINUX=[[:space:]]*enforcing' "$root/etc/selinux/config"; then
+        known selinux_at_boot enforcing
+    else
+        known selinux_at_boot otherwise
+    fi
+}
 tell_nftables() { # whether a rule that is loaded drops or rejects; the rules of a host that has joined are kube-proxy's, and too many to be listed
     if ! command -v nft >/dev/null; then
         unknown nftables 'there is no nft on the host'
@@ -518,6 +529,7 @@ tell_ssh_host_key
 tell_addresses
 tell_running_for || unknown running_for '/proc cannot be read'
 tell_file selinux_enforcing "$root/sys/fs/selinux/enforce"
+tell_selinux_at_boot
 tell_ufw
 tell_nftables
 tell_swap || unknown swap '/proc/swaps cannot be read'

@@ -170,7 +170,7 @@ if [ -f /etc/fstab ] && grep -Eq '^[[:space:]]*[^#[:space:]]+[[:space:]]+[^[:spa
 fi"""
 
 _NO_UFW = """\
-if command -v ufw >/dev/null && ufw status | grep -q '^Status: active'; then
+if command -v ufw >/dev/null && { ufw status | grep -q '^Status: active' || grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf; } 2>/dev/null; then
     ufw disable >/dev/null
     echo 'changed ufw'
 fi"""
@@ -187,7 +187,7 @@ if command -v getenforce >/dev/null && [ "$(getenforce)" = Enforcing ]; then
     setenforce 0
     echo 'changed selinux'
 fi
-if [ -f /etc/selinux/config ] && grep -q '^SELINUX=enforcing' /etc/selinux/config; then
-    sed -i 's/^SELINUX=enforcing/SELINUX=permissive/' /etc/selinux/config
+if [ -f /etc/selinux/config ] && grep -qi '^SELINUX=[[:space:]]*enforcing' /etc/selinux/config; then
+    sed -i 's/^SELINUX=[[:space:]]*enforcing/SELINUX=permissive/I' /etc/selinux/config
     echo 'changed selinux configuration'
 fi"""

@@ -42,6 +42,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         addresses=frozenset({machine.address}),
         running_for=Absent(),
         selinux_enforcing=Absent(),
+        selinux_at_boot=Absent(),
         ufw=Absent(),
         nftables=Absent(),
         swap=Absent(),
