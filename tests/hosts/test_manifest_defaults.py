@@ -293,6 +293,14 @@ def test_a_manifest_that_says_the_least_has_kubeones_defaults() -> None:
     assert {notice.path for notice in manifest.notices} == {"clusterNetwork.cni", "features.metricsServer", "features.nodeLocalDNS"}
 
 
+@pytest.mark.parametrize(("written", "told"), [(None, True), (False, True), (True, False)])
+def test_csi_drivers_that_are_not_switched_off_are_told_said_or_unsaid(written: bool | None, *, told: bool) -> None:
+    """KubeOne deploys those of the cloud unless it is told not to."""
+    made = {"hetzner": {}, "external": True} | ({} if written is None else {"disableBundledCSIDrivers": written})
+    notices = {notice.path for notice in load_document(changed("cloudProvider", made)).notices}
+    assert ("cloudProvider.disableBundledCSIDrivers" in notices) is told
+
+
 def test_a_host_with_a_private_address_alone_is_reached_there() -> None:
     hosts = load_document(changed("controlPlane.hosts.0", {"privateAddress": "10.0.0.1"})).control_plane.hosts
     assert hosts[0].public_address == "10.0.0.1"

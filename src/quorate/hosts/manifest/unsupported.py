@@ -37,6 +37,7 @@ def _is_set(value: Any) -> bool:
     return value is not None
 
 
+_CSI_DRIVERS = "cloudProvider.disableBundledCSIDrivers"
 _WITH_DRIVERS = frozenset(
     ("aws", "azure", "digitalocean", "gce", "hetzner", "kubevirt", "nutanix", "openstack", "vmwareCloudDirector", "vsphere")
 )
@@ -119,17 +120,17 @@ def without_unsupported(tree: Node, findings: Findings, *, ignore: bool) -> Node
 
 
 def tell_what_kubeone_would_deploy(tree: Node, findings: Findings) -> None:
-    """Note what KubeOne deploys where a manifest says nothing, and quorate does not."""
+    """Note what KubeOne deploys where a manifest says nothing, and quorate does not. That the CSI drivers are not switched off says as little."""
     absent = {
         "clusterNetwork.cni": "KubeOne would install Canal; quorate installs no network plugin, and Nodes become Ready when you have installed one",
         "features.metricsServer": "KubeOne would deploy metrics-server; quorate does not",
         "features.nodeLocalDNS": "KubeOne would deploy NodeLocal DNSCache; quorate does not, and kubelets point Pods at CoreDNS' Service",
     }
     if _has_cloud_with_drivers(tree):
-        absent["cloudProvider.disableBundledCSIDrivers"] = "KubeOne would deploy the cloud's CSI drivers; quorate does not"
+        absent[_CSI_DRIVERS] = "KubeOne would deploy the cloud's CSI drivers; quorate does not"
     for path, message in absent.items():
         node = _at(tree, path.split("."))
-        if node is None or node.value is None:
+        if node is None or node.value is None or (path == _CSI_DRIVERS and node.value is False):
             findings.tell(path, message)
 
 
