@@ -37,7 +37,7 @@ async def until_not_stalled(stage: Stage) -> None:
 async def test_missing_template_is_named_until_it_appears(stage: Stage) -> None:
     cluster, dev_cluster, template, kcp = stage.cluster().objects()
     await stage.create(cluster, dev_cluster, kcp)
-    await stage.until_condition("Stalled", "True", f"DevMachineTemplate {stage.namespace}/{stage.namespace} does not exist")
+    await stage.until_condition("Stalled", "False", f"DevMachineTemplate {stage.namespace}/{stage.namespace} does not exist")
     assert stage.namespace in (await stage.condition("ScalingUp"))["message"]
     assert await nothing_was_made(stage)
     await stage.create(template)

@@ -16,6 +16,7 @@ from quorate.core.machines import checks
 from quorate.core.machines.checks import CERTIFICATES
 from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.machines.rules.loss import NOBODY_COMING_UP
 from quorate.core.machines.rules.strays import NOBODY_ELSES
 from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 from quorate.core.machines.state import Adoptable, Certificates, Remediation
@@ -266,9 +267,13 @@ def test_stalled_says_what_somebody_has_to_do(observe: Build, noon: datetime) ->
         failed(QUORUM_SURVIVES_REMOVAL, "etcd cannot commit a change", "Bring the failed members back."),
         failed(WORKLOAD_ANSWERS, "connection refused", "Restore access to the workload cluster's API server."),
         unknown(CERTIFICATES, "Secret demo-ca could not be read", "Correct or delete the Secret."),
+        failed(CERTIFICATES, "not supplied yet: etcd", "Create the Secrets."),
+        failed(checks.TEMPLATE, "DevMachineTemplate default/small does not exist", "Create the template."),
+        failed(checks.COMPONENTS_HEALTHY, "cp-1 has no Node any more", "Restart the kubelet of cp-1."),
+        failed(NOBODY_COMING_UP, "cp-1 has no Node yet", "Restart the kubelet of cp-1."),
     ],
 )
-def test_what_an_election_or_a_restart_ends_is_no_stall_before_it_has_lasted_for_minutes(
+def test_what_an_election_a_restart_or_the_next_document_ends_is_no_stall_before_it_has_lasted_for_minutes(
     observe: Build, noon: datetime, check: Check
 ) -> None:
     decision = Decision("nothing to do", None, (check,), None)

@@ -18,6 +18,7 @@ from quorate.core.machines import checks
 from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.certificates import KUBECONFIG
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.machines.rules.loss import NOBODY_COMING_UP
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
 from quorate.core.machines.rules.strays import AGREEMENT
 from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
@@ -28,13 +29,16 @@ RECONCILE_ERROR = "ReconcileError"
 PATIENCE = timedelta(minutes=2)
 """For how long what may pass by itself is not called Stalled: an election is over in seconds, the restart of an API server in half a minute."""
 
-_OF_HEALTH = frozenset(
+_PASSING = frozenset(
     {
-        *(quorum.QUORUM_SURVIVES_REMOVAL, quorum.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE),
-        *(AGREEMENT, ANOTHER_HOLDS_THE_DATA, KUBECONFIG, WORKLOAD_ANSWERS, PREPARED, ADDONS, EXPIRIES),
+        *(quorum.QUORUM_SURVIVES_REMOVAL, quorum.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE, checks.COMPONENTS_HEALTHY),
+        *(AGREEMENT, ANOTHER_HOLDS_THE_DATA, NOBODY_COMING_UP, KUBECONFIG, WORKLOAD_ANSWERS, PREPARED, ADDONS, EXPIRIES),
+        *(checks.TEMPLATE, checks.CERTIFICATES),
     }
 )
-"""Checks of what members, components and API servers answer now, which may be another answer in a moment."""
+"""Checks of what members, components, Nodes and API servers answer now, which may be another answer in a moment; and of objects that users apply beside the
+control plane: their tools send one document after the other, and give up at the first that has stalled.
+"""
 
 
 def initialized(facts: Facts) -> Condition:
@@ -91,7 +95,7 @@ def _since(condition: Condition) -> datetime:
 
 
 def _may_pass(check: Check) -> bool:
-    return check.outcome is Outcome.UNKNOWN or check.name in _OF_HEALTH
+    return check.outcome is Outcome.UNKNOWN or check.name in _PASSING
 
 
 def needing_somebody(decision: Decision) -> list[Check]:
