@@ -134,6 +134,16 @@ async def test_references_to_owners_by_an_older_version_are_brought_up_to_date(t
     assert await upkeep(three) == []
 
 
+@pytest.mark.parametrize("owner", [OLDER_OWNER, {key: value for key, value in OLDER_OWNER.items() if key != "controller"}])
+async def test_a_secret_of_another_type_that_names_us_keeps_naming_us_as_it_did(three: World, owner: dict[str, Any]) -> None:
+    """Early releases of Cluster API gave the authorities that they made no type; users give theirs none, and may have them go with the control plane."""
+    three.api.change("secrets", "demo-ca", {"type": "Opaque", "metadata": {"ownerReferences": [owner]}})
+    await upkeep(three)
+    (now,) = three.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]
+    assert (now["apiVersion"], now.get("controller")) == ("controlplane.cluster.x-k8s.io/v1beta2", owner.get("controller"))
+    assert await upkeep(three) == []
+
+
 async def test_the_reference_of_a_machine_to_its_owner_is_brought_up_to_date(three: World) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OLDER_OWNER]}})
     await upkeep(three)

@@ -125,14 +125,15 @@ async def _timeouts_of_the_leaving(clients: Clients, kcp: KubeadmControlPlane, m
 
 
 async def _own_secrets(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster) -> None:
-    """Secrets that Cluster API made are the control plane's; a user's own never are."""
+    """Secrets that Cluster API made are the control plane's; a user's own never are. Those that name it do so by the current version."""
     external = not etcd_is_managed(kcp.spec.kubeadm_config_spec)
     for suffix in (*purposes(external_etcd=external), "kubeconfig"):
         secret = clients.caches.secrets.get(cluster.metadata.namespace, f"{cluster.metadata.name}-{suffix}")
-        if secret is None or secret.type != CLUSTER_SECRET_TYPE:
+        if secret is None:
             continue
-        if not is_ours(secret.metadata, kcp) or _is_outdated(secret.metadata, kcp.metadata.uid):
-            await _set_owner(clients, SECRETS, secret.metadata, desired.owner_reference(kcp, controller=True))
+        made, ours = secret.type == CLUSTER_SECRET_TYPE, is_ours(secret.metadata, kcp)
+        if (made and not ours) or _is_outdated(secret.metadata, kcp.metadata.uid):
+            await _set_owner(clients, SECRETS, secret.metadata, desired.owner_reference(kcp, controller=made or ours))
 
 
 async def _own_template(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster) -> None:
