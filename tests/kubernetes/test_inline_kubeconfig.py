@@ -98,6 +98,28 @@ def test_a_server_is_the_url_of_one(server: str) -> None:
         read(changed("clusters", "cluster", server=server), source="it")
 
 
+@pytest.mark.parametrize("token", [f"{SECRET}\n", f"{SECRET}\r\nX: y", f"a\0{SECRET}", f"{SECRET}\x7f"])
+def test_a_token_that_no_header_can_carry_is_refused_without_its_value(token: str) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["users"][0]["user"] = {"token": token}
+    with pytest.raises(ConfigError, match=r"^it: user 'admin': token is not one that a request can carry") as refused:
+        read(yaml.safe_dump(document).encode(), source="it")
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["a..b", ".", ".x", "x.", "a" * 64, f"{'a.' * 130}x", "a\0b", "a b", "\u00e9.x", "*.x", "\u2028", "fe80::1%a\0b"]
+)
+def test_a_tls_server_name_is_one_that_a_certificate_can_have(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^it: cluster 'demo': tls-server-name is not the name of a server"):
+        read(changed("clusters", "cluster", **{"tls-server-name": name}), source="it")
+
+
+@pytest.mark.parametrize("name", ["kubernetes.default.svc", "10.0.0.1", "fd00::1", "xn--zca.example", "a_b", "A-1"])
+def test_the_usual_tls_server_names_are_taken(name: str) -> None:
+    assert read(changed("clusters", "cluster", **{"tls-server-name": name}), source="it").tls_server_name == name
+
+
 @pytest.mark.parametrize("name", ["certificate-authority-data", "client-key-data", "client-certificate-data"])
 def test_data_that_is_none_is_refused_without_its_value(name: str) -> None:
     kind, inner = ("clusters", "cluster") if name.startswith("certificate-authority") else ("users", "user")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +30,7 @@ _REFUSED = {
     ),
 }
 """By what the field is of. Each leads to files, programs, servers or rights of whoever reads it, or takes a check away."""
+_NAME = re.compile(r"(?=.{1,253}\Z)(?!-)[\w-]{1,63}(\.(?!-)[\w-]{1,63})*", re.ASCII)
 _WAY_OUT = "write the certificates, and a client's certificate and key or a token, into it as data"
 
 
@@ -80,8 +83,8 @@ def read(data: bytes, *, source: str) -> InlineKubeconfig:
         authority=cluster.data("certificate-authority-data"),
         certificate=user.data("client-certificate-data"),
         key=user.data("client-key-data"),
-        token=user.text("token"),
-        tls_server_name=cluster.text("tls-server-name"),
+        token=_token(user),
+        tls_server_name=_tls_server_name(cluster),
     )
     if bool(found.certificate) != bool(found.key) or not (found.certificate or found.token):
         raise ConfigError(f"{user.where} has neither a client certificate with its key nor a token in it; {_WAY_OUT}")
@@ -131,3 +134,25 @@ def _server(cluster: _Part) -> str:
     if not plain or printable(server) != server or " " in server:
         raise ConfigError(f"{cluster.where}: server is not the URL of an API server such as https://192.0.2.1:6443")
     return server
+
+
+def _tls_server_name(cluster: _Part) -> str:
+    """What the certificate is checked for. OpenSSL takes "." for leave to check nothing, and Python's event loops log a failure of their own for others."""
+    name = cluster.text("tls-server-name")
+    if name and not _NAME.fullmatch(name) and not _is_address(name):
+        raise ConfigError(f"{cluster.where}: tls-server-name is not the name of a server, such as api.example.com, or an address")
+    return name
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return not (isinstance(address := ip_address(name), IPv6Address) and address.scope_id)
+    except ValueError:
+        return False
+
+
+def _token(user: _Part) -> str:
+    token = user.text("token")
+    if token and not token.isprintable():
+        raise ConfigError(f"{user.where}: token is not one that a request can carry, for a line break or the like in it; {_WAY_OUT}")
+    return token
