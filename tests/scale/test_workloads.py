@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from random import Random
 
 import pytest
 import pytest_asyncio
 
+from quorate.clusterapi.connect.workloads import EtcdDialer, network_setup
+from quorate.core.health import Unknown
 from quorate.etcd.grpc_client import GrpcClient
 from quorate.etcd.tls import Credentials, client_context
 from quorate.kubernetes import kubeconfig
@@ -17,9 +22,12 @@ from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.errors import ConnectionFailed, Timeout
 from quorate.kubernetes.resource import NODES
 from quorate.local import ports
-from quorate.pki import KeyAlgorithm, admin_kubeconfig, issue_etcd_client
+from quorate.pki import KeyAlgorithm, KeyPair, admin_kubeconfig, issue_etcd_client
 from quorate.pki.keys import generate_key
-from quorate.workload.access import port_forward_dialer
+from quorate.workload import connection
+from quorate.workload.access import EtcdSecrets, port_forward_dialer
+from quorate.workload.connection import Phase
+from quorate.workload.connection import Workload as Connection
 from quorate.workload.nodes import CONTROL_PLANE
 from tests.scale.workloads import Workload, Workloads
 
@@ -35,11 +43,14 @@ async def workloads() -> AsyncIterator[Workloads]:
     await served.close()
 
 
+def kubeconfig_of(served: Workloads, workload: Workload) -> bytes:
+    server = f"https://{workload.address}:{served.port}"
+    return admin_kubeconfig(workload.name, server, workload.authority, ALGORITHM, now=datetime.now(UTC))
+
+
 @asynccontextmanager
 async def client_of(served: Workloads, workload: Workload, *, timeout: float = 10.0) -> AsyncIterator[Client]:
-    server = f"https://{workload.address}:{served.port}"
-    text = admin_kubeconfig(workload.name, server, workload.authority, ALGORITHM, now=datetime.now(UTC))
-    client = connect(kubeconfig.parse(text), timeout=timeout)
+    client = connect(kubeconfig.parse(kubeconfig_of(served, workload)), timeout=timeout)
     yield client
     await client.close()
 
@@ -48,6 +59,19 @@ def credentials_of(workload: Workload) -> Credentials:
     authority = workload.etcd_authority
     pair = issue_etcd_client(authority, generate_key(ALGORITHM), now=datetime.now(UTC))
     return Credentials(authority.certificate, pair.certificate, pair.key)
+
+
+class GivenKubeconfig:
+    """The Secrets of a cluster whose etcd nobody asks for."""
+
+    def __init__(self, kubeconfig: bytes) -> None:
+        self._kubeconfig = kubeconfig
+
+    async def kubeconfig(self) -> bytes:
+        return self._kubeconfig
+
+    async def etcd(self) -> EtcdSecrets:
+        return EtcdSecrets(KeyPair(b"", b""))
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -85,3 +109,26 @@ async def test_one_refuses_and_one_is_silent_while_the_other_answers(workloads: 
         assert await other.get_raw("/readyz") == b"ok"
         await workloads.listen(refusing)
         assert await client.get_raw("/readyz") == b"ok"
+
+
+async def test_a_connection_whose_packets_are_dropped_is_lost_and_comes_back(workloads: Workloads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each watch ends for its silence, and whoever dials anew hears nothing either: no dial that fails, however long it takes, is a word of the server."""
+    for name, seconds in {"PROBE_AFTER": 0.5, "PROBE_AGAIN": 0.5, "PROBE_TIMEOUT": 0.3, "LOST_AFTER": 4.0}.items():
+        monkeypatch.setattr(connection, name, seconds)
+    monkeypatch.setattr(connection, "LOST_AFTER_FAILURES", 1000)
+    served = workloads.by_name["plane-1"]
+    served.boot("cp-1", "v1.34.4", init=True)
+    await until(lambda: bool(served.cluster.ring.leader) and served.cluster.writable)
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    setup = network_setup(EtcdDialer.PORT_FORWARD, now=lambda: datetime.now(UTC), random=Random(1), clock=loop.time)
+    impatient = replace(setup, connect=partial(connect, timeout=1.0), inactivity=0.5)
+    kept = Connection("default/plane-1", GivenKubeconfig(kubeconfig_of(workloads, served)), impatient, changed.set)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(kept.run())
+        await until(lambda: kept.connectivity.phase is Phase.CONNECTED)
+        await workloads.drop(served)
+        await until(lambda: kept.connectivity.phase is Phase.LOST)
+        assert isinstance(kept.nodes(), Unknown)
+        await workloads.listen(served)
+        await until(lambda: kept.connectivity.phase is Phase.CONNECTED)
+        running.cancel()
