@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer, DirectDialer
@@ -23,9 +24,12 @@ class RecordedClient:
     node: str
     closed: int = 0
     close_gate: asyncio.Event | None = None
+    close_error: Exception | None = None
 
     async def close(self) -> None:
         self.closed += 1
+        if self.close_error:
+            raise self.close_error
         if self.close_gate:
             await self.close_gate.wait()
 
@@ -198,6 +202,17 @@ async def test_a_cancelled_call_gives_the_client_back_whole(world: World, access
     world.now += 300
     await world.pool.close_idle()
     assert world.made[0].closed == 1
+
+
+async def test_a_closing_that_fails_is_nobody_elses_trouble(world: World, access: Access) -> None:
+    for cluster in ("default/red", "default/blue", "default/green"):
+        await world.use(access, cluster=cluster)
+    world.made[1].close_error = RuntimeError("odd")
+    world.now += 300
+    with capture_logs() as logged:
+        await world.pool.close_idle()
+    assert [client.closed for client in world.made] == [1, 1, 1]
+    assert [entry["event"] for entry in logged] == ["a connection to etcd could not be closed"]
 
 
 async def test_what_a_cancelled_closing_left_is_closed_later(access: Access) -> None:

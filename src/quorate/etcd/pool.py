@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+import structlog
+
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.errors import DeadlineExceeded, Unreachable
@@ -24,6 +26,8 @@ SHARE = 16
 """Of these, how many one cluster is lent at once: a ring has seven members at most, and who has thousands of control-plane Nodes keeps only itself waiting."""
 
 _CLOSING_AT_ONCE = 16
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +168,7 @@ class Pool:
 
     async def _close_doomed(self) -> None:
         while self._doomed:
-            await self._doomed.pop().close()
+            try:
+                await self._doomed.pop().close()
+            except Exception as error:  # noqa: BLE001 - whoever comes here closes those of others, too, and the pool is everybody's
+                _log.error("a connection to etcd could not be closed", exc_info=error)
