@@ -18,6 +18,7 @@ WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", "", "
 NUMBERS = (
     *("1", "-1", "+1", "0", "00", "08", "010", "0o10", "0b1", "0x1F", "-0x1f", "1_000", "1__0", "0_1"),
     *("1.", "1.5", ".5", "-.5", "+.5e3", "1e3", "8e9", "12e4", "1E-3", "1.5e+3", "1e", "1_0e1_0", "0x", "0b", "0o", "1e999"),
+    *("+_1", "-_8", "-_8.", "-_.0", "0_xE", "0_o1", "0_b1", "0b-1", "0b+1", "1_:30"),
     *("1:30", "190:20:30", "190:20:30.15", "12:30:45", "2001-01-01", "2001-12-14t21:59:43.10-05:00", "2001-99-99"),
 )
 OTHERS = (
@@ -58,6 +59,11 @@ def test_every_scalar_that_yaml_or_go_resolves_stays_the_text_that_it_is() -> No
     )
     assert done.returncode == 0, done.stderr.decode()
     assert json.loads(done.stdout)["data"] == {**labels, **dict.fromkeys(keys, "text")}
+
+
+@pytest.mark.parametrize("text", sorted({*WORDS, *NUMBERS} - {"1e"}))
+def test_what_yaml_or_go_takes_for_something_else_than_a_text_stands_in_quotes(text: str) -> None:
+    assert documents.dump([text]) in (f'- "{text}"\n', f"- '{text}'\n")
 
 
 @given(st.text())

@@ -23,10 +23,11 @@ MOST_VALUES = 100_000
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 # What YAML 1.1, or the resolver of sigs.k8s.io/yaml (goyaml.v2, resolve.go), takes for something else than a text where it stands without quotes: words for yes
-# and no, and everything that might be a number, one with an exponent, of eight or sixteen, or of sixty. PyYAML itself would write `y`, `1e3` and `08` so.
-_NO_TEXT = re.compile(
-    r"y|n|yes|no|on|off|true|false|null|~|<<|=|[-+]?\.(inf|nan)"
-    r"|[-+]?0[box_]?[0-9a-f_]*|[-+]?[0-9][0-9_]*(:[0-9_]+)*(\.[0-9_]*)?(e[-+]?[0-9_]+)?|[-+]?\.[0-9_]+(e[-+]?[0-9_]+)?",
+# and no, and everything that might be a number, one with an exponent, of eight or sixteen, or of sixty, underscores anywhere in it. PyYAML itself would write
+# `y`, `1e3`, `08` and `-_1` so.
+_WORDS = re.compile(r"y|n|yes|no|on|off|true|false|null|~|<<|=|[-+]?\.(inf|nan)", re.IGNORECASE)
+_NUMBERS = re.compile(
+    r"[-+]?0[box]?[-+]?[0-9a-f]*|[-+]?[0-9]+(:[0-9]+)*(\.[0-9]*)?(e[-+]?[0-9]+)?|[-+]?\.[0-9]+(e[-+]?[0-9]+)?",
     re.IGNORECASE,
 )
 
@@ -51,7 +52,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     escaped = not text.replace("\n", "").isprintable()  # or a line break of Unicode's would be read as a space
-    style = '"' if escaped or _NO_TEXT.fullmatch(text) else None
+    resolved = _WORDS.fullmatch(text) or _NUMBERS.fullmatch(text.replace("_", ""))
+    style = '"' if escaped or resolved else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
