@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -47,9 +49,9 @@ class Clusters:
             self.busy -= 1
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
 
-    def served(self) -> AbstractAsyncContextManager[int]:
-        """Serve them all at one port."""
-        return served(self.authority, self.handle)
+    def served(self, *dns_names: str) -> AbstractAsyncContextManager[int]:
+        """Serve them all at one port, under these names."""
+        return served(self.authority, self.handle, *dns_names)
 
 
 @contextmanager
@@ -139,6 +141,41 @@ async def test_a_name_that_cannot_be_looked_up_is_the_trouble_of_its_cluster_alo
                 reason = connections.all[0].connectivity.reason
     assert reason == "get /: the server's name cannot be looked up: label empty or too long"
     assert not [entry for entry in logged if entry["log_level"] == "error"]
+
+
+class SilentNames:
+    """The names of hosts, by somebody whose servers are silent about all of `hung-*.test`, until they are `released`."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.asked: list[str] = []
+
+    def getaddrinfo(self, host: str, port: int, **_: Any) -> list[Any]:
+        self.asked.append(host)
+        if host.startswith("hung-"):
+            self.released.wait(60)
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+
+async def test_names_that_nobody_tells_keep_no_other_waiting(
+    clusters: Clusters, setup: Setup[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = SilentNames()
+    monkeypatch.setattr(socket, "getaddrinfo", names.getaddrinfo)
+    try:
+        async with clusters.served("answers.test") as port, asyncio.timeout(60):
+            hung = Connections(setup, [clusters.kubeconfig(port, f"hung-{n}.test") for n in range(30)])
+            answering = Connections(setup, [clusters.kubeconfig(port, "answers.test")])
+            async with hung.running():
+                while not all(each.connectivity.consecutive_failures for each in hung.all):  # noqa: ASYNC110 (nobody tells of a failed attempt)
+                    await asyncio.sleep(0.1)
+                async with answering.running():
+                    await answering.connected(1)
+                assert not names.released.is_set()
+                assert len(names.asked) == len(set(names.asked))  # whoever tries again waits for the answer that is still to come
+    finally:
+        names.released.set()
 
 
 async def test_a_refused_connection_is_the_same_trouble_each_time(clusters: Clusters, setup: Setup[Client]) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 import structlog
+from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -53,9 +54,9 @@ _log = structlog.get_logger(__name__)
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
 
 
-def tcp_connector() -> aiohttp.BaseConnector:
-    """Connections straight to the server, kept while they are used."""
-    return aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0)
+def tcp_connector(resolver: AbstractResolver | None = None) -> aiohttp.BaseConnector:
+    """Connections straight to the server, kept while they are used. Its name is looked up by `resolver`, or by the event loop's threads."""
+    return aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0, resolver=resolver)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
+from aiohttp import BaseConnector
+
 from quorate.clusterapi.connect.caches import Caches
 from quorate.clusterapi.types.names import Secret as SecretSuffix
 from quorate.etcd.dialers import InMemoryDialer
@@ -18,8 +20,10 @@ from quorate.etcd.pool import LIMIT, Pool
 from quorate.kubernetes.client import USER_AGENT, Client, connect
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
+from quorate.kubernetes.lookups import Lookups
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
+from quorate.kubernetes.transport import tcp_connector
 from quorate.pki import KeyPair, PkiError
 from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdSecrets, port_forward_dialer
 from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
@@ -157,7 +161,7 @@ def network_setup(
     """The way to real workload clusters, over the network. `clock` is monotonic, in seconds; so many connections to etcd members are kept."""
     port_forward = dialer is EtcdDialer.PORT_FORWARD
     return Setup(
-        connect=partial(_connect, qps=qps, burst=burst),
+        connect=partial(_connect, qps=qps, burst=burst, connector=partial(tcp_connector, Lookups())),
         dialer=port_forward_dialer if port_forward else _in_memory_dialer,
         mint=EtcdClientKeys(now).mint,
         pool=Pool(clock, limit=etcd_connections),
@@ -168,9 +172,9 @@ def network_setup(
     )
 
 
-def _connect(config: RestConfig, *, qps: float, burst: int) -> Client:
+def _connect(config: RestConfig, *, qps: float, burst: int, connector: Callable[[], BaseConnector]) -> Client:
     bounds: dict[str, Any] = {"largest": _LARGEST, "largest_list": _LARGEST, "most_values": _MOST_VALUES, "most_objects": _MOST_OBJECTS}
-    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0, **bounds)
+    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0, connector=connector, **bounds)
 
 
 def _in_memory_dialer(client: Client) -> InMemoryDialer:
