@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
@@ -43,6 +44,24 @@ def waits_for_nobody(_turn: Function) -> Function:
     return turn
 
 
+def is_let_through(_attempt: Function) -> Function:
+    """What an attempt to connect raises is raised."""
+
+    async def attempt(workload: Any) -> Any:
+        return await workload._attempt(lambda: None)
+
+    return attempt
+
+
+def by_the_event_loop(_resolve: Function) -> Function:
+    """The event loop's few threads look names up."""
+
+    async def resolve(_lookups: object, host: str, port: int = 0, *_: object) -> Any:
+        return await asyncio.get_running_loop().getaddrinfo(host, port)
+
+    return resolve
+
+
 CONNECTION, LEADER = "tests/workload/test_connection.py", "tests/kubernetes/runtime/test_leader.py"
 
 RUNTIME: tuple[Guard, ...] = (
@@ -70,6 +89,16 @@ RUNTIME: tuple[Guard, ...] = (
         "a Lease is taken over once it has run out",
         {"kubernetes.leader:LeaderElector._run_out": returns(True)},
         f"{LEADER}::test_after_a_crash_the_second_takes_over_when_the_lease_has_run_out_and_not_before",
+    ),
+    Guard(
+        "what nobody foresaw of one workload cluster ends its own connection alone",
+        {"workload.connection:Workload._contained_attempt": is_let_through},
+        f"{CONNECTION}::test_what_nobody_foresaw_of_one_cluster_is_the_end_of_its_connection_alone",
+    ),
+    Guard(
+        "names of workload clusters are looked up in threads of their own",
+        {"kubernetes.lookups:Lookups.resolve": by_the_event_loop},
+        "tests/kubernetes/test_lookups.py::test_only_so_many_are_looked_up_at_once",
     ),
     Guard(
         "nobody leads beyond the deadline of the renewal",
