@@ -149,6 +149,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         qps=options.workload_qps,
         burst=options.workload_burst,
         etcd_connections=room.etcd_connections,
+        room=room.control_planes,
     )
     elector = _elector(options, elects, random, identity, metrics) if options.leader_elect else None
     parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)

@@ -108,6 +108,7 @@ class Setup(Generic[Client]):
     random: Random
     certificate_expiry: Callable[[Client, str, int], Awaitable[datetime]]  # of the API server on a node at a port; raises CannotUpdate
     turns: Turns = field(default_factory=Turns)
+    room: int | None = None  # for so many clusters there are file descriptors, where that is known
     inactivity: float = 70.0  # seconds that a watch may be silent; 130 for Cluster API's in-memory provider, which sends no bookmarks
 
 

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from quorate.clusterapi import inspection
 from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
@@ -111,6 +112,18 @@ async def test_a_connection_that_ended_and_is_asked_for_again_is_kept_once(workl
         await a_moment()
         assert running("gone") == 0
         task.cancel()
+
+
+async def test_more_connections_than_there_are_file_descriptors_for_are_told_of_once(empty: World) -> None:
+    api: Any = empty.api
+    clock = asyncio.get_running_loop().time
+    setup = network_setup(EtcdDialer.IN_MEMORY, now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=Random(1), clock=clock, room=2)
+    workloads = Workloads(empty.caches, api, setup)
+    with capture_logs() as logged:
+        for name in ("a", "b", "a", "c", "d"):
+            workloads.begin("default", name, "", lambda: None)
+    (said,) = logged
+    assert (said["log_level"], said["room"]) == ("warning", 2)
 
 
 async def test_an_api_that_does_not_answer_is_told_as_such_and_not_as_a_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
 from aiohttp import BaseConnector
 
 from quorate.clusterapi.connect.caches import Caches
@@ -37,6 +38,10 @@ _MOST_VALUES = 100_000
 """Values in such an answer: Nodes and Pods have a hundred or two each. Two million Nodes in 32 MiB would take 25 s, in which nobody else is worked for."""
 _MOST_OBJECTS = 5000
 """Objects of a list: of control-plane Nodes and their static Pods fewer are kept, and CoreDNS has a handful of Pods."""
+
+_MORE_ROOM = "raise the hard limit of open files (nofile), or have several managers, each with a --watch-filter of its own"
+
+_log = structlog.get_logger(__name__)
 
 
 class EtcdDialer(StrEnum):
@@ -122,6 +127,7 @@ class Workloads:
             secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
             self._workloads[key] = Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm)
             self._to_start.put_nowait(key)
+            self._warn_of_little_room()
         return self._workloads[key]
 
     def existing(self, namespace: str, cluster: str) -> Workload[Client]:
@@ -144,6 +150,12 @@ class Workloads:
                 task.cancel()
         return ended
 
+    def _warn_of_little_room(self) -> None:
+        """Once, as the first is begun for which there are no file descriptors: connections fail sooner or later, those of the Lease among them."""
+        room = self._setup.room
+        if room is not None and len(self._workloads) == room + 1:
+            _log.warning("more workload clusters than file descriptors suffice for", room=room, remedy=_MORE_ROOM)
+
     def _is_claimed(self, key: str) -> bool:
         return self._caches.clusters.get(*key.split("/", 1)) is not None and bool(self._caches.control_planes_of(key))
 
@@ -157,8 +169,11 @@ def network_setup(
     qps: float = 20.0,
     burst: int = 30,
     etcd_connections: int = LIMIT,
+    room: int | None = None,
 ) -> Setup[Client]:
-    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds; so many connections to etcd members are kept."""
+    """The way to real workload clusters, over the network. `clock` is monotonic, in seconds; so many connections to etcd members are kept. For clusters beyond
+    `room` there are no file descriptors.
+    """
     port_forward = dialer is EtcdDialer.PORT_FORWARD
     return Setup(
         connect=partial(_connect, qps=qps, burst=burst, connector=partial(tcp_connector, Lookups())),
@@ -168,6 +183,7 @@ def network_setup(
         now=now,
         random=random,
         certificate_expiry=expiry_through_port_forward if port_forward else _in_memory_expiry,
+        room=room,
         inactivity=70.0 if port_forward else 130.0,  # the in-memory provider sends no bookmarks and closes after 120 s
     )
 
