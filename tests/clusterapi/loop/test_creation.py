@@ -385,7 +385,7 @@ async def test_a_machine_that_the_cache_does_not_know_yet_keeps_its_companions_w
         await create(empty)
     begun = recorded(empty)
     assert begun is not None
-    await empty.actor.perform(AbandonCreation(begun.name), await empty.observe())  # from caches that lag
+    await empty.actor.perform(AbandonCreation(begun.name), await without_machines(empty))
     assert empty.api.names("devmachines") == empty.api.names("kubeadmconfigs") == empty.api.names("machines") == [begun.name]
     assert recorded(empty) is None
 
@@ -399,6 +399,22 @@ async def test_an_intent_is_cleared_once_its_machine_is_seen_and_not_before(empt
     assert recorded(empty) is not None
     await creation.settle(empty.clients, await empty.look())
     assert recorded(empty) is None
+
+
+async def test_a_record_is_cleared_only_as_it_was_seen(empty: World) -> None:
+    """Another process has cleared it since, and has begun the next creation."""
+    empty.api.fail_at = WRITES - 2
+    with pytest.raises(CreationFailed):
+        await create(empty)
+    made = recorded(empty)
+    assert made is not None
+    seen = await empty.look()
+    another_process_gives_it_up(empty)
+    with pytest.raises(Conflict):
+        await creation.settle(empty.clients, seen)
+    with pytest.raises(Conflict):
+        await empty.actor.perform(AbandonCreation(made.name), seen)
+    assert recorded(empty) == intent.Intent("demo-other")
 
 
 def one_is_enough(world: World) -> None:

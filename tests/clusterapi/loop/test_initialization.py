@@ -15,6 +15,7 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.machines.checks import INITIALIZED
 from quorate.core.machines.decide import Decision, decide
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember
+from quorate.kubernetes.errors import Conflict
 from quorate.workload.connection import Connectivity, Phase
 
 if TYPE_CHECKING:
@@ -124,6 +125,16 @@ async def test_it_is_put_on_record_once(three: World) -> None:
     await maintain(three.clients, await three.look())
     await maintain(three.clients, await three.look())
     assert len([line for line in three.log if line == f"patch {KCPS} demo"]) == 1
+
+
+async def test_it_is_not_put_on_record_for_a_control_plane_of_the_same_name_that_is_made_anew(three: World) -> None:
+    """Nobody would ever found its cluster."""
+    observation = await three.look()
+    three.api.change(KCPS, "demo", {"metadata": {"uid": "another"}})
+    with pytest.raises(ExceptionGroup) as caught:
+        await maintain(three.clients, observation)
+    assert caught.group_contains(Conflict)
+    assert RECORD not in three.annotations(KCPS, "demo")
 
 
 async def test_the_cluster_keeps_the_record_too(three: World) -> None:

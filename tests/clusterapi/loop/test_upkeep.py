@@ -61,6 +61,17 @@ async def test_a_machine_that_is_being_deleted_gets_timeouts_and_nothing_else(th
     assert await upkeep(three) == []
 
 
+async def test_a_machine_that_has_the_name_of_one_that_was_leaving_keeps_its_own_timeouts(three: World) -> None:
+    three.delete_machine("cp-2")
+    three.api.change(KCPS, "demo", {"spec": {"machineTemplate": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 5}}}}})
+    observation = await three.look()
+    three.api.change("machines", "cp-2", {"metadata": {"uid": "restored"}})
+    with pytest.raises(ExceptionGroup) as caught:
+        await maintain(three.clients, observation)
+    assert caught.group_contains(Conflict)
+    assert "nodeDrainTimeoutSeconds" not in three.api.raw("machines", "cp-2")["spec"].get("deletion", {})
+
+
 def lose(world: World, name: str) -> None:
     """A Machine and its companions are gone."""
     for plural in ("machines", "devmachines", "kubeadmconfigs"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from quorate.clusterapi.act.permission import still_leads
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import FieldManager, Finalizer
@@ -13,10 +13,11 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import NotFound
 
 
-async def patch_control_plane(clients: Clients, kcp: KubeadmControlPlane, patch: Mapping[str, Any]) -> str:
+async def patch_control_plane(clients: Clients, kcp: KubeadmControlPlane, patch: dict[str, Any]) -> str:
     """Merge `patch` into the control plane, have the next decision wait until the cache shows it, and tell its new resourceVersion.
 
-    Raises Conflict where the patch names a resourceVersion that is no longer the newest: decide again.
+    Raises Conflict where the patch names a resourceVersion that is no longer the newest, or another control plane has its name: decide again. Raises Refused
+    where this process may lead no more.
     """
     version = await _patch(clients, kcp, patch)
     clients.expectations.expect_version(Request(kcp.metadata.namespace, kcp.metadata.name), clients.caches.kcps, version)
@@ -46,9 +47,11 @@ def _finalizers(kcp: KubeadmControlPlane, *, present: bool) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": kcp.metadata.resource_version, "finalizers": kept}}
 
 
-async def _patch(clients: Clients, kcp: KubeadmControlPlane, patch: Mapping[str, Any]) -> str:
+async def _patch(clients: Clients, kcp: KubeadmControlPlane, patch: dict[str, Any]) -> str:
     metadata = kcp.metadata
+    still_leads(clients)
+    of_this_one = patch | {"metadata": {"uid": metadata.uid, **patch["metadata"]}}
     written = await clients.management.merge_patch(
-        KUBEADM_CONTROL_PLANES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
+        KUBEADM_CONTROL_PLANES, metadata.name, of_this_one, metadata.namespace, field_manager=FieldManager.DEFAULT
     )
     return str(written.metadata.resource_version)

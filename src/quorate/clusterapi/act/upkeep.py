@@ -116,10 +116,10 @@ async def _timeouts_of_the_leaving(clients: Clients, kcp: KubeadmControlPlane, m
     current = msgspec.to_builtins(machine.spec.deletion)
     if wanted.items() <= current.items():
         return
+    metadata = machine.metadata
+    patch = {"metadata": {"uid": metadata.uid}, "spec": {"deletion": wanted}}
     try:
-        await clients.management.merge_patch(
-            MACHINES, machine.metadata.name, {"spec": {"deletion": wanted}}, machine.metadata.namespace, field_manager=FieldManager.DEFAULT
-        )
+        await clients.management.merge_patch(MACHINES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT)
     except NotFound:
         return
 

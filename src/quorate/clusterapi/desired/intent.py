@@ -52,20 +52,19 @@ def read(annotations: dict[str, str]) -> Intent | None:
 
 
 def patch(resource_version: str, intent: Intent | None) -> dict[str, Any]:
-    """The merge patch that records the intent, if the control plane is still as it was read, or clears it, whatever has become of the rest."""
-    if intent is None:
-        return {"metadata": {"annotations": {ANNOTATION: None}}}
-    return {"metadata": {"resourceVersion": resource_version, "annotations": {ANNOTATION: msgspec.json.encode(intent).decode()}}}
+    """The merge patch that records the intent, or clears it, if the control plane is still as it was read: it may have another one by now."""
+    record = None if intent is None else msgspec.json.encode(intent).decode()
+    return {"metadata": {"resourceVersion": resource_version, "annotations": {ANNOTATION: record}}}
 
 
 def fulfilled(resource_version: str, annotations: Mapping[str, str], machine: Mapping[str, str]) -> dict[str, Any]:
     """The merge patch that clears the intent once its Machine exists, and with it upstream's record of the remediation that the Machine was made for.
 
-    `annotations` are the control plane's and `machine` the Machine's. The record is cleared only if the control plane is still as it was read: a newer one,
-    of another remediation, must not be lost.
+    `annotations` are the control plane's and `machine` the Machine's. Both are cleared only if the control plane is still as it was read: newer ones, of
+    another creation or another remediation, must not be lost.
     """
+    cleared = patch(resource_version, None)
     record = annotations.get(Annotation.REMEDIATION_IN_PROGRESS)
-    if record is None or machine.get(Annotation.REMEDIATION_FOR) != record:
-        return patch(resource_version, None)
-    cleared = {ANNOTATION: None, Annotation.REMEDIATION_IN_PROGRESS: None}
-    return {"metadata": {"resourceVersion": resource_version, "annotations": cleared}}
+    if record is not None and machine.get(Annotation.REMEDIATION_FOR) == record:
+        cleared["metadata"]["annotations"][Annotation.REMEDIATION_IN_PROGRESS] = None
+    return cleared
