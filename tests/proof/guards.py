@@ -321,6 +321,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_nothing_is_destroyed_by_a_process_that_may_lead_no_more",
     ),
     Guard(
+        "what a Machine has is not taken away with a creation",
+        {"clusterapi.act.companions:is_the_control_planes_alone": returns(True)},
+        "tests/clusterapi/loop/test_creation.py::test_what_a_machine_owns_too_by_now_is_not_deleted",
+    ),
+    Guard(
         "a last look asks something",
         {"clusterapi.act.etcd_membership:pass_the_gate": takes_silence_for_an_answer},
         f"{ACT}::test_a_last_look_that_asks_nothing_lets_nothing_pass",

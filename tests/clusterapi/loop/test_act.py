@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +16,16 @@ from quorate.clusterapi.act import etcd_membership
 from quorate.clusterapi.act import step as act
 from quorate.clusterapi.act.permission import still_permitted
 from quorate.clusterapi.act.refusal import Refused
+from quorate.clusterapi.desired import intent
 from quorate.clusterapi.types.names import Finalizer
+from quorate.clusterapi.types.resources import INFRASTRUCTURE_GROUP
 from quorate.core.health import Health, Unknown
 from quorate.core.machines.state import Kubeconfig
 from quorate.core.machines.steps import (
     EVERYTHING,
+    AbandonCreation,
     AddFinalizer,
+    CreateReplica,
     DeleteAll,
     DeleteReplica,
     EnsureCertificates,
@@ -350,8 +356,8 @@ async def test_the_last_look_reads_the_control_plane_and_its_cluster_at_once(thr
 
 
 def destroyed(world: World) -> bool:
-    """Whether anything was written that nobody can take back."""
-    return any(line.startswith(("remove_member", "delete machines", "patch machines")) for line in world.log)
+    """Whether anything was written that nobody can take back: a member or a Machine goes, or what was made for one."""
+    return any(line.startswith(("remove_member", "delete", "patch machines")) for line in world.log)
 
 
 DESTRUCTIVE = [
@@ -363,14 +369,31 @@ DESTRUCTIVE = [
         RemoveStray(9),
         Remediate("cp-2", 0),
         DeleteAll(("cp-2",)),
+        AbandonCreation("cp-9"),
+        CreateReplica("b", initialize=False),  # in the place of cp-9, which was begun as something else
     )
 ]
+
+
+async def begin_a_creation(world: World) -> None:
+    """A process dies once it has made what cp-9 is to have, and before cp-9."""
+    begun = intent.Intent("cp-9", template=f"DevMachineTemplate.{INFRASTRUCTURE_GROUP}/small")
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": intent.patch("", begun)["metadata"]})
+    world.api.trouble["apply", "machines"] = Conflict("it dies here")
+    with pytest.raises(Conflict):
+        await world.actor.perform(CreateReplica("", initialize=False), await world.look())
+    del world.api.trouble["apply", "machines"]
+    assert "cp-9" in world.api.names("devmachines")
+    assert "cp-9" in world.api.names("kubeadmconfigs")
+    world.log.clear()
 
 
 async def about_to(step: Step, world: World) -> Observation:
     """The observation by which such a step may be taken."""
     if isinstance(step, RemoveStray):
         return await aged_stray(world)
+    if isinstance(step, (AbandonCreation, CreateReplica)):
+        await begin_a_creation(world)
     if isinstance(step, ReleaseHook):
         del world.workload.members[2]
     if isinstance(step, (ReleaseHook, RemoveMember)):
@@ -431,6 +454,26 @@ async def test_nothing_is_destroyed_by_a_process_that_was_stopped_while_it_looke
     with pytest.raises(Refused, match="may lead no more"):
         await three.actor.perform(step, observation)
     assert not destroyed(three)
+
+
+@pytest.mark.parametrize("number", range(13))
+@pytest.mark.parametrize("step", DESTRUCTIVE)
+async def test_nothing_is_written_after_the_read_at_which_a_process_was_stopped(
+    three: World, step: Step, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever it was: it goes on when another one leads."""
+    observation, reads, meet = await about_to(step, three), count(), three.api._meet
+
+    def stopped_at(verb: str, resource: Resource[Any]) -> None:
+        if verb in ("get", "list") and next(reads) == number:
+            lead_no_more(three)
+            three.log.clear()
+        meet(verb, resource)
+
+    monkeypatch.setattr(three.api, "_meet", stopped_at)
+    with suppress(Refused, ExceptionGroup):
+        await three.actor.perform(step, observation)
+    assert three.leads or three.log == []
 
 
 @pytest.mark.parametrize("step", [DeleteReplica("cp-1"), RemoveMember("cp-1", 1), Remediate("cp-1", 0)])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.desired import intent
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:
+    from quorate.kubernetes.resource import Resource
     from tests.clusterapi.loop.conftest import World
 
 COMPANIONS = ("devmachines", "kubeadmconfigs")
@@ -59,6 +61,24 @@ async def test_nothing_left_over_is_deleted_once_somebody_has_paused_the_cluster
     assert orphaned.log == []
     orphaned.api.change("clusters", "demo", {"spec": {"paused": False}})
     assert await deleted(orphaned) == ["delete devmachines cp-9", "delete kubeadmconfigs cp-9"]
+
+
+async def test_nothing_left_over_is_deleted_by_a_process_that_was_stopped_once_no_machine_was_found(
+    orphaned: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one leads when it goes on, and may be making that Machine anew."""
+    find = orphaned.api._find
+
+    def stopped(resource: Resource[Any], name: str, namespace: str) -> dict[str, Any]:
+        orphaned.leads = (resource.plural, name) != ("machines", "cp-9")
+        return find(resource, name, namespace)
+
+    monkeypatch.setattr(orphaned.api, "_find", stopped)
+    observation = await orphaned.look()
+    with pytest.raises(ExceptionGroup) as caught:
+        await maintain(orphaned.clients, observation)
+    assert caught.group_contains(Refused, match="may lead no more")
+    assert orphaned.log == []
 
 
 async def test_what_a_machine_took_over_is_left_to_the_machine_controller(orphaned: World) -> None:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from quorate.clusterapi.act import bootstrap_tokens, permission
+from quorate.clusterapi.act.companions import delete_as_read, is_the_control_planes_alone, machine_exists
 from quorate.clusterapi.act.control_plane_writes import patch_control_plane
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.clients import Clients
@@ -93,6 +94,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
         raise Refused(f"the creation of Machine {kcp.metadata.namespace}/{recorded.name} was given up by another process")
     if replaced is not None:
         await _refuse_beside(clients, kcp, replaced)
+    permission.still_leads(clients)
     with _failing_as(LegacyReason.MACHINE_GENERATION_FAILED):
         machine = await clients.management.apply(MACHINES, body, kcp.metadata.namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     clients.applied.remember(machine.metadata.uid, body)
@@ -104,7 +106,8 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
 async def abandon(clients: Clients, observation: Observation, name: str) -> None:
     """Delete what was made for a Machine that never came to be, then clear the intent.
 
-    Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet. Raises Refused.
+    Whether it came to be is asked of the API itself: the answer to its making may have been lost, and the cache may not know it yet. Raises Refused, and
+    Conflict where any of it, or the control plane, has changed meanwhile.
     """
     kcp = observation.kcp
     if await machine_exists(clients, kcp.metadata.namespace, name):
@@ -153,29 +156,19 @@ async def _delete_infrastructure(clients: Clients, kcp: KubeadmControlPlane, rec
 
 
 async def _delete_own(clients: Clients, kcp: KubeadmControlPlane, resource: Resource[Any], name: str) -> None:
-    """Delete the object if the control plane owns it: one of the same name that somebody else made is theirs."""
-    namespace = kcp.metadata.namespace
+    """Delete the object if the control plane alone owns it: one of the same name that somebody else made is theirs, and one that a Machine has is in use."""
     try:
-        metadata = (await clients.management.get(resource, name, namespace)).metadata
-        if any(owner.uid == kcp.metadata.uid for owner in metadata.owner_references):
-            await clients.management.delete(resource, name, namespace, uid=metadata.uid)
+        metadata = (await clients.management.get(resource, name, kcp.metadata.namespace)).metadata
     except NotFound:
         return
+    if is_the_control_planes_alone(metadata, kcp):
+        await delete_as_read(clients, resource, metadata)
 
 
 def _template(kcp: KubeadmControlPlane) -> str:
     """`Kind.group/name` of the template that infrastructure is made from."""
     reference = kcp.spec.machine_template.spec.infrastructure_ref
     return f"{reference.group_kind}/{reference.name}"
-
-
-async def machine_exists(clients: Clients, namespace: str, name: str) -> bool:
-    """Whether there is a Machine of this name, by the API itself: the cache may be behind."""
-    try:
-        await clients.management.get(MACHINES, name, namespace)
-    except NotFound:
-        return False
-    return True
 
 
 async def _record(clients: Clients, kcp: KubeadmControlPlane, planned: intent.Intent | None) -> str:
@@ -208,6 +201,7 @@ async def _config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, plan
 
 async def _in_two_parts(clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], body: desired.Object) -> None:
     namespace = kcp.metadata.namespace
+    permission.still_leads(clients)  # another one may be making the same by a newer specification
     made = await clients.management.apply(resource, body, namespace, field_manager=FieldManager.KUBEADM_CONTROL_PLANE)
     metadata = desired.companion_metadata(kcp, cluster, body, made.metadata.uid)
     await clients.management.apply(resource, metadata, namespace, field_manager=FieldManager.METADATA)

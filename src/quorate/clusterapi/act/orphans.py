@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from quorate.clusterapi.act import permission
-from quorate.clusterapi.act.creation import machine_exists
+from quorate.clusterapi.act.companions import delete_as_read, is_the_control_planes_alone, machine_exists
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import BY_CLUSTER
 from quorate.clusterapi.connect.clients import Clients
@@ -23,7 +23,7 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS
-from quorate.kubernetes.errors import ApiError, NotFound
+from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import Resource
 
@@ -38,7 +38,7 @@ async def remove(clients: Clients, observation: Observation) -> None:
     The caches only nominate. Deleted is what is still as the cache has it (uid and resourceVersion), is not of a creation that is under way by the control
     plane as the API has it now, which is not paused, and whose Machine, asked for after that, does not exist: in this order, because an intent is recorded
     before anything is made and cleared after the Machine was. Infrastructure of a kind that the template has no more stays. Raises Conflict where something
-    has changed: look again.
+    has changed: look again; and Refused where this process may lead no more.
     """
     kcp, cluster = observation.kcp, observation.cluster.metadata.name if observation.cluster else ""
     namespace = kcp.metadata.namespace
@@ -49,7 +49,7 @@ async def remove(clients: Clients, observation: Observation) -> None:
     for resource, metadata in found + await _infrastructure(clients, kcp, cluster):
         nominated = (resource.group, resource.kind, metadata.name) not in needed and _is_the_control_planes(metadata, kcp)
         if nominated and await _is_left_over(clients, observation, metadata.name):
-            await _delete(clients, resource, metadata)
+            await delete_as_read(clients, resource, metadata)
 
 
 def _companions(machines: Iterable[Machine]) -> Iterator[tuple[str, str, str]]:
@@ -74,8 +74,7 @@ async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: s
 
 def _is_the_control_planes(metadata: ObjectMeta, kcp: KubeadmControlPlane) -> bool:
     """Whether nobody but the control plane owns an object that was made for a Machine of its, and nobody is deleting it."""
-    owners = {owner.uid for owner in metadata.owner_references}
-    return owners == {kcp.metadata.uid} and Label.CONTROL_PLANE in metadata.labels and metadata.deletion_timestamp is None
+    return is_the_control_planes_alone(metadata, kcp) and Label.CONTROL_PLANE in metadata.labels and metadata.deletion_timestamp is None
 
 
 async def _is_left_over(clients: Clients, observation: Observation, name: str) -> bool:
@@ -92,12 +91,3 @@ async def _is_left_over(clients: Clients, observation: Observation, name: str) -
     if planned is not None and planned.name == name:
         return False
     return not await machine_exists(clients, observation.kcp.metadata.namespace, name)
-
-
-async def _delete(clients: Clients, resource: Resource[Any], metadata: ObjectMeta) -> None:
-    try:
-        await clients.management.delete(
-            resource, metadata.name, metadata.namespace, uid=metadata.uid, resource_version=metadata.resource_version
-        )
-    except NotFound:
-        return
