@@ -32,9 +32,8 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.expectations import Expectations
 from tests.clusterapi.loop.management import FakeApi, fill
-from tests.explore.machines.plant import Plant
 from tests.explore.machines.state import CONTROL_PLANES, MACHINES, NAME, NAMESPACE, Json, State, settled
-from tests.explore.machines.workload import Site, Workload
+from tests.explore.machines.workload import Removal, Site, Workload
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _FOR_LONG, _FOR_A_WHILE = timedelta(hours=1), timedelta(minutes=15)
@@ -44,12 +43,17 @@ _REQUEST = Request(NAMESPACE, NAME)
 
 @dataclass(slots=True)
 class Pass:
-    """What came of one pass: the decision, the states after each write, each with what was written, and what was removed from the ring."""
+    """What came of one pass: the state that it saw, the decision, the states after each write, each with what was written, and what left the ring.
 
+    `leads`: nobody else has the Lease when it acts.
+    """
+
+    seen: State
+    leads: bool
     observation: Observation
     decision: Decision
     after: list[tuple[str, State]] = field(default_factory=list)
-    removed: list[tuple[Plant, int]] = field(default_factory=list)
+    removed: list[Removal] = field(default_factory=list)
     refused: str = ""
 
 
@@ -136,7 +140,8 @@ class Process:
         observation = await self._look()
         if observation is None or observation.view is None:
             return None
-        done = Pass(observation, decide(observation.view, self.now), self._after, self.site.removed)
+        done = Pass(self.state, self.clients.leads(), observation, decide(observation.view, self.now), self._after, self.site.removed)
+        self.site.read = False
         if now is not None:
             self.state, self.site.plant = now, now.plant
             self.api.objects, self.api.version = dict(now.objects), now.version

@@ -13,6 +13,7 @@ from tests.explore.machines import model, moves
 from tests.explore.machines.model import Machines
 from tests.explore.machines.waits import WAITS, Wait
 from tests.explore.search import explore
+from tests.proof.guards import GUARDS, disabled
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
@@ -32,6 +33,34 @@ def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: py
     monkeypatch.setattr(strays, "_is_nobodys", lambda _stray: passed(strays.IS_NOBODYS, "no Machine is there"))
     found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)
     assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
+
+
+@pytest.mark.parametrize(
+    ("guard", "promise", "size", "faults"),
+    [
+        (
+            "nothing is begun while somebody leaves",
+            "s5_one_change_at_a_time",
+            3,
+            (moves.the_specification_changes, moves.a_machine_is_deleted),
+        ),
+        ("the last look is a fresh one", "s10_a_removal_follows_a_reading_made_for_it", 1, (moves.the_specification_changes,)),
+        ("who writes leads still", "s15_who_may_no_more_does_nothing", 0, ()),
+        (
+            "no other Machines are there than those that were counted",
+            "s15_who_may_no_more_does_nothing",
+            3,
+            (moves.the_specification_changes, moves.a_machine_is_deleted),
+        ),
+    ],
+)
+def test_a_promise_that_is_broken_without_its_guard_is_found_broken(
+    guard: str, promise: str, size: int, faults: tuple[moves.Moves, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model, "FAULTS", faults)
+    with disabled(next(known for known in GUARDS if known.name == guard)):
+        found = explore(Machines("", size=size, backup_of=None, faults=max(1, len(faults))), violations=1)
+    assert promise in found.violations
 
 
 def test_where_not_known_to_be_initialized_counts_as_not_initialized_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -28,13 +28,23 @@ CLUSTER_ID = 77
 _LONG_LOST = 10  # probes that failed
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A member that was removed: from which plant, and whether the ring was read for it, after the decision and after the removal before."""
+
+    plant: Plant
+    member: int
+    read: bool
+
+
 class Site:
     """The plant while a process works on it. `changed` is called with what was done right after each change of the ring."""
 
     def __init__(self, plant: Plant, changed: Callable[[str], None]) -> None:
         self.plant = plant
         self.changed = changed
-        self.removed: list[tuple[Plant, int]] = []  # the plant before each removal, and who was removed
+        self.read = False  # whether a majority has confirmed a list of the members for what is done next
+        self.removed: list[Removal] = []
 
 
 class Etcd:
@@ -46,6 +56,7 @@ class Etcd:
     async def members(self) -> etcd.MemberList:
         """Only what a majority confirms."""
         self._confirmed()
+        self._site.read = True
         return etcd.MemberList(CLUSTER_ID, tuple(_listed(member) for member in self._site.plant.members))
 
     async def status(self) -> etcd.Status:
@@ -74,7 +85,8 @@ class Etcd:
         plant = self._site.plant
         if plant.member(member_id) is None:
             raise MemberNotFound(self._node, "member not found")
-        self._site.removed.append((plant, member_id))
+        self._site.removed.append(Removal(plant, member_id, self._site.read))
+        self._site.read = False
         self._site.plant = plant.without_member(member_id)
         self._site.changed(f"member {member_id} is removed")
 
