@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines import checks
 from quorate.core.machines.decide import decide
 from quorate.core.machines.rules import loss
-from quorate.core.machines.rules.loss import Reason
+from quorate.core.machines.rules import remediate as rules
+from quorate.core.machines.rules.loss import Reason, safe_to_remediate
 from quorate.core.machines.rules.remediate import (
     NOT_DELETING,
     PREVIOUS_FINISHED,
@@ -671,6 +673,21 @@ def test_an_intent_beside_one_that_is_held_is_overtaken_once_its_replica_recover
     answer = verdict(wanted, wanted.replica("cp-2"), build.noon)
     assert answer.refusal
     assert answer.refusal.evidence == "cp-3 is about to be replaced"
+
+
+def test_however_many_have_failed_each_is_judged_once_for_itself(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, others = build.leaving(1, **MARKED), [marked(build, number) for number in range(2, 8)]
+    records = {"remediating": Record("cp-1", build.noon - MINUTE), "remediation_intended": Record("cp-3", build.noon)}
+    control_plane = build.control_plane(held, *others, desired=7, ring="gbbbggg", **records)
+    judged: list[str] = []
+
+    def counted(plane: ControlPlane, replica: Replica) -> Iterator[tuple[Check, Reason]]:
+        judged.append(replica.name)
+        return safe_to_remediate(plane, replica)
+
+    monkeypatch.setattr(rules, "safe_to_remediate", counted)
+    verdicts(control_plane, build.noon)
+    assert sorted(judged) == sorted(set(judged))
 
 
 # A previous remediation whose replacement cannot join

@@ -6,7 +6,7 @@ Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/remedi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -76,14 +76,33 @@ def remediate(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
 
 
 def verdicts(control_plane: ControlPlane, now: datetime) -> tuple[Verdict, ...]:
-    """The verdict on each replica that a health check failed and that nobody is deleting, in the order in which they are to go."""
-    candidates = [replica for replica in control_plane.staying if replica.unhealthy]
-    return tuple(verdict(control_plane, replica, now) for replica in sorted(candidates, key=lambda replica: _rank(control_plane, replica)))
+    """The verdict on each replica that a health check failed and that nobody is deleting, in the order in which they are to go. Pure.
+
+    The report writes the answers into their OwnerRemediated conditions.
+    """
+    alone = _alone(control_plane, now)
+    candidates = sorted((control_plane.replica(name) for name in alone), key=lambda replica: _rank(control_plane, replica))
+    return tuple(_verdict(control_plane, replica, now, alone) for replica in candidates)
 
 
 def verdict(control_plane: ControlPlane, replica: Replica, now: datetime) -> Verdict:
-    """May this replica, which a health check failed, be replaced now? Pure; the report writes the answer into its OwnerRemediated condition."""
-    return _judged(control_plane, replica, now, waits_for=_waits_for(control_plane, replica, now))
+    """May this replica, which a health check failed, be replaced now? Pure."""
+    return _verdict(control_plane, replica, now, _alone(control_plane, now))
+
+
+Alone = Mapping[str, Verdict]
+"""The verdict on each replica that a health check failed and that nobody is deleting, if it waited for no other one; by its name. Each is judged once."""
+
+
+def _alone(control_plane: ControlPlane, now: datetime) -> Alone:
+    failed_ones = [replica for replica in control_plane.staying if replica.unhealthy]
+    return {replica.name: _judged(control_plane, replica, now, waits_for="") for replica in failed_ones}
+
+
+def _verdict(control_plane: ControlPlane, replica: Replica, now: datetime, alone: Alone) -> Verdict:
+    waits_for = _waits_for(control_plane, replica, alone)
+    known = None if waits_for else alone.get(replica.name)
+    return known or _judged(control_plane, replica, now, waits_for=waits_for)
 
 
 def _judged(control_plane: ControlPlane, replica: Replica, now: datetime, *, waits_for: str) -> Verdict:
@@ -137,13 +156,13 @@ def _previous_finished(control_plane: ControlPlane, replica: Replica, waits_for:
     return passed(PREVIOUS_FINISHED, overtaken or "none is under way")
 
 
-def _waits_for(control_plane: ControlPlane, replica: Replica, now: datetime) -> str:
+def _waits_for(control_plane: ControlPlane, replica: Replica, alone: Alone) -> str:
     """The replica whose remediation was begun before that of this one; empty: none.
 
     One that is not wanted any more, beside another that is held, is not waited for: to clear its record would clear that of the one that is held.
     """
     done, begun = control_plane.remediating, control_plane.remediation_intended
-    if begun is None or begun.replica == replica.name or (done is not None and _is_dropped(control_plane, begun, now)):
+    if begun is None or begun.replica == replica.name or (done is not None and _is_dropped(control_plane, begun, alone)):
         return ""
     return begun.replica
 
@@ -231,7 +250,7 @@ def _is_settled(control_plane: ControlPlane, now: datetime) -> bool:
         return True
     if done is not None:
         return _nobody_is_missing(control_plane)
-    return begun is not None and _is_dropped(control_plane, begun, now)
+    return begun is not None and _is_dropped(control_plane, begun, _alone(control_plane, now))
 
 
 def _is_replaced(control_plane: ControlPlane, record: Remediation) -> bool:
@@ -250,15 +269,12 @@ def _is_recorded(control_plane: ControlPlane, intended: Remediation) -> bool:
     return control_plane.remediating is not None and control_plane.remediating.replica == intended.replica
 
 
-def _is_dropped(control_plane: ControlPlane, intended: Remediation, now: datetime) -> bool:
+def _is_dropped(control_plane: ControlPlane, intended: Remediation, alone: Alone) -> bool:
     """Whether a remediation that was recorded and not begun is not wanted: the replica recovered, or another may go and this one may not."""
     if not _stays(control_plane, intended.replica):
         return False
-    replica = control_plane.replica(intended.replica)
-    if not replica.unhealthy:
-        return True
-    may_go = {r.name: _judged(control_plane, r, now, waits_for="").permitted for r in control_plane.staying if r.unhealthy}
-    return not may_go[replica.name] and any(may_go.values())
+    own = alone.get(intended.replica)
+    return own is None or (not own.permitted and any(other.permitted for other in alone.values()))
 
 
 def _stays(control_plane: ControlPlane, name: str) -> bool:
