@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from quorate.clusterapi.observe.observation import is_coming_up
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
 from quorate.core.machines.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
-from quorate.core.machines.steps import AdoptReplicas, CreateReplica, DeleteAll, DeleteReplica, Remediate, RemoveStray, Step
+from quorate.core.machines.steps import (
+    AbandonCreation,
+    AddFinalizer,
+    AdoptReplicas,
+    CreateReplica,
+    DeleteAll,
+    DeleteReplica,
+    EnsureCertificates,
+    ForgetRemediation,
+    MoveCoreDNS,
+    PrepareWorkload,
+    RecordExpiries,
+    RecordRemediation,
+    ReleaseHook,
+    Remediate,
+    RemoveFinalizer,
+    RemoveMember,
+    RemoveStray,
+    Step,
+    UpdateAddons,
+    WriteKubeconfig,
+)
 
 WARNING = "Warning"
 
@@ -65,6 +87,7 @@ def _somebody_comes_up(facts: Facts) -> bool:
 
 
 def _failed(step: Step | None) -> str | None:
+    """The reason of the event for a step that failed; None: there is none."""
     match step:
         case CreateReplica(initialize=initialize):
             return EventReason.FAILED_INITIALIZATION if initialize else EventReason.FAILED_SCALE_UP
@@ -78,4 +101,10 @@ def _failed(step: Step | None) -> str | None:
             return EventReason.ADOPTION_FAILED
         case DeleteAll():
             return EventReason.FAILED_DELETE
-    return None
+        case RemoveMember() | ReleaseHook() | AbandonCreation() | EnsureCertificates() | WriteKubeconfig() | None:
+            return None  # the conditions tell
+        case PrepareWorkload() | UpdateAddons() | RecordExpiries() | MoveCoreDNS():
+            return None  # what the workload cluster answers is kept, and not raised
+        case AddFinalizer() | RemoveFinalizer() | RecordRemediation() | ForgetRemediation():
+            return None  # one write, which is repeated
+    assert_never(step)
