@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from quorate.clusterapi.act import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, permission, remediation
 from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, machine_of, release_hook
@@ -98,25 +98,39 @@ async def _take_down(actor: Actor, replica: str, seen: Observation) -> None:
         await delete_machine(actor.clients, seen, machine)
 
 
-HANDLERS: Mapping[type[Step], Callable[[Actor, Any, Observation], Awaitable[None]]] = {
-    AddFinalizer: lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp),
-    RemoveFinalizer: lambda actor, _, seen: control_plane_writes.remove_finalizer(actor.clients, seen.kcp),
-    EnsureCertificates: lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock()),
-    WriteKubeconfig: lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
-    CreateReplica: _create,
-    AbandonCreation: lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name),
-    AdoptReplicas: lambda actor, step, seen: adoption.adopt(actor.clients, seen, step.replicas),
-    DeleteReplica: _delete,
-    DeleteAll: _delete_all,
-    RemoveMember: lambda actor, step, seen: etcd_membership.remove_member(actor.clients, seen, step.replica, step.member),
-    ReleaseHook: lambda actor, step, seen: etcd_membership.release(actor.clients, seen, step.replica),
-    RemoveStray: lambda actor, step, seen: etcd_membership.remove_stray(actor.clients, seen, step.member, actor.clock()),
-    Remediate: lambda actor, step, seen: remediation.remediate(actor.clients, seen, step.replica, step.retries, actor.clock()),
-    RecordRemediation: lambda actor, _, seen: remediation.record(actor.clients, seen),
-    ForgetRemediation: lambda actor, _, seen: remediation.forget(actor.clients, seen),
-    PrepareWorkload: lambda actor, _, seen: addons.prepare(actor.clients, seen, actor.clock()),
-    MoveCoreDNS: lambda actor, step, seen: addons.move_coredns(actor.clients, seen, step.replica, actor.clock()),
-    UpdateAddons: lambda actor, _, seen: addons.update(actor.clients, seen, actor.clock()),
-    RecordExpiries: lambda actor, step, seen: addons.record_expiries(actor.clients, seen, step.replicas, actor.clock()),
-}
+S = TypeVar("S", bound=Step)
+Handler = Callable[[Actor, S, Observation], Awaitable[None]]
+
+
+def _on(kind: type[S], handler: Handler[S]) -> tuple[type[Any], Handler[Any]]:
+    """An entry of the table, whose handler takes that very step."""
+    return kind, handler
+
+
+HANDLERS: Mapping[type[Step], Handler[Any]] = dict(
+    (
+        _on(AddFinalizer, lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp)),
+        _on(RemoveFinalizer, lambda actor, _, seen: control_plane_writes.remove_finalizer(actor.clients, seen.kcp)),
+        _on(EnsureCertificates, lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock())),
+        _on(
+            WriteKubeconfig,
+            lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
+        ),
+        _on(CreateReplica, _create),
+        _on(AbandonCreation, lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name)),
+        _on(AdoptReplicas, lambda actor, step, seen: adoption.adopt(actor.clients, seen, step.replicas)),
+        _on(DeleteReplica, _delete),
+        _on(DeleteAll, _delete_all),
+        _on(RemoveMember, lambda actor, step, seen: etcd_membership.remove_member(actor.clients, seen, step.replica, step.member)),
+        _on(ReleaseHook, lambda actor, step, seen: etcd_membership.release(actor.clients, seen, step.replica)),
+        _on(RemoveStray, lambda actor, step, seen: etcd_membership.remove_stray(actor.clients, seen, step.member, actor.clock())),
+        _on(Remediate, lambda actor, step, seen: remediation.remediate(actor.clients, seen, step.replica, step.retries, actor.clock())),
+        _on(RecordRemediation, lambda actor, _, seen: remediation.record(actor.clients, seen)),
+        _on(ForgetRemediation, lambda actor, _, seen: remediation.forget(actor.clients, seen)),
+        _on(PrepareWorkload, lambda actor, _, seen: addons.prepare(actor.clients, seen, actor.clock())),
+        _on(MoveCoreDNS, lambda actor, step, seen: addons.move_coredns(actor.clients, seen, step.replica, actor.clock())),
+        _on(UpdateAddons, lambda actor, _, seen: addons.update(actor.clients, seen, actor.clock())),
+        _on(RecordExpiries, lambda actor, step, seen: addons.record_expiries(actor.clients, seen, step.replicas, actor.clock())),
+    )
+)
 """How each step is carried out; every one there is has its entry (`tests/clusterapi/loop/test_act.py`)."""
