@@ -179,6 +179,20 @@ async def test_the_founding_machine_is_kept_if_it_became_a_node_while_nobody_loo
     assert empty.holds_hook(name)
 
 
+async def test_the_founding_machine_is_kept_where_a_worker_joined_and_somebody_deleted_kubeadms_configuration(empty: World) -> None:
+    """No kubeadm joins before another one has founded the cluster, whatever the API server has of that now."""
+    name = await founding(empty)
+    empty.add_machine("worker-1")
+    worker = {"metadata": {"labels": {Label.CONTROL_PLANE: None}, "ownerReferences": None}, "status": {"nodeRef": {"name": "worker-1"}}}
+    empty.api.change("machines", "worker-1", worker)
+    empty.workload.kubeadm_config = False
+    view = (await empty.look()).view
+    assert view is not None
+    assert isinstance(view.initialized, Unknown)
+    assert f"{name} may hold its data" in view.initialized.reason
+    assert (await decided(empty)).step is None
+
+
 async def test_no_second_cluster_is_founded_for_workers_that_joined_the_first(three: World) -> None:
     """GitOps took the record away and made the control plane anew, whose Machines are gone; the API server that the workers know is not reached."""
     for name in ("cp-1", "cp-2", "cp-3"):

@@ -33,8 +33,8 @@ def is_initialized(
     "Yes" is what any record says, or the ConfigMap. The one exception: it appears as the founding Machine ends, already let go; its successor would wait
     to join nothing.
     "No" is proven where there is neither record nor Machine, and where the only Machine is the one that this control plane had made to found the cluster;
-    but not where a Machine became a Node: an API server took it. Only of the founding one, whose kubelet registers before kubeadm ends, may that API server
-    itself say that kubeadm has yet to end. Else the lack of the ConfigMap proves nothing: anybody may have deleted it.
+    but not where a Machine became a Node: an API server took it. Only where that is the founding one alone, whose kubelet registers before kubeadm ends, may
+    that API server itself say that kubeadm has yet to end. Else the lack of the ConfigMap proves nothing: anybody may have deleted it.
     """
     if is_on_record(kcp, cluster):
         return True
@@ -42,7 +42,10 @@ def is_initialized(
     if kubeadm_config is True:
         return not (founding and machines[0].metadata.deletion_timestamp and not holds_hook(machines[0]))
     became_nodes = _became_nodes(everyone)
-    if (founding and kubeadm_config is False) or (not became_nodes and (founding or not machines)):
+    api_server_says_no = (
+        founding and kubeadm_config is False and all(node.metadata.uid == machines[0].metadata.uid for node in became_nodes)
+    )
+    if api_server_says_no or (not became_nodes and (founding or not machines)):
         return False
     names = ", ".join(machine.metadata.name for machine in machines)
     found = f"{names} may hold its data" if machines else f"{', '.join(machine.metadata.name for machine in became_nodes)} joined it"
