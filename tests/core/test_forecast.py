@@ -123,7 +123,7 @@ def test_a_member_that_a_failed_machine_never_started_leaves_before_its_machine_
 
 def test_members_that_a_failed_machine_cannot_be_told_from_leave_one_by_one(build: Build) -> None:
     ring = build.ring("ggggbb")
-    strays = tuple(Stray(member, build.noon, may_be_of="cp-5") for member in ring.members[4:])
+    strays = tuple(Stray(member, build.noon, may_be_of=("cp-5",)) for member in ring.members[4:])
     failed = build.replica(5, member=Unknown("members 5 and 6 both have its name"), unhealthy=True)
     five = build.control_plane(*map(build.replica, (1, 2, 3, 4)), failed, desired=5, ring=ring, strays=strays)
     plan = forecast(five, build.noon)

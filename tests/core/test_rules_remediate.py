@@ -484,7 +484,7 @@ def contested(build: Build, ring: str) -> ControlPlane:
     """Four replicas, of which the last has a Node and failed; every member after the third has its address or name."""
     fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name", "Remove the dead one."), **MARKED)
     members = build.ring(ring)
-    strays = tuple(Stray(member, build.noon - HOUR, may_be_of="cp-4") for member in members.members[3:])
+    strays = tuple(Stray(member, build.noon - HOUR, may_be_of=("cp-4",)) for member in members.members[3:])
     return build.control_plane(*map(build.replica, (1, 2, 3)), fourth, ring=members, strays=strays)
 
 

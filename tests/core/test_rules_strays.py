@@ -235,7 +235,7 @@ def contested(build: Build, ring: str = "gggbb", **changes: Any) -> ControlPlane
     """Three good replicas and a fourth with a Node, whose address or name two members have."""
     fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name"), **changes)
     control_plane = with_strays(build, ring, *map(build.replica, (1, 2, 3)), fourth)
-    return replace(control_plane, strays=tuple(replace(stray, may_be_of="cp-4") for stray in control_plane.strays))
+    return replace(control_plane, strays=tuple(replace(stray, may_be_of=("cp-4",)) for stray in control_plane.strays))
 
 
 def test_members_that_one_replica_cannot_be_told_from_stay_as_long_as_it_stays(build: Build) -> None:

@@ -82,7 +82,7 @@ def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterat
         return
     for owner in held(plane):
         young = now - max(owner.created, owner.node_created or owner.created) < JOINING
-        could_be = owner.node is None or owner.name == stray.may_be_of or (not stray.member.name and young)
+        could_be = owner.node is None or owner.name in stray.may_be_of or (not stray.member.name and young)
         if isinstance(owner.member, int) or not could_be:
             continue
         if not (owner.deleting_since and owner.waits_at_hook and not owner.other_hooks):

@@ -183,7 +183,7 @@ def _stray(number: int, state: str, role: str) -> Stray:
     """A member of nobody, or one of those that an unmatched replica cannot be told from."""
     old = 15 if number % 2 else 30  # minutes: the second is long enough for one that never started, too
     age = timedelta(minutes=0 if role == YOUNG_STRAY else old)
-    stray = Stray(_member(number, state), NOW - age, may_be_of=f"cp-{number}" if role in UNMATCHED else "")
+    stray = Stray(_member(number, state), NOW - age, may_be_of=(f"cp-{number}",) if role in UNMATCHED else ())
     return replace(stray, node=f"node-{number}", **HOUSED[role]) if role in HOUSED else stray
 
 

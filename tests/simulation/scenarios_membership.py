@@ -104,8 +104,8 @@ async def a_newcomer_that_votes_and_was_reported_failed(stage: Stage) -> None:
 def without_a_node_without_a_member(match: Function) -> Function:
     """The member of a Machine is looked for by its Node; where there is none, there is nothing to look for."""
 
-    def matched(reading: Any, machines: Any) -> Any:
-        found = match(reading, machines)
+    def matched(reading: Any, machines: Any, *others: Any) -> Any:
+        found = match(reading, machines, *others)
         of = {name: found.of[name] if node is not None else Absent() for name, node in machines.items()}
         return type(found)(of, ())
 
@@ -274,9 +274,9 @@ async def a_host_reborn_empty_elsewhere_and_lost_again(stage: Stage) -> None:
 def whoever_has_a_node_has_its_own_member(match: Function) -> Function:
     """What fits a Machine with a Node is that Machine's, and nobody else's to remove, however many members that are."""
 
-    def matched(reading: Any, machines: Any) -> Any:
-        found = match(reading, machines)
-        contested = {member: name for member, name in found.contested.items() if machines[name] is None}
+    def matched(reading: Any, machines: Any, *others: Any) -> Any:
+        found = match(reading, machines, *others)
+        contested = {member: names for member, names in found.contested.items() if all(machines[name] is None for name in names)}
         strays = tuple(member for member in found.strays if member.id not in found.contested or member.id in contested)
         return type(found)(found.of, strays, contested)
 

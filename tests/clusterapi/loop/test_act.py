@@ -508,7 +508,8 @@ async def test_a_replica_of_a_control_plane_that_is_gone_is_not_deleted(three: W
 
 async def test_a_leader_without_a_node_is_not_dialled(three: World) -> None:
     observation = await three.look()
-    homeless = replace(observation, machines=tuple(replace(machine, node=None) for machine in observation.machines))
+    three.workload.node_list.clear()
+    homeless = replace(observation, nodes=(), machines=tuple(replace(machine, node=None) for machine in observation.machines))
     await three.actor.perform(DeleteReplica("cp-1"), homeless)
     assert three.log == ["delete machines cp-1"]
 

@@ -511,7 +511,7 @@ def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
     assert "on the host of a: the ID that it prints is the live one" in missing.remedy
     assert finding(missing, Unknown("")).message == f"{missing.reason}. {missing.remedy}"
     assert [stray.id for stray in found.strays] == [5, 6]
-    assert found.contested == {5: "a", 6: "a"}
+    assert found.contested == {5: ("a",), 6: ("a",)}
 
 
 def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_as_nobodys() -> None:
@@ -523,7 +523,7 @@ def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_a
     assert found.of["d"] == 7
     assert found.of["a"] == Absent()
     assert [stray.id for stray in found.strays] == [5, 6]
-    assert found.contested == {5: "c", 6: "c"}
+    assert found.contested == {5: ("c",), 6: ("c",)}
 
 
 async def test_an_alarm_of_a_member_that_is_gone_changes_nothing_that_is_judged(three: World) -> None:

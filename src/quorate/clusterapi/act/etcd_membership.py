@@ -69,16 +69,16 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
         raise Refused(f"the ring could not be read at the instant of acting: {reading.reason}")
     if reading.disagreement:
         raise Refused(f"the members disagree about who they are: {reading.disagreement}")
-    members = match(reading, {machine.name: machine.node for machine in observation.machines})
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
-    around = nobodys | await look_for_nodes(_workload(clients, observation), members.strays, known)
+    unlisted = await look_for_nodes(_workload(clients, observation), reading, known)
+    members = match(reading, {machine.name: machine.node for machine in observation.machines}, {**nobodys, **unlisted})
     still, consented = {member.id: member for member in members.strays}, consents(observation.kcp)
     return replace(
         view,
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
         strays=tuple(
-            described(replace(stray, member=still[stray.member.id]), members, reading, around, consented)
+            described(replace(stray, member=still[stray.member.id]), members, consented)
             for stray in view.strays
             if stray.member.id in still
         ),

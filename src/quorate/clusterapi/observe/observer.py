@@ -148,12 +148,11 @@ class _Pass:
             else initialized or Unknown("the control plane is not initialized yet")
         )
         known = {name: node if isinstance(node, Node) else None for name, node in nodes.items()}
-        members = match(reading, known)
-        unlisted = await look_for_nodes(self.workload, members.strays, node_names((*there, *nodes.values())))
+        unlisted = await look_for_nodes(self.workload, reading, node_names((*there, *nodes.values())))
         if found := {name: node for name, node in unlisted.items() if isinstance(node, Node)}:  # whose members are asked, too
             there, nobodys = (*there, *found.values()), nobodys | found
             reading = await self._ring((*asked, *nobodys.values()))
-            members = match(reading, known)
+        members = match(reading, known, {**nobodys, **unlisted})
         observed = tuple(
             self._machine(
                 machine,
@@ -212,7 +211,7 @@ class _Pass:
                 remediation_intended=intended,
                 remediating=remediating,
                 remediation_problem=remediation_problem,
-                strays=self._stray_members(members, reading, nobodys | unlisted),
+                strays=self._stray_members(members, reading),
                 membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
                 external_etcd=await self._external_etcd(initialized=initialized is True),
                 preparation=wanted.preparation(self.clients, self.kcp),
@@ -351,15 +350,13 @@ class _Pass:
 
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
-    def _stray_members(
-        self, members: Membership, reading: RingReading | Unknown, nobodys: Mapping[str, Node | Unknown]
-    ) -> tuple[Stray, ...]:
+    def _stray_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Stray, ...]:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
         seen = self.observer.sightings.of(self.request, members.strays, self.now)
         consented = consents(self.kcp)
-        return tuple(described(stray, members, reading, nobodys, consented) for stray in seen)
+        return tuple(described(stray, members, consented) for stray in seen)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None

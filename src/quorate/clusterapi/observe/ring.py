@@ -1,9 +1,10 @@
-"""Which etcd member is a Machine's, and what is left over: matched by id, peer URL or name; proven absent; or unknown with the reason. Pure."""
+"""Which etcd member is a Machine's, and what is left over: matched by id, name or peer URL; proven absent; or unknown with the reason. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quorate.clusterapi.types.names import EtcdMemberReason
 from quorate.core.health import Absent, Finding, Health, Unknown
@@ -12,44 +13,129 @@ from quorate.core.ring import Member, Ring
 from quorate.etcd.client import host_of
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
+from quorate.workload.nodes import readiness
 
 _ONE_NODE = (
     "If one Machine is a copy of the other, take the finalizers off the copy before it is deleted: it then leaves without the host of both."
+)
+_ONE_ADDRESS = (
+    "It is known whose it is as soon as it answers. If the host of one of those with this address is gone for good, delete its Machine, "
+    "or its Node where it has no Machine."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members by the name of their Machine, and those of nobody, among them the contested: several that fit one Machine, of which one may be its own."""
+    """The members by the name of their Machine, and those of nobody, among them the contested: several that fit one Machine, of which one may be its own, and
+    those that fit several Machines.
+    """
 
     of: Mapping[str, int | Absent | Unknown]
     strays: tuple[Member, ...]
-    contested: Mapping[int, str] = field(default_factory=dict)  # by id: the Machine
+    contested: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by id: the Machines
+    homes: Mapping[int, Node | Unknown] = field(default_factory=dict)  # by id: of those of nobody, the Node of no Machine that it runs on
 
 
-def home(member: Member, reading: RingReading, nodes: Mapping[str, Node]) -> Node | None:
-    """The one of these Nodes, by name, that a member runs on: it answers there, or its address or name is the Node's."""
-    return nodes.get(_owner(member, reading, nodes) or "")
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """Where a member may run: a Node, or what a Machine has that is no Node yet."""
+
+    name: str  # the Node's, or the Machine's
+    node: Node | Unknown | None
+    machines: tuple[str, ...]  # whose it is: nobody's, one's, or that of several, one of which is a copy
+    answering: bool  # as some member: no other one runs there
 
 
-def match(reading: RingReading | Unknown, machines: Mapping[str, Node | None]) -> Membership:
-    """Match members with Machines; each Machine comes with its Node, or None where it has none (yet).
+class _Hosts:
+    """All of them, looked at once for all members."""
 
-    A member goes to the Machine on whose Node it answered, or whose address its peer URL has, or whose Node has its name. A Machine without a Node may
-    still have started a member: it is proven absent only when every member is somebody else's. Where several fit one Machine, and none of them answers on its
-    Node, all but one are left over from hosts that it had before, and nobody can say which: they are strays too, for whoever judges whether each of them can be
-    done without. Of Machines that have one Node between them nobody can say whose member runs there, and it is nobody's to remove.
+    def __init__(self, reading: RingReading, machines: Mapping[str, Node | None], others: Mapping[str, Node | Unknown]) -> None:
+        theirs: dict[str, list[str]] = {}
+        for machine, node in machines.items():
+            if node is not None:
+                theirs.setdefault(node.metadata.name, []).append(machine)
+        answers = reading.member_ids
+        unread = {name: Unknown(f"Node {name}, where it answers, was not read") for name in answers}
+        nodes = {**unread, **others, **{node.metadata.name: node for node in machines.values() if node is not None}}
+        self._by_node = {name: _Host(name, node, tuple(theirs.get(name, ())), name in answers) for name, node in nodes.items()}
+        self._to_come = {name: _Host(name, None, (name,), answering=False) for name, node in machines.items() if node is None}
+        self._by_address: dict[str, list[_Host]] = {}
+        for host in self._by_node.values():
+            if isinstance(host.node, Node) and not host.answering:
+                for address in {each.address for each in host.node.status.addresses}:
+                    self._by_address.setdefault(address, []).append(host)
+        self._answered: dict[int, list[_Host]] = {}
+        for name, member in answers.items():
+            self._answered.setdefault(member, []).append(self._by_node[name])
+
+    def of(self, member: Member) -> Sequence[_Host]:
+        """Where it runs: where it answered; else on the Node that has its name, and where none has on a Machine's of its name that is no Node yet; else
+        wherever its address is. None of those that answer as another: an address or a name was used again, and this member had it before.
+        """
+        if member.id in self._answered:
+            return self._answered[member.id]
+        named = self._by_node.get(member.name) or self._to_come.get(member.name)
+        if named is not None and not named.answering:
+            return (named,)
+        return self.at_its_address(member)
+
+    def at_its_address(self, member: Member) -> Sequence[_Host]:
+        """Where it may run by its address alone, whatever its name is."""
+        if member.id in self._answered:
+            return ()
+        addresses = {address for url in member.peer_urls if (address := host_of(url))}
+        return list({host.name: host for address in addresses for host in self._by_address.get(address, ())}.values())
+
+
+def match(
+    reading: RingReading | Unknown, machines: Mapping[str, Node | None], others: Mapping[str, Node | Unknown] = MappingProxyType({})
+) -> Membership:
+    """Match members with Machines; each Machine comes with its Node, or None where it has none (yet). `others` are the Nodes of no Machine, by name.
+
+    A member goes to the Machine on whose Node it answered, or whose Node has its name, or whose address its peer URL has. A Machine without a Node may still
+    have started a member: it is proven absent only when every member is somebody else's, and one with a Node only when no silent member fits it. Where several
+    fit one Machine, and none of them answers on its Node, all but one are left over from hosts that it had before; where one fits several Machines, all but
+    one of these have an address that is another's by now. Nobody can say which: they are strays too, for whoever judges whether each of them can be done
+    without. Of Machines that have one Node between them nobody can say whose member runs there, and it is nobody's to remove.
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())
-    claims: dict[str, list[Member]] = {name: [] for name in machines}
-    strays: list[Member] = []
-    for member in reading.ring.members:
-        claims.get(_owner(member, reading, machines) or "", strays).append(member)
+    hosts, members = _Hosts(reading, machines, others), reading.ring.members
+    places = {member.id: hosts.of(member) for member in members}
+    fitting, near = _by_machine(machines, members, hosts.of), _by_machine(machines, members, hosts.at_its_address)
     shared = _shared(machines)
-    of = {name: shared.get(name) or _its_own(name, node, claims[name]) or _missing(node, strays) for name, node in machines.items()}
-    undecided = [(member, name) for name, claimed in claims.items() if len(claimed) > 1 and name not in shared for member in claimed]
-    return Membership(of, (*strays, *(member for member, _ in undecided)), {member.id: name for member, name in undecided})
+    crowded = {name for name, found in fitting.items() if len(found) > 1 and name not in shared}
+    contested: dict[int, tuple[str, ...]] = {}
+    for member in members:
+        owners = _machines(places[member.id])
+        if names := owners if len(places[member.id]) > 1 else tuple(crowded.intersection(owners)):
+            contested[member.id] = names
+    strays = tuple(member for member in members if member.id in contested or not _machines(places[member.id]))
+    of = {
+        name: shared.get(name) or _its_own(name, node, fitting[name], places) or _missing(node, strays, near[name])
+        for name, node in machines.items()
+    }
+    homes = {member.id: home for member in strays if (home := _home(places[member.id])) is not None}
+    return Membership(of, strays, contested, homes)
+
+
+def _machines(hosts: Sequence[_Host]) -> tuple[str, ...]:
+    return tuple(name for host in hosts for name in host.machines)
+
+
+def _by_machine(machines: Iterable[str], members: Iterable[Member], where: Callable[[Member], Sequence[_Host]]) -> dict[str, list[Member]]:
+    """The members that may run on each Machine's host."""
+    found: dict[str, list[Member]] = {name: [] for name in machines}
+    for member in members:
+        for name in _machines(where(member)):
+            found[name].append(member)
+    return found
+
+
+def _home(hosts: Sequence[_Host]) -> Node | Unknown | None:
+    """The Node of no Machine among these; one that was not read, or is ready, before others: whoever may run there stays."""
+    nodes = [host.node for host in hosts if host.node is not None and not host.machines]
+    return max(nodes, key=lambda node: isinstance(node, Unknown) or readiness(node) == "True", default=None)
 
 
 def _shared(machines: Mapping[str, Node | None]) -> dict[str, Unknown]:
@@ -66,24 +152,10 @@ def _shared(machines: Mapping[str, Node | None]) -> dict[str, Unknown]:
     }
 
 
-def _owner(member: Member, reading: RingReading, machines: Mapping[str, Node | None]) -> str | None:
-    hosts = {host for url in member.peer_urls if (host := host_of(url))}
-    nodes = {name: node for name, node in machines.items() if node is not None}
-    for name, node in nodes.items():
-        if reading.member_ids.get(node.metadata.name) == member.id:
-            return name
-    for name, node in nodes.items():
-        answers_as_another = node.metadata.name in reading.member_ids  # an address used again: this member is the one that had it before
-        addresses = {address.address for address in node.status.addresses}
-        if not answers_as_another and (hosts & addresses or member.name == node.metadata.name):
-            return name
-    return member.name if member.name in machines and machines[member.name] is None else None
-
-
-def _its_own(machine: str, node: Node | None, claims: Sequence[Member]) -> int | Unknown | None:
-    if len(claims) > 1:
-        ids = " and ".join(f"{member.id:x}" for member in claims)
-        both = "both" if len(claims) == 2 else "all"
+def _its_own(machine: str, node: Node | None, fitting: Sequence[Member], places: Mapping[int, Sequence[_Host]]) -> int | Unknown | None:
+    if len(fitting) > 1:
+        ids = " and ".join(f"{member.id:x}" for member in fitting)
+        both = "both" if len(fitting) == 2 else "all"
         if node is None:
             return Unknown(
                 f"members {ids} {both} have its name", f"If no Node comes up for {machine}, delete the Machine: its members leave with it."
@@ -95,10 +167,18 @@ def _its_own(machine: str, node: Node | None, claims: Sequence[Member]) -> int |
             "If the host is gone for good, delete the Machine: its members leave with it."
         )
         return Unknown(f"members {ids} {both} have its address or name", remedy)
-    return claims[0].id if claims else None
+    if not fitting:
+        return None
+    (member,) = fitting
+    if len(places[member.id]) > 1:
+        nodes = " and ".join(sorted(host.name for host in places[member.id]))
+        return Unknown(f"member {member.label} has the address of the Nodes {nodes}", _ONE_ADDRESS)
+    return member.id
 
 
-def _missing(node: Node | None, strays: Sequence[Member]) -> Absent | Unknown:
+def _missing(node: Node | None, strays: Sequence[Member], near: Sequence[Member]) -> Absent | Unknown:
+    if near:
+        return Unknown(f"member {near[0].label} has its address and may be its own", _ONE_ADDRESS)
     unstarted = [member for member in strays if not member.name]
     candidates = unstarted if node is not None else list(strays)
     if candidates:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from quorate.clusterapi.observe.ring import Membership, home
+from quorate.clusterapi.observe.ring import Membership
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Absent, Unknown
 from quorate.core.machines.rules.strays import CONSENT
@@ -30,17 +30,14 @@ MOST_CONSENTS = 100
 _ID = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
-def described(
-    stray: Stray, membership: Membership, reading: RingReading, nodes: Mapping[str, Node | Unknown], consents: Collection[int]
-) -> Stray:
-    """The stray with what is known of it by now. `nodes` are the Nodes of no Machine that may run members, by name; `consents` the members asked for."""
-    node = home(stray.member, reading, {name: node for name, node in nodes.items() if isinstance(node, Node)})
-    unread = nodes.get(stray.member.name)
+def described(stray: Stray, membership: Membership, consents: Collection[int]) -> Stray:
+    """The stray with what is known of it by now. `consents` are the members whose removal was asked for."""
+    node = membership.homes.get(stray.member.id)
     return replace(
         stray,
-        may_be_of=membership.contested.get(stray.member.id, ""),
-        node=node.metadata.name if node else unread if isinstance(unread, Unknown) else "",
-        node_ready=node is not None and readiness(node) == "True",
+        may_be_of=membership.contested.get(stray.member.id, ()),
+        node=node.metadata.name if isinstance(node, Node) else node or "",
+        node_ready=isinstance(node, Node) and readiness(node) == "True",
         consented=stray.member.id in consents,
     )
 
@@ -59,9 +56,13 @@ async def control_plane_nodes(workload: Workload[Client]) -> tuple[Node, ...] | 
     return tuple(sorted((*labelled, *(node for node in others.values() if isinstance(node, Node))), key=lambda node: node.metadata.name))
 
 
-async def look_for_nodes(workload: Workload[Client], members: Iterable[Member], known: Collection[str]) -> dict[str, Node | Unknown]:
-    """The Nodes that have the names of these members, read from the API whatever their labels; those `known` and those that do not exist are left out."""
-    found = await _read(workload, {member.name for member in members if member.name} - set(known))
+async def look_for_nodes(workload: Workload[Client], reading: RingReading | Unknown, known: Collection[str]) -> dict[str, Node | Unknown]:
+    """The Nodes that have the names of silent members, read from the API whatever their labels; those `known` and those that do not exist are left out."""
+    if isinstance(reading, Unknown):
+        return {}
+    answered = set(reading.member_ids.values())
+    names = {member.name for member in reading.ring.members if member.name and member.id not in answered}
+    found = await _read(workload, names - set(known))
     return {name: node for name, node in found.items() if not isinstance(node, Absent)}
 
 

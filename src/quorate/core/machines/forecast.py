@@ -235,9 +235,10 @@ class _Model:
 
 def _matched_anew(view: ControlPlane) -> ControlPlane:
     """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
-    fitting = Counter(stray.may_be_of for stray in view.strays if stray.may_be_of)
-    own = {stray.may_be_of: stray.member.id for stray in view.strays if fitting[stray.may_be_of] == 1}
-    left = tuple(stray for stray in view.strays if stray.may_be_of not in own)
+    fitting = Counter(name for stray in view.strays for name in stray.may_be_of)
+    alone = [stray for stray in view.strays if len(stray.may_be_of) == 1 and fitting[stray.may_be_of[0]] == 1]
+    own = {stray.may_be_of[0]: stray.member.id for stray in alone}
+    left = tuple(stray for stray in view.strays if stray not in alone)
     missing = Absent() if not left else None
 
     def matched(replica: Replica) -> Replica:

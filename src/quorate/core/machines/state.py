@@ -35,11 +35,11 @@ class Remediation:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """An etcd member that belongs to no replica, or that nobody can tell from others that may belong to the same one."""
+    """An etcd member that belongs to no replica, or of which nobody can tell whether, or to which, it does."""
 
     member: Member
     since: datetime  # when it was first seen as nobody's
-    may_be_of: str = ""  # the replica whose address or name it shares with other members; empty: it fits no replica
+    may_be_of: tuple[str, ...] = ()  # the replicas that it fits, as other members do, or of which it fits several; empty: it fits none
     node: str | Unknown = ""  # the Node that it runs on, which belongs to no replica; empty: none has its name or its address
     node_ready: bool = False  # that Node's kubelet says that it is ready
     consented: bool = False  # the owner of the control plane asked for its removal, by its id

@@ -91,7 +91,7 @@ def _possible_owners(control_plane: ControlPlane, stray: Stray, now: datetime) -
 
 
 def _may_own(replica: Replica, stray: Stray, now: datetime) -> bool:
-    if replica.node is None or replica.name == stray.may_be_of:
+    if replica.node is None or replica.name in stray.may_be_of:
         return True
     return not stray.member.started and now < _joins_until(replica)
 
