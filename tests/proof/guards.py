@@ -20,7 +20,7 @@ from quorate.core.machines import decide
 from quorate.core.opinion import NOTHING
 from quorate.core.ring import Verdict
 from tests.proof.guard import Function, Guard, Instead, returns
-from tests.proof.runtime_guards import RUNTIME
+from tests.proof.runtime_guards import RUNTIME, changes_nothing
 
 
 def says_yes(_predicate: Function) -> Function:
@@ -350,6 +350,11 @@ GUARDS: tuple[Guard, ...] = (
         "a Machine that a silent member fits is not proven without one",
         {"clusterapi.observe.ring:_Hosts.at_its_address": returns(())},
         f"{WHOSE_MEMBER}::test_one_that_a_silent_member_fits_is_not_proven_without_though_another_has_its_name",
+    ),
+    Guard(
+        "a Node that has another providerID is not the Machine's",
+        {"clusterapi.observe.machines:told_apart": changes_nothing},
+        f"{WHOSE_MEMBER}::test_the_member_on_the_node_of_another_host_is_not_removed_with_the_machine_that_had_its_name",
     ),
     Guard(
         "only who was made to found the cluster proves that nobody had",

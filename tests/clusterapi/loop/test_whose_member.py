@@ -137,3 +137,33 @@ def test_a_silent_member_that_has_the_address_of_a_machine_and_of_a_node_without
 def test_of_nodes_without_a_machine_that_have_its_address_a_silent_member_lives_on_the_one_that_is_ready() -> None:
     others: dict[str, Node | Unknown] = {"old": node("old", ADDRESS, ready="Unknown"), "new": node("new", ADDRESS)}
     assert match(reading(silent(5, "", ADDRESS)), {}, others).homes == {5: others["new"]}
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["core has told the Machine its Node", "core has not"])
+async def test_the_member_on_the_node_of_another_host_is_not_removed_with_the_machine_that_had_its_name(three: World, told: bool) -> None:
+    """A backup has the Machine of the host that had the name before: another providerID makes another host (S17)."""
+    three.workload.node_list[:] = [node for node in three.workload.node_list if node.metadata.name != "cp-3"]
+    three.add_node("cp-3", provider_id="test:///the-host-that-has-the-name-now")
+    three.workload.answers = {f"cp-{number}": number for number in (1, 2, 3)}
+    if told:
+        three.api.change("machines", "cp-3", {"status": {"nodeRef": {"name": "cp-3"}}})
+    three.delete_machine("cp-3")
+    observation = await three.look()
+    assert observation.view is not None
+    assert [(stray.member.id, stray.node) for stray in observation.view.strays] == [(3, "cp-3")]
+    step = decide(observation.view, three.now).step
+    assert not isinstance(step, RemoveMember)
+    if step is not None:
+        await three.actor.perform(step, observation)
+    assert 3 in three.workload.members
+
+
+@pytest.mark.parametrize("ours", ["", "test:///cp-3"], ids=["the Machine", "the Node"])
+async def test_one_of_which_either_has_no_provider_id_yet_keeps_its_node(three: World, ours: str) -> None:
+    three.workload.node_list[:] = [node for node in three.workload.node_list if node.metadata.name != "cp-3"]
+    three.add_node("cp-3", provider_id="" if ours else "test:///late")
+    three.api.change("machines", "cp-3", {"status": {"nodeRef": {"name": "cp-3"}}})
+    three.api.change("devmachines", "cp-3", {"spec": {"providerID": ours}})
+    view = (await three.look()).view
+    assert view is not None
+    assert (view.replica("cp-3").node, view.replica("cp-3").member) == ("cp-3", 3)

@@ -51,23 +51,22 @@ async def find(
 
 
 def told_apart(nodes: Mapping[str, Node | Absent | Unknown], provider_ids: Mapping[str, str]) -> dict[str, Node | Absent | Unknown]:
-    """The Nodes by the names of their Machines, where several Machines may name one: it is that of the only one that has its providerID.
+    """The Nodes by the names of their Machines, without those that have another providerID than their Machine.
 
-    An address or a host's name that is used again gives a Node the name of one that is gone, whose Machine may still be there. Where that does not tell them
-    apart, as with a copy of a Machine, each keeps the Node, and nobody can say whose member runs there (`ring.match`).
+    An address or a host's name that is used again gives a Node the name of one that is gone, whose Machine may still be there, or come back with a backup.
+    Cluster API wants both to have the same providerID, letter by letter, and a Node's never changes; whether the one or the other has yet to get it says
+    nothing. Where that does not tell Machines apart, as with a copy of one, each keeps the Node, and nobody can say whose member runs there (`ring.match`).
     """
-    found = dict(nodes)
-    for name, node in nodes.items():
-        if not isinstance(node, Node) or provider_ids[name] in ("", node.spec.provider_id) or not node.spec.provider_id:
-            continue
-        owners = [other for other, its in nodes.items() if _is(its, node) and provider_ids[other] == node.spec.provider_id]
-        if len(owners) == 1:
-            found[name] = Unknown(f"Node {node.metadata.name} is that of {owners[0]}, by its providerID")
-    return found
+    owners = {(node.metadata.name, provider_ids[name]): name for name, node in nodes.items() if isinstance(node, Node)}
 
+    def judged(machine: str, node: Node | Absent | Unknown) -> Node | Absent | Unknown:
+        its = node.spec.provider_id if isinstance(node, Node) else ""
+        if not isinstance(node, Node) or not its or provider_ids[machine] in ("", its):
+            return node
+        owner = owners.get((node.metadata.name, its), "another host")
+        return Unknown(printable(f"Node {node.metadata.name} is that of {owner}, by its providerID {its}"))
 
-def _is(one: Node | Absent | Unknown, other: Node) -> bool:
-    return isinstance(one, Node) and one.metadata.name == other.metadata.name
+    return {machine: judged(machine, node) for machine, node in nodes.items()}
 
 
 def _newcomer(nodes: Iterable[Node], machine: Machine) -> Node | None:
