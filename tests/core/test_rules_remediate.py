@@ -480,6 +480,17 @@ def test_a_failed_replica_whose_member_somebody_must_tell_apart_says_how(build: 
     assert (check.name, check.remedy) == (quorum.QUORUM_SURVIVES_REMOVAL, "Remove the dead one.")
 
 
+@pytest.mark.parametrize("ring", ["ggb", "gggb", "ggggb", "gggbb"])
+def test_a_failed_replica_whose_member_cannot_be_asked_is_remediated_as_one_that_is_down(build: Build, ring: str) -> None:
+    """A host that is off has neither a kubelet that answers nor a member that does."""
+    size = len(ring)
+    for letters in (ring, ring.replace("b", "u")):
+        down = row(build, size, failed=(size,), ring=letters)
+        assert decide(down, build.noon).step == Remediate(f"cp-{size}", 0)
+        leaves = replace(down, replicas=(*down.replicas[:-1], build.leaving(size, unhealthy=True)))
+        assert decide(leaves, build.noon).step == RemoveMember(f"cp-{size}", size)
+
+
 def contested(build: Build, ring: str) -> ControlPlane:
     """Four replicas, of which the last has a Node and failed; every member after the third has its address or name."""
     fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name", "Remove the dead one."), **MARKED)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from quorate.etcd.dialers import NoPod, UpgradeRefused
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound
+from quorate.etcd import dialers
+from quorate.etcd.dialers import UpgradeRefused, WayEnds
+from quorate.etcd.errors import NoWay
+from quorate.etcd.grpc_client import GrpcClient
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound, ServerError
 from quorate.pki import KeyAlgorithm, generate_authority, verify_pair
 from quorate.pki.keys import KeyPair
 from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdIdentity, EtcdSecrets, port_forward_dialer
@@ -80,17 +84,42 @@ class _Refusing:
         raise self._error
 
 
+class _Hanging:
+    async def connect_websocket(self, path: str, protocols: tuple[str, ...]) -> Any:  # noqa: ARG002
+        await asyncio.get_running_loop().create_future()
+
+
 async def test_an_answer_of_the_api_ends_the_dial_with_its_words() -> None:
     with pytest.raises(ConnectionRefusedError, match="HTTP 403: pods are forbidden") as caught:
         await port_forward_dialer(_Refusing(Forbidden("pods are forbidden", code=403))).dial("cp-a")
     assert isinstance(caught.value.__cause__, UpgradeRefused)
 
 
-async def test_a_pod_that_the_api_does_not_have_is_told_from_every_other_refusal() -> None:
-    with pytest.raises(NoPod, match="there is no Pod kube-system/etcd-cp-a"):
+async def test_a_pod_that_the_api_does_not_have_is_named() -> None:
+    with pytest.raises(WayEnds, match="there is no Pod kube-system/etcd-cp-a"):
         await port_forward_dialer(_Refusing(NotFound("pods not found", code=404))).dial("cp-a")
 
 
 async def test_no_answer_of_the_api_ends_the_dial_too() -> None:
     with pytest.raises(ConnectionError, match="refused"):
         await port_forward_dialer(_Refusing(ConnectionFailed("refused"))).dial("cp-a")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionFailed("refused"),
+        Forbidden("pods are forbidden", code=403),
+        ServerError("error dialing backend: dial tcp 10.0.0.4:10250: connect: connection refused", code=500),
+        TimeoutError(),
+    ],
+    ids=["no API server", "no permission", "no kubelet", "nothing is heard of the kubelet"],
+)
+async def test_what_ends_before_the_member_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(dialers, "_RETRY_SERVER_ERRORS_FOR", 0.0)
+    monkeypatch.setattr(dialers, "_OPENED_WITHIN", 0.01)
+    way = _Refusing(error) if not isinstance(error, TimeoutError) else _Hanging()
+    client = GrpcClient("cp-a", port_forward_dialer(way), ssl.create_default_context())
+    with pytest.raises(NoWay):
+        await client.status()
+    await client.close()

@@ -112,8 +112,10 @@ class UpgradeRefused(Exception):
         self.status = status
 
 
-class NoPod(ConnectionRefusedError):
-    """The API server has no such Pod: its kubelet may not have told it of the Pod yet, as after a join."""
+class WayEnds(ConnectionRefusedError):
+    """The way ends before the member: the API server does not answer, has no such Pod (its kubelet may not have told it of the Pod yet, as after a join), or
+    does not reach the kubelet, which may be stopped alone. None of that says anything of the member.
+    """
 
 
 OpenWebSocket = Callable[[str, tuple[str, ...]], Awaitable[aiohttp.ClientWebSocketResponse]]
@@ -121,6 +123,7 @@ OpenWebSocket = Callable[[str, tuple[str, ...]], Awaitable[aiohttp.ClientWebSock
 
 _RETRY_SERVER_ERRORS_FOR = 3.0  # seconds: a kubelet that has just started its Pod answers 500 for a moment
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 0.8
+_OPENED_WITHIN = 4.0  # seconds: an API server waits longer for a kubelet that nothing is heard of, and whoever asks a member gives it 5
 
 
 class PortForwardDialer:
@@ -133,7 +136,16 @@ class PortForwardDialer:
         self._open_websocket = open_websocket
 
     async def dial(self, node: str) -> PortForward:
-        """Open the stream. HTTP 5xx is tried again for 3 s with pauses of 0.1 to 0.8 s; any other refusal is final."""
+        """Open the stream, within 4 s. HTTP 5xx is tried again for 3 s with pauses of 0.1 to 0.8 s; any other refusal is final. Raises WayEnds: what fails
+        behind the kubelet, such as etcd's port that refuses, is the stream's failure.
+        """
+        try:
+            async with asyncio.timeout(_OPENED_WITHIN):
+                return await self._open(node)
+        except TimeoutError as error:
+            raise WayEnds(f"the API server opened no port-forward within {_OPENED_WITHIN:g} s") from error
+
+    async def _open(self, node: str) -> PortForward:
         path = f"/api/v1/namespaces/kube-system/pods/etcd-{node}/portforward?ports={CLIENT_PORT}"
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_SERVER_ERRORS_FOR
@@ -143,8 +155,10 @@ class PortForwardDialer:
                 return PortForward.start(await self._open_websocket(path, (PROTOCOL,)))
             except UpgradeRefused as refusal:
                 if refusal.status == HTTPStatus.NOT_FOUND:
-                    raise NoPod(f"there is no Pod kube-system/etcd-{node} to reach it through") from refusal
+                    raise WayEnds(f"there is no Pod kube-system/etcd-{node} to reach it through") from refusal
                 if refusal.status < 500 or loop.time() + pause > give_up:
-                    raise ConnectionRefusedError(str(refusal)) from refusal
+                    raise WayEnds(str(refusal)) from refusal
+            except OSError as error:
+                raise WayEnds(str(error)) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

@@ -27,7 +27,7 @@ class ConnectionLost(Unreachable):
 
 
 class NoWay(Unreachable):
-    """What the way to the member leads through is not there, such as its Pod. That says nothing of the member itself."""
+    """What the way to the member leads through is not there, or does not answer: an API server, a kubelet, its Pod. That says nothing of the member itself."""
 
 
 class DeadlineExceeded(EtcdError):

@@ -17,7 +17,7 @@ from grpclib.protocol import H2Protocol
 
 from quorate.etcd import rpc_pb2 as rpc
 from quorate.etcd.client import CALL_TIMEOUT, DIAL_TIMEOUT, Alarm, Member, MemberList, Status
-from quorate.etcd.dialers import CLIENT_PORT, Connection, Dialer, NoPod
+from quorate.etcd.dialers import CLIENT_PORT, Connection, Dialer, WayEnds
 from quorate.etcd.errors import ConnectionLost, DeadlineExceeded, NoWay, Refused, Unreachable, from_status
 
 _Request = TypeVar("_Request", bound=Message)
@@ -275,7 +275,7 @@ class GrpcClient:
             await self._channel.__connect__()
         except TimeoutError as error:
             raise Unreachable(self._node, f"not connected within {self._dial_timeout:g} s") from error
-        except NoPod as error:
+        except WayEnds as error:
             raise NoWay(self._node, str(error)) from error
         except OSError as error:  # ssl.SSLError among them
             raise Unreachable(self._node, self._channel.cause_of_loss() or str(error) or type(error).__name__) from error

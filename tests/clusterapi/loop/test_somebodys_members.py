@@ -47,6 +47,7 @@ class Answering(FakeWorkload):
     """A workload cluster whose ring is read by the production's own code: only who is asked answers, and `silent` do not."""
 
     silent: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)  # Nodes whose kubelet does not answer
 
     async def read_ring(self, nodes: Iterable[str]) -> RingReading | Unknown:
         self.asked = tuple(nodes)
@@ -54,6 +55,8 @@ class Answering(FakeWorkload):
 
     @asynccontextmanager
     async def _lend(self, node: str) -> AsyncIterator[Any]:
+        if node in self.cut:
+            raise NoWay(node, "port-forward refused with HTTP 500: error dialing backend")
         if node in self.silent:
             raise Unreachable(node, "connection refused")
         member = next((member for member in self.members.values() if member.name == node), None)
@@ -291,6 +294,15 @@ async def test_one_that_is_silent_on_a_node_that_is_not_ready_goes(five: World) 
 async def test_one_that_is_well_on_a_node_that_is_not_ready_stays(five: World) -> None:
     not_ready(five, "cp-4")
     assert not isinstance((await later(five))[1].step, RemoveStray)
+
+
+async def test_one_whose_kubelet_alone_is_stopped_stays(five: World) -> None:
+    """It votes and is well; it is asked by way of that kubelet, and the Node is not ready for want of it."""
+    cast("Answering", five.workload).cut.add("cp-4")
+    not_ready(five, "cp-4")
+    view, decision = await later(five)
+    assert decision.step != RemoveStray(4)
+    assert {stray.member.id: stray.member.health for stray in view.strays}[4] is Health.UNKNOWN
 
 
 async def test_one_whose_node_is_gone_goes(five: World) -> None:

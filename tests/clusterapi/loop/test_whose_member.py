@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -14,7 +14,6 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.decide import decide
 from quorate.core.machines.steps import RemoveMember
 from quorate.core.ring import Member, Ring
-from quorate.etcd.errors import NoWay
 from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
 
@@ -50,14 +49,7 @@ def used_again(world: World, *, old: str, new: str, member: int) -> Answering:
         world.add_node(name, addresses=(ADDRESS,))
     workload.members[member] = Member(member, new, Health.GOOD, peer_urls=(f"https://{ADDRESS}:2380",))
     workload.silent.add(old)
-    lend = workload._lend
-
-    def lending(node: str) -> Any:
-        if node == new:
-            raise NoWay(node, "port-forward refused with HTTP 500: error dialing backend")
-        return lend(node)
-
-    workload._lend = cast("Any", lending)  # type: ignore[method-assign]
+    workload.cut.add(new)
     return workload
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quorate.etcd import client as etcd
 from quorate.etcd.dialers import Connection
-from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, Unreachable
+from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, NotLeader, NoWay, Unreachable
 from quorate.kubernetes.errors import ConnectionFailed
 from quorate.simulation.engine.journal import Journal
 from quorate.simulation.engine.link import Fate, Link
@@ -17,7 +17,7 @@ from quorate.simulation.machines.hosts import Host
 from quorate.simulation.machines.workload_cluster import WorkloadCluster
 from quorate.workload.static_pods import Component
 
-_DIAL = 10.0  # seconds until a host that does not answer is given up
+_DIAL = 4.0  # seconds until a way that does not open is given up, as by PortForwardDialer
 _MAJORITY = 7.0  # seconds until etcd gives up finding a majority
 
 
@@ -122,22 +122,22 @@ class SimulatedEtcd:
         await asyncio.sleep(self._link.delay())
         if self._link.cut:
             await asyncio.sleep(_DIAL)
-            raise Unreachable(self._node, "no way to the API server")
+            raise NoWay(self._node, "no way to the API server")
         try:
             self._cluster.backend()
         except ConnectionFailed as error:
-            raise Unreachable(self._node, str(error)) from error
+            raise NoWay(self._node, str(error)) from error
         host = self._cluster.hosts.get(self._node)
         if host is None or not self._cluster.is_reached(host):
             await asyncio.sleep(_DIAL)
-            raise Unreachable(self._node, "the node does not answer")
+            raise NoWay(self._node, "the node does not answer")
         if host.name in self._cluster.silent:
             await asyncio.get_running_loop().create_future()  # whoever asks has to give up by itself
         return self._member(host)
 
     def _member(self, host: Host) -> int:
         if not self._cluster.has_pod(Component.ETCD, host.name):
-            raise Unreachable(self._node, "there is no Pod to forward to")
+            raise NoWay(self._node, "there is no Pod to forward to")
         if not host.runs(Component.ETCD) or host.member is None or host.member in self._cluster.ring.removed:
             raise Unreachable(self._node, "connection refused")
         return host.member
