@@ -357,6 +357,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{WHOSE_MEMBER}::test_the_member_on_the_node_of_another_host_is_not_removed_with_the_machine_that_had_its_name",
     ),
     Guard(
+        "a Machine is held no more only once its own member has left",
+        {"clusterapi.act.etcd_membership:joins_on": returns("cp-4")},
+        "tests/clusterapi/loop/test_observe.py::test_a_machine_may_be_joining_though_the_learner_of_another_host_was_removed",
+    ),
+    Guard(
         "only who was made to found the cluster proves that nobody had",
         {"clusterapi.observe.initialization:_is_founding": returns(True)},
         "tests/clusterapi/loop/test_initialization.py::test_the_only_machine_of_a_control_plane_that_lost_its_status_is_kept",

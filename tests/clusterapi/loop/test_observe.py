@@ -16,6 +16,7 @@ from quorate.clusterapi.observe import credentials
 from quorate.clusterapi.observe.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.rules.strays import CONSENT
 from quorate.core.machines.state import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
 from quorate.core.machines.steps import CreateReplica, RemoveStray
 from quorate.core.ring import Member, Ring
@@ -215,6 +216,36 @@ async def test_a_machine_beside_which_a_learner_was_removed_joins_no_more(three:
     three.add_machine("cp-5", node=False, metadata={"creationTimestamp": (three.now + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")})
     three.api.change("machines", "cp-5", {"spec": {"bootstrap": {"dataSecretName": "any"}}})
     assert (await seen(three)).replica("cp-5").joins_until is not None
+
+
+ELSEWHERE = {"metadata": {"annotations": {CONSENT: "9"}}}
+ADDRESSES = {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.4"}]}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "told"),
+    [
+        ("kubeadmcontrolplanes", "demo", ELSEWHERE),
+        ("machines", "cp-4", ADDRESSES),
+        ("machines", "cp-3", {}),
+    ],
+    ids=["its owner calls it another host's", "it has another address", "there are two that it may be of"],
+)
+async def test_a_machine_may_be_joining_though_the_learner_of_another_host_was_removed(
+    three: World, plural: str, name: str, told: dict[str, Any]
+) -> None:
+    """kubeadm adds its own member once the other one has made way, and the ring could not lose that."""
+    three.add_machine("cp-4", node=False, spec={"bootstrap": {"dataSecretName": "any"}})
+    if name == "cp-3":
+        three.workload.node_list.pop()
+        del three.workload.members[3]
+    three.api.change(plural, name, told)
+    three.workload.members[9] = Member(9, "", Health.BAD, learner=True, peer_urls=("https://10.0.0.9:2380",), evidence="never started")
+    await three.look()
+    three.now += timedelta(minutes=21)
+    await three.actor.perform(RemoveStray(9), await three.look())
+    assert 9 not in three.workload.members
+    assert (await seen(three)).replica("cp-4").joins_until is not None
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,16 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.checks import dependable_ring, quorum_survives_removal
 from quorate.core.machines.rules.placement import next_leaders
 from quorate.core.machines.rules.remove import exempt_before_initialization, safe_to_let_go
-from quorate.core.machines.rules.strays import may_be_removed
+from quorate.core.machines.rules.strays import joins_on, may_be_removed
 from quorate.core.machines.state import ControlPlane
-from quorate.core.ring import Ring
-from quorate.etcd.client import EtcdClient
+from quorate.core.ring import Member, Ring
+from quorate.etcd.client import EtcdClient, host_of
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
 from quorate.workload.access import AccessUnavailable
 from quorate.workload.connection import Workload
+from quorate.workload.nodes import internal_addresses
 
 _log = structlog.get_logger(__name__)
 
@@ -169,12 +170,18 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
         await still_permitted(clients, observation)
         await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), nobodys.node)
         view = await pass_the_gate(clients, observation, ask)
-    still = _ring(view).member(member)
-    if still is not None:
+    nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+    if _ring(view).member(member) is not None:
         await _through_others(clients, observation, view, "", remove)
-        if not still.votes:
+        if nobodys is not None and (machine := joins_on(view, nobodys)) and _may_have_its_address(observation, machine, nobodys.member):
             metadata = observation.kcp.metadata
-            clients.progress.joiner_left(Request(metadata.namespace, metadata.name), now)
+            clients.progress.joiner_left(Request(metadata.namespace, metadata.name), machine)
+
+
+def _may_have_its_address(observation: Observation, machine: str, member: Member) -> bool:
+    """Whether the member is to be had at one of the Machine's addresses, where these are known."""
+    addresses = next(internal_addresses(observed.machine.status.addresses) for observed in observation.machines if observed.name == machine)
+    return not addresses or not addresses.isdisjoint(map(host_of, member.peer_urls))
 
 
 def _has_lost_its_consent(observation: Observation, newest: KubeadmControlPlane, member: int) -> bool:

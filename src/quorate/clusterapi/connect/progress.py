@@ -39,7 +39,7 @@ class Progress:
     def __init__(self) -> None:
         self._done: dict[tuple[Request, Task], bytes] = {}
         self._failures: dict[tuple[Request, Task], _Failure] = {}
-        self._joiner_left: dict[Request, datetime] = {}
+        self._joiner_left: dict[Request, str] = {}
 
     def of(self, request: Request, task: Task, wanted: bytes) -> Upkeep:
         """Whether there is anything to do. What failed for something else that was wanted says nothing about this."""
@@ -63,13 +63,13 @@ class Progress:
         self._done.pop((request, task), None)
         self._failures[request, task] = _Failure(wanted, problem, attempts, now + pause)
 
-    def joiner_left(self, request: Request, at: datetime) -> None:
-        """A member that had yet to vote was removed: kubeadm adds no other one on its host."""
-        self._joiner_left[request] = at
+    def joiner_left(self, request: Request, machine: str) -> None:
+        """The member of this Machine, which had yet to vote, was removed: kubeadm adds no other one on its host."""
+        self._joiner_left[request] = machine
 
-    def last_joiner_left(self, request: Request) -> datetime | None:
-        """When that was done last, as far as this process did it."""
-        return self._joiner_left.get(request)
+    def last_joiner_left(self, request: Request) -> str:
+        """Of which Machine that was done last, as far as this process did it; empty: of none."""
+        return self._joiner_left.get(request, "")
 
     def forget(self, request: Request) -> None:
         """The control plane is gone."""

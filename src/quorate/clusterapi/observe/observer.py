@@ -318,7 +318,7 @@ class _Pass:
 
     def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
         coredns = wanted.coredns(self.clients, self.kcp, observed.machine)
-        left = self.clients.progress.last_joiner_left(wanted.request_of(self.kcp))
+        left = self.clients.progress.last_joiner_left(wanted.request_of(self.kcp)) == observed.name
         return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, joiner_left=left, now=self.now)
 
     def _moved_etcd(self, observed: tuple[ObservedMachine, ...], nodes: Mapping[str, Node | Absent | Unknown]) -> tuple[str, ...]:

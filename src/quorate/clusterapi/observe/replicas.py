@@ -29,18 +29,18 @@ def replica(
     coredns: Upkeep,
     *,
     etcd_managed: bool,
-    joiner_left: datetime | None,
+    joiner_left: bool,
     now: datetime,
 ) -> Replica:
-    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` when a member of
-    this control plane that had yet to vote was removed last.
+    """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` whether its member
+    had yet to vote and was removed.
 
     `now` stands in for a creation time that the object does not have.
     """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     created = metadata.creation_timestamp or now
-    may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and (joiner_left is None or joiner_left < created)
+    may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and not joiner_left
     return Replica(
         name=metadata.name,
         version=printable(machine.spec.version),

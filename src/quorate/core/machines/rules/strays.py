@@ -96,6 +96,15 @@ def _may_own(replica: Replica, stray: Stray, now: datetime) -> bool:
     return not stray.member.started and now < _joins_until(replica)
 
 
+def joins_on(control_plane: ControlPlane, stray: Stray) -> str:
+    """The replica on whose host a member that has yet to vote was to join: the only one that has no Node and no member, where this is the only member that
+    nobody has. Empty where nobody can tell, or where somebody has called the member another host's by consenting to its removal.
+    """
+    owners = [replica for replica in control_plane.replicas if not isinstance(replica.member, int)]
+    certain = len(owners) == len(control_plane.strays) == 1 and owners[0].node is None
+    return owners[0].name if certain and not (stray.member.votes or stray.node or stray.consented) else ""
+
+
 def _joins_until(replica: Replica) -> datetime:
     return max(replica.created, replica.node_created or replica.created) + JOINING
 
