@@ -280,6 +280,7 @@ class World:
         raw = {
             "metadata": {
                 "name": name,
+                "uid": f"node-{name}",
                 "creationTimestamp": "2026-01-01T11:30:00Z",
                 "labels": {"node-role.kubernetes.io/control-plane": ""},
             },

@@ -441,7 +441,7 @@ async def test_the_learner_of_a_host_that_took_long_to_boot_is_given_the_time_to
     decision = decide(observation.view, three.now)
     assert decision.step != RemoveStray(4)
     assert [check.evidence for check in decision.refusals if check.name == NOBODY_ELSES] == ["4 (never started) may be the member of cp-4"]
-    three.now = NOON + timedelta(minutes=9)
+    three.now = NOON + timedelta(minutes=10)
     observation = await three.look()
     assert observation.view is not None
     assert decide(observation.view, three.now).step == RemoveStray(4)

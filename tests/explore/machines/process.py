@@ -6,6 +6,7 @@ Every pass is that of a process that has just started and seen everything. Cutti
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -24,6 +25,7 @@ from quorate.clusterapi.observe.credentials import Credentials
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.sightings import Sightings
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.names import Hook
 from quorate.clusterapi.types.resources import INFRASTRUCTURE_GROUP
@@ -129,7 +131,13 @@ class Process:
         )
         self.clients = Clients(client, self.caches, cast("Any", workloads), Expectations(lambda _: None), leads=lambda: leads)
         self.observer = Observer(
-            self.clients, lambda: self.now, lambda _: None, Rings(lambda: 0.0), comparisons=_COMPARISONS, credentials=_CREDENTIALS
+            self.clients,
+            lambda: self.now,
+            lambda _: None,
+            Rings(lambda: 0.0),
+            comparisons=_COMPARISONS,
+            credentials=_CREDENTIALS,
+            arrivals=_SeenForLong(),
         )
         self.actor = Actor(self.clients, _Names(state.names), lambda: self.now)
         self._after: list[tuple[str, State]] = []
@@ -207,6 +215,13 @@ class Process:
 
 
 _COMPARISONS, _CREDENTIALS = Comparisons(), Credentials()  # both keep by contents, or of the one kubeconfig: they are the same for all
+
+
+class _SeenForLong(Sightings[str]):
+    """The process has seen everything since it came: there is one clock."""
+
+    def of(self, request: Request, things: Iterable[str], now: datetime) -> dict[str, datetime]:
+        return super().of(request, things, now - _FOR_LONG)
 
 
 class _Queue:

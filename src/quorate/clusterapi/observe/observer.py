@@ -22,9 +22,9 @@ from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
 from quorate.clusterapi.observe.replicas import replica
 from quorate.clusterapi.observe.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.sightings import Sightings
 from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.observe.strays import (
-    Sightings,
     consents,
     control_plane_nodes,
     described,
@@ -72,7 +72,8 @@ class Observer:
     specifications: Specifications = field(default_factory=Specifications)
     comparisons: Comparisons = field(default_factory=Comparisons)
     credentials: Credentials = field(default_factory=Credentials)
-    sightings: Sightings = field(default_factory=Sightings)
+    sightings: Sightings[int] = field(default_factory=Sightings)  # of members of nobody, by id
+    arrivals: Sightings[str] = field(default_factory=Sightings)  # of Machines and their Nodes, by uid
 
     async def observe(self, request: Request, edit: Edit | None = None) -> Observation | None:
         """The control plane as it is now, or as it would be seen after an edit of its object; None where there is none of this name."""
@@ -109,6 +110,7 @@ class Observer:
         self.comparisons.forget(request)
         self.credentials.forget(request)
         self.sightings.forget(request)
+        self.arrivals.forget(request)
 
 
 class _Pass:
@@ -174,7 +176,9 @@ class _Pass:
         written = wanted.kubeconfig(self.clients, self.kcp)
         kubeconfig = replace(kubeconfig, write_problem=written.problem, retry_at=written.retry_at)
         intended, remediating, remediation_problem = self._remediation()
-        replicas = tuple(self._replica(m, members) for m in observed)
+        seen = (metadata.uid for m in observed for metadata in (m.machine.metadata, *([m.node.metadata] if m.node else [])))
+        arrivals = self.observer.arrivals.of(self.request, seen, self.now)
+        replicas = tuple(self._replica(m, members, arrivals) for m in observed)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -316,10 +320,11 @@ class _Pass:
             unknown_fields=machines.unknown_fields(self.kcp, config, compare),
         )
 
-    def _replica(self, observed: ObservedMachine, members: Membership) -> Replica:
+    def _replica(self, observed: ObservedMachine, members: Membership, arrivals: Mapping[str, datetime]) -> Replica:
         coredns = wanted.coredns(self.clients, self.kcp, observed.machine)
         left = self.clients.progress.last_joiner_left(wanted.request_of(self.kcp)) == observed.name
-        return replica(observed, members.of[observed.name], coredns, etcd_managed=self.etcd_managed, joiner_left=left, now=self.now)
+        member = members.of[observed.name]
+        return replica(observed, member, coredns, etcd_managed=self.etcd_managed, joiner_left=left, arrivals=arrivals, now=self.now)
 
     def _moved_etcd(self, observed: tuple[ObservedMachine, ...], nodes: Mapping[str, Node | Absent | Unknown]) -> tuple[str, ...]:
         """That etcd is asked for elsewhere than where the Machines have it, as a sentence. Whatever counts members would count those of another etcd."""
@@ -354,9 +359,9 @@ class _Pass:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
-        seen = self.observer.sightings.of(self.request, members.strays, self.now)
+        since = self.observer.sightings.of(self.request, (member.id for member in members.strays), self.now)
         consented = consents(self.kcp)
-        return tuple(described(stray, members, consented) for stray in seen)
+        return tuple(described(Stray(member, since[member.id]), members, consented) for member in members.strays)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None

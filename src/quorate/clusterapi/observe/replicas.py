@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from quorate.clusterapi.desired import remediation_record
@@ -18,7 +19,8 @@ from quorate.core.upkeep import Upkeep
 STARTUP = timedelta(minutes=30)
 """From a Machine's creation until its Node is overdue: a host of metal may boot for 20, and kubeadm gives up 5 after that."""
 JOINING = timedelta(minutes=10)
-"""From a Machine's creation on, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5 as a rule, and it gives up after 5."""
+"""From a Machine's creation on, and from when this process first saw it, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5
+as a rule, and it gives up after 5."""
 _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 """Marks of an update in place."""
 
@@ -30,24 +32,26 @@ def replica(
     *,
     etcd_managed: bool,
     joiner_left: bool,
+    arrivals: Mapping[str, datetime],
     now: datetime,
 ) -> Replica:
     """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` whether its member
-    had yet to vote and was removed.
+    had yet to vote and was removed, `arrivals` since when this process has seen Machines and Nodes, by uid: what is dated by another clock, which may be behind
+    ours, has come no earlier for whoever waits for kubeadm.
 
     `now` stands in for a creation time that the object does not have.
     """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
-    created = metadata.creation_timestamp or now
+    created, node = metadata.creation_timestamp or now, observed.node.metadata if observed.node else None
     may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and not joiner_left
     return Replica(
         name=metadata.name,
         version=printable(machine.spec.version),
         created=created,
         member=member if etcd_managed else Absent(),
-        node=observed.node.metadata.name if observed.node else None,
-        node_created=observed.node.metadata.creation_timestamp if observed.node else None,
+        node=node.name if node else None,
+        node_created=max(node.creation_timestamp or arrivals[node.uid], arrivals[node.uid]) if node else None,
         failure_domain=printable(machine.spec.failure_domain),
         component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
         member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
@@ -68,7 +72,7 @@ def replica(
         expiry_known=_expiry_known(observed),
         coredns=coredns,
         had_node=observed.had_node,
-        joins_until=created + JOINING if may_join else None,
+        joins_until=max(created, arrivals[metadata.uid]) + JOINING if may_join else None,
         overdue=not observed.had_node and now - created >= STARTUP,
     )
 

@@ -1,24 +1,18 @@
-"""Etcd members of nobody: since when each was first seen as that, the Node that it runs on, and whether its owner asked for its removal.
-
-The first is kept in memory alone: a restart starts the wait again, which is on the safe side.
-"""
+"""Etcd members of nobody: the Node that each runs on, and whether its owner asked for its removal; and the Nodes on which members are looked for."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import datetime
 
 from quorate.clusterapi.observe.ring import Membership
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Absent, Unknown
 from quorate.core.machines.rules.strays import CONSENT
 from quorate.core.machines.state import Stray
-from quorate.core.ring import Member
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.controller import Request
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
 from quorate.workload.membership import RingReading
@@ -87,27 +81,3 @@ def consents(kcp: KubeadmControlPlane) -> frozenset[int]:
     """The ids of the members whose removal was asked for. What is no id asks for nothing, nor does what comes after MOST_CONSENTS."""
     ids = (text.strip() for text in kcp.metadata.annotations.get(CONSENT, "").split(",", MOST_CONSENTS)[:MOST_CONSENTS])
     return frozenset(int(text, 16) for text in ids if _ID.fullmatch(text))
-
-
-class Sightings:
-    """The members of nobody, by control plane."""
-
-    def __init__(self) -> None:
-        self._since: dict[Request, dict[int, datetime]] = {}
-
-    def of(self, request: Request, members: Sequence[Member], now: datetime) -> tuple[Stray, ...]:
-        """These members as strays, each since it was first seen as one without a break; call it with every ring that was read.
-
-        Never since a moment after `now`: a clock that was ahead then, and was set right, would have them wait for as long as it was wrong.
-        """
-        before = self._since.get(request, {})
-        since = {member.id: min(before.get(member.id, now), now) for member in members}
-        if since:
-            self._since[request] = since
-        else:
-            self.forget(request)
-        return tuple(Stray(member, since[member.id]) for member in members)
-
-    def forget(self, request: Request) -> None:
-        """The control plane is gone."""
-        self._since.pop(request, None)

@@ -74,7 +74,7 @@ class Replica:
     created: datetime
     member: int | Absent | Unknown  # the id of its etcd member, matched by name, id or peer URL
     node: str | None = None  # its Node's name, once there is one
-    node_created: datetime | None = None  # when its Node came; None: not known
+    node_created: datetime | None = None  # when its Node came, by its own word and by our clock; None: not known
     failure_domain: str = ""
     component_findings: tuple[tuple[str, Finding], ...] = ()  # by component: API server, controller manager, scheduler, etcd's Pod
     member_findings: tuple[tuple[str, Finding], ...] = ()  # its etcd member as the ring tells it
