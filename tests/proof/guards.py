@@ -317,6 +317,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see",
     ),
     Guard(
+        "each Machine is whose it was",
+        {"clusterapi.act.permission:same_owners": returns(None)},
+        "tests/clusterapi/loop/test_handed_over.py::test_no_member_is_removed_of_a_machine_that_was_handed_over",
+    ),
+    Guard(
         "who writes leads still",
         {"clusterapi.act.permission:still_leads": returns(None)},
         f"{ACT}::test_nothing_is_destroyed_by_a_process_that_may_lead_no_more",

@@ -207,12 +207,25 @@ async def test_a_control_plane_that_has_just_gone_or_was_paused_adopts_nothing_w
 
 async def test_a_machine_that_somebody_else_took_meanwhile_is_theirs(alone: World) -> None:
     observation = await alone.look()
-    alone.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OTHER]}})
+    alone.api.before["apply"] = lambda: take(alone)
     with pytest.raises(ExceptionGroup) as caught:
         await alone.actor.perform(AdoptReplicas(("cp-1",)), observation)
     assert caught.group_contains(Conflict)
-    owner = controller(alone, "machines", "cp-1")
-    assert owner == OTHER
+    assert controller(alone, "machines", "cp-1") == OTHER
+
+
+async def test_a_machine_that_somebody_else_took_before_the_cache_had_heard_of_it_is_theirs(alone: World) -> None:
+    observation = await alone.look()
+    take(alone)
+    with pytest.raises(Refused, match="Machine default/cp-1 is somebody else's by now"):
+        await alone.actor.perform(AdoptReplicas(("cp-1",)), observation)
+    assert controller(alone, "machines", "cp-1") == OTHER
+    assert alone.log == []
+
+
+def take(world: World) -> None:
+    """Somebody else becomes the controller of the Machine."""
+    world.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OTHER]}})
 
 
 async def test_a_machine_without_its_configuration_is_not_adopted(alone: World) -> None:

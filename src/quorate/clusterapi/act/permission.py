@@ -16,7 +16,7 @@ from quorate.clusterapi.connect.caches import owner_cluster
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe import initialization, specification
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
-from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
+from quorate.clusterapi.observe.ownership import Owner, is_of_control_plane, owner_of, ownership
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -114,15 +114,38 @@ async def _machines(clients: Clients, observation: Observation, cluster: Cluster
 
 
 def same_machines(observation: Observation, live: Live) -> None:
-    """Make sure that the control-plane Machines are those that were seen, and that the same ones leave. One that was leaving may be gone. Raises Refused."""
+    """Make sure that the control-plane Machines are those that were seen, each whose it was, and that the same ones leave. One that was leaving may be gone.
+
+    Raises Refused.
+    """
+    there = {machine.metadata.name: machine for machine in live.everyone}
     for observed in observation.machines:
-        if why := _has_become(observed, live.machines.get(observed.name)):
+        if why := _has_become(observed, there.get(observed.name)):
             raise Refused(f"Machine {observation.kcp.metadata.namespace}/{observed.name} {why}")
-    view = observation.view
-    known = {observed.name for observed in observation.machines}
-    known |= {*view.foreign, *(adoptable.name for adoptable in view.adoptable)} if view else set()
-    if unseen := sorted(live.machines.keys() - known):
-        raise Refused(f"Machine {observation.kcp.metadata.namespace}/{unseen[0]} exists: it has yet to be seen")
+    same_owners(observation, live)
+
+
+def same_owners(observation: Observation, live: Live) -> None:
+    """Make sure that there are no control-plane Machines but those that were seen, and that each is whose it was. Raises Refused.
+
+    Somebody who renames a control plane gives its Machines to the new one: they count for that from then on, and nobody else lets one go.
+    """
+    seen = _owners(observation)
+    for machine in sorted(live.everyone, key=lambda machine: machine.metadata.name):
+        name, owner = machine.metadata.name, owner_of(machine, live.kcp)
+        if name not in seen and name in live.machines:
+            raise Refused(f"Machine {machine.metadata.namespace}/{name} exists: it has yet to be seen")
+        if name in seen and owner is not seen[name]:
+            raise Refused(f"Machine {machine.metadata.namespace}/{name} is {owner} by now")
+
+
+def _owners(observation: Observation) -> dict[str, Owner]:
+    """Whose each control-plane Machine is that was seen, by its name."""
+    owners = dict.fromkeys((observed.name for observed in observation.machines), Owner.CONTROL_PLANE)
+    if view := observation.view:
+        owners |= dict.fromkeys((adoptable.name for adoptable in view.adoptable), Owner.NOBODY)
+        owners |= dict.fromkeys(view.foreign, Owner.OTHER)
+    return owners
 
 
 def _has_become(seen: ObservedMachine, now: Machine | None) -> str:

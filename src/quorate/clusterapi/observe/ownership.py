@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from quorate.clusterapi.connect.caches import is_ours
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
@@ -15,6 +16,14 @@ from quorate.core.versions import minor_distance, parse_or_none
 
 MOST_MINORS = 1
 """How many minor versions a Machine may be away from the control plane that adopts it."""
+
+
+class Owner(StrEnum):
+    """Whose a Machine is, as what is said of it."""
+
+    CONTROL_PLANE = "this control plane's"
+    NOBODY = "nobody's"
+    OTHER = "somebody else's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +40,24 @@ def is_of_control_plane(machine: Machine, kcp: KubeadmControlPlane) -> bool:
     return Label.CONTROL_PLANE in machine.metadata.labels or is_ours(machine.metadata, kcp)
 
 
+def owner_of(machine: Machine, kcp: KubeadmControlPlane) -> Owner:
+    """Whose it is, by the controller among its owners."""
+    if is_ours(machine.metadata, kcp):
+        return Owner.CONTROL_PLANE
+    return Owner.OTHER if any(owner.controller for owner in machine.metadata.owner_references) else Owner.NOBODY
+
+
 def ownership(control_plane: Iterable[Machine], kcp: KubeadmControlPlane) -> Ownership:
-    """Tell them apart by the controller among their owners. Pure."""
-    everyone = sorted(control_plane, key=lambda machine: machine.metadata.name)
-    others = [machine for machine in everyone if not is_ours(machine.metadata, kcp)]
+    """Tell them apart. Pure."""
+    of: dict[Owner, list[Machine]] = {owner: [] for owner in Owner}
+    for machine in sorted(control_plane, key=lambda machine: machine.metadata.name):
+        of[owner_of(machine, kcp)].append(machine)
+    nobodys = [] if kcp.metadata.deletion_timestamp else of[Owner.NOBODY]
     return Ownership(
-        ours=tuple(machine for machine in everyone if is_ours(machine.metadata, kcp)),
-        adoptable=()
-        if kcp.metadata.deletion_timestamp
-        else tuple(Adoptable(machine.metadata.name, _problem(machine, kcp)) for machine in others if not _is_controlled(machine)),
-        foreign=tuple(machine.metadata.name for machine in others if _is_controlled(machine)),
+        ours=tuple(of[Owner.CONTROL_PLANE]),
+        adoptable=tuple(Adoptable(machine.metadata.name, _problem(machine, kcp)) for machine in nobodys),
+        foreign=tuple(machine.metadata.name for machine in of[Owner.OTHER]),
     )
-
-
-def _is_controlled(machine: Machine) -> bool:
-    return any(owner.controller for owner in machine.metadata.owner_references)
 
 
 def _problem(machine: Machine, kcp: KubeadmControlPlane) -> str:
