@@ -110,6 +110,15 @@ def lets_pass(_gate: Function) -> Function:
     return gate
 
 
+def believes_the_cache(_gate: Function) -> Function:
+    """The Machine of a replica as it was observed."""
+
+    async def gate(_clients: object, observation: Any, replica: str) -> Any:
+        return next(machine.machine for machine in observation.machines if machine.name == replica)
+
+    return gate
+
+
 def returns_the_view(_reading: Function) -> Function:
     """What was decided by, in place of a fresh reading."""
 
@@ -278,7 +287,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "a member goes only with a Machine that still leaves",
-        {"clusterapi.act.permission:still_leaves": lets_pass},
+        {"clusterapi.act.permission:still_leaves": believes_the_cache},
         f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
     ),
     Guard(
@@ -315,6 +324,16 @@ GUARDS: tuple[Guard, ...] = (
         "no other Machines are there than those that were counted",
         {"clusterapi.act.permission:same_machines": returns(None)},
         f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see",
+    ),
+    Guard(
+        "all Machines go only while they are their control plane's",
+        {"clusterapi.act.permission:same_owners": returns(None)},
+        "tests/clusterapi/loop/test_handed_over.py::test_a_control_plane_that_goes_takes_no_machines_along_that_were_handed_over",
+    ),
+    Guard(
+        "all Machines go only after the workers",
+        {"clusterapi.act.permission:_workers": finds_none},
+        "tests/clusterapi/loop/test_handed_over.py::test_a_control_plane_stays_while_there_are_workers_that_the_cache_has_yet_to_see",
     ),
     Guard(
         "each Machine is whose it was",

@@ -545,10 +545,12 @@ async def test_finalizers_are_not_written_over_a_change(empty: World, step: Any)
     assert empty.kcp.metadata.finalizers == ["theirs"]
 
 
-async def test_removing_the_finalizer_of_an_object_that_is_gone_is_no_failure(empty: World) -> None:
+async def test_removing_the_finalizer_of_an_object_that_goes_meanwhile_is_no_failure(empty: World) -> None:
     observation = await empty.look()
-    del empty.api.objects["kubeadmcontrolplanes", "default", "demo"]
+    empty.api.before["patch"] = lambda: empty.api.objects.__delitem__(("kubeadmcontrolplanes", "default", "demo"))
     await empty.actor.perform(RemoveFinalizer(), observation)
+    with pytest.raises(Refused, match="KubeadmControlPlane default/demo is gone"):
+        await empty.actor.perform(RemoveFinalizer(), observation)
 
 
 async def test_only_the_certificates_asked_for_are_made_and_an_existing_secret_stays(empty: World) -> None:

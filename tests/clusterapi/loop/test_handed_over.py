@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.core.machines.steps import CreateReplica, RemoveMember
-from tests.clusterapi.loop.test_last_look import refused
+from quorate.clusterapi.types.names import Label
+from quorate.core.machines.steps import CreateReplica, DeleteAll, RemoveFinalizer, RemoveMember
+from quorate.kubernetes.errors import Conflict
+from tests.clusterapi.loop.test_last_look import DELETED, leaving, refused, step_of
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
@@ -42,7 +44,7 @@ async def test_no_member_is_removed_of_a_machine_that_was_handed_over(three: Wor
 
 async def test_nor_of_one_that_has_lost_its_label_as_well(three: World) -> None:
     """It is no control-plane Machine any more, for all that its labels and its owner say."""
-    three.api.change("machines", "cp-3", {"metadata": {"labels": {"cluster.x-k8s.io/control-plane": None}}})
+    three.api.change("machines", "cp-3", {"metadata": {"labels": {Label.CONTROL_PLANE: None}}})
     three.delete_machine("cp-3")
     await three.sync()
     hand_over(three, "cp-3")
@@ -54,3 +56,52 @@ async def test_no_machine_is_made_beside_one_that_was_handed_over(three: World) 
     await three.keep_up()
     hand_over(three, "cp-3")
     await refused(three, await late(three), CreateReplica, "Machine default/cp-3 is somebody else's by now")
+
+
+async def test_a_control_plane_that_goes_takes_no_machines_along_that_were_handed_over(three: World) -> None:
+    for name in ("cp-1", "cp-2", "cp-3"):
+        hand_over(three, name)
+    three.api.change(KCPS, "demo", DELETED)
+    await refused(three, await late(three), DeleteAll, "Machine default/cp-1 is somebody else's by now")
+
+
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+async def test_nor_one_that_is_handed_over_while_the_others_go(three: World, verb: str) -> None:
+    three.api.change(KCPS, "demo", DELETED)
+    observation = await three.look()
+    three.api.before[verb] = lambda: hand_over(three, "cp-1")
+    with pytest.raises(ExceptionGroup) as caught:
+        await three.actor.perform(await step_of(three, observation), observation)
+    assert caught.group_contains(Conflict)
+    assert "deletionTimestamp" not in three.api.raw("machines", "cp-1")["metadata"]
+
+
+async def test_what_others_have_beside_one_that_goes_is_no_matter(three: World) -> None:
+    """The Machines of another control plane, and nobody's, that were not seen."""
+    three.api.change(KCPS, "demo", DELETED)
+    await three.sync()
+    for name, owners in (("theirs", HANDED_OVER), ("nobodys", GIVEN_UP)):
+        three.add_machine(name)
+        hand_over(three, name, owners)
+    observation = await late(three)
+    await three.actor.perform(await step_of(three, observation), observation)
+    assert leaving(three) == ["cp-1", "cp-2", "cp-3"]
+
+
+async def test_the_finalizer_stays_while_there_is_a_machine_that_the_cache_has_yet_to_see(empty: World) -> None:
+    """Else it waits at our hook for ever: nobody is left to let it go."""
+    await empty.sync()
+    empty.add_machine("cp-1", node=False)
+    empty.api.change(KCPS, "demo", DELETED)
+    await refused(empty, await late(empty), RemoveFinalizer, "Machine default/cp-1 exists: it has yet to be seen")
+    assert empty.api.names(KCPS) == ["demo"]
+
+
+@pytest.mark.parametrize("plural", ["machines", "machinepools"])
+async def test_a_control_plane_stays_while_there_are_workers_that_the_cache_has_yet_to_see(three: World, plural: str) -> None:
+    three.api.change(KCPS, "demo", DELETED)
+    await three.sync()
+    three.api.put(plural, {"metadata": {"name": "worker-1", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {"clusterName": "demo"}})
+    await three.sync(but=(plural,))
+    kind = "Machine" if plural == "machines" else "MachinePool"
+    await refused(three, await three.observe(), DeleteAll, f"{kind} default/worker-1 exists, and workers go before their control plane")

@@ -126,8 +126,7 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member):
         await _through_others(clients, observation, view, replica, remove)
-    await still_leaves(clients, observation, replica)
-    await release_hook(clients, observation, replica)
+    await release_hook(clients, observation, await still_leaves(clients, observation, replica))
 
 
 async def release(clients: Clients, observation: Observation, replica: str) -> None:
@@ -136,8 +135,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
         raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
-    await still_leaves(clients, observation, replica)
-    await release_hook(clients, observation, replica)
+    await release_hook(clients, observation, await still_leaves(clients, observation, replica))
 
 
 async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:

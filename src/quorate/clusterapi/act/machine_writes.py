@@ -46,14 +46,21 @@ async def delete_machine(clients: Clients, observation: Observation, machine: Ma
     clients.expectations.expect_deleted(request, clients.caches.machines, machine, resource_version=version)
 
 
-async def release_hook(clients: Clients, observation: Observation, replica: str) -> None:
-    """Take our hook off a Machine, so that its deletion goes on. Idempotent. Raises Refused where this process may lead no more."""
+async def release_hook(clients: Clients, observation: Observation, machine: Machine) -> str:
+    """Take our hook off a Machine as it was read, so that its deletion goes on; its new resourceVersion, "" where it is gone. Idempotent.
+
+    Raises Conflict where it has changed since: it may be somebody else's. And Refused where this process may lead no more.
+    """
     still_leads(clients)
-    metadata = machine_of(observation, replica).metadata
-    patch = {"metadata": {"uid": metadata.uid, "annotations": {Hook.PRE_TERMINATE: None}}}
+    metadata = machine.metadata
+    patch = {"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version, "annotations": {Hook.PRE_TERMINATE: None}}}
     try:
-        written = await clients.management.merge_patch(MACHINES, replica, patch, metadata.namespace, field_manager=FieldManager.DEFAULT)
+        written = await clients.management.merge_patch(
+            MACHINES, metadata.name, patch, metadata.namespace, field_manager=FieldManager.DEFAULT
+        )
     except NotFound:
-        return
+        return ""
+    version = str(written.metadata.resource_version)
     request = Request(metadata.namespace, observation.kcp.metadata.name)
-    clients.expectations.expect_version(request, clients.caches.machines, written.metadata.resource_version)
+    clients.expectations.expect_version(request, clients.caches.machines, version)
+    return version

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.connect.caches import owner_cluster
+from quorate.clusterapi.connect.caches import is_ours, owner_cluster
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe import initialization, specification
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
@@ -21,7 +21,7 @@ from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label
-from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES, MACHINES
+from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, MACHINES
 from quorate.core.health import Unknown
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import Resource
@@ -35,14 +35,17 @@ class Live:
 
     kcp: KubeadmControlPlane
     cluster: Cluster
-    everyone: tuple[
-        Machine, ...
-    ]  # the Cluster's Machines; the workers' only where nobody has founded it yet. None where the control plane goes
+    everyone: tuple[Machine, ...]  # the Cluster's Machines; the workers' only where nobody has founded it yet, or the control plane goes
 
     @property
     def machines(self) -> dict[str, Machine]:
         """Those of the control plane, by name, whoever owns them."""
         return {machine.metadata.name: machine for machine in self.everyone if is_of_control_plane(machine, self.kcp)}
+
+    @property
+    def ours(self) -> dict[str, Machine]:
+        """Those that the control plane owns, by name."""
+        return {machine.metadata.name: machine for machine in self.everyone if is_ours(machine.metadata, self.kcp)}
 
 
 def still_leads(clients: Clients) -> None:
@@ -104,11 +107,9 @@ async def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlP
 
 async def _machines(clients: Clients, observation: Observation, cluster: Cluster) -> tuple[Machine, ...]:
     """The Machines of the Cluster, without the workers where nothing depends on them: there may be thousands."""
-    if not _is_to_live(observation.kcp):
-        return ()
     selector = f"{Label.CLUSTER_NAME}={cluster.metadata.name}"
     labelled = all(Label.CONTROL_PLANE in observed.machine.metadata.labels for observed in observation.machines)
-    if labelled and not _is_unfounded(observation):
+    if labelled and _is_to_live(observation.kcp) and not _is_unfounded(observation):
         selector += f",{Label.CONTROL_PLANE}"
     return tuple((await clients.management.list(MACHINES, cluster.metadata.namespace, label_selector=selector)).items)
 
@@ -129,11 +130,12 @@ def same_owners(observation: Observation, live: Live) -> None:
     """Make sure that there are no control-plane Machines but those that were seen, and that each is whose it was. Raises Refused.
 
     Somebody who renames a control plane gives its Machines to the new one: they count for that from then on, and nobody else lets one go.
+    One that goes has nothing to do with those of others that were not seen: it leaves them alone.
     """
-    seen = _owners(observation)
+    seen, concerns = _owners(observation), live.machines if _is_to_live(live.kcp) else live.ours
     for machine in sorted(live.everyone, key=lambda machine: machine.metadata.name):
         name, owner = machine.metadata.name, owner_of(machine, live.kcp)
-        if name not in seen and name in live.machines:
+        if name not in seen and name in concerns:
             raise Refused(f"Machine {machine.metadata.namespace}/{name} exists: it has yet to be seen")
         if name in seen and owner is not seen[name]:
             raise Refused(f"Machine {machine.metadata.namespace}/{name} is {owner} by now")
@@ -189,8 +191,32 @@ async def still_asked_for(clients: Clients, observation: Observation) -> Live:
     return live
 
 
-async def still_leaves(clients: Clients, observation: Observation, replica: str) -> None:
-    """`still_permitted`, and the Machine of a replica is there and being deleted. Raises as that does.
+async def still_taken_down(clients: Clients, observation: Observation) -> dict[str, Machine]:
+    """`still_permitted`, of a control plane that goes, and of its own it has those Machines that were seen, or fewer, and no workers beside them. Returns its
+    own as they are now, by name, and raises as that does.
+
+    Its caches may be behind: Machines that were given to another control plane would go with this one, and one of its own that was not seen would wait at our
+    hook for ever, since nobody is left to let it go.
+    """
+    live = await still_permitted(clients, observation)
+    same_owners(observation, live)
+    if live.ours and (workers := await _workers(clients, live)):
+        raise Refused(f"{workers[0]} exists, and workers go before their control plane: it has yet to be seen")
+    return live.ours
+
+
+async def _workers(clients: Clients, live: Live) -> list[str]:
+    """What of the Cluster needs its control plane, as a reader knows it."""
+    metadata = live.cluster.metadata
+    selector = f"{Label.CLUSTER_NAME}={metadata.name}"
+    pools = await clients.management.list(MACHINE_POOLS, metadata.namespace, label_selector=selector)
+    names = [f"MachinePool {metadata.namespace}/{pool.metadata.name}" for pool in pools.items]
+    machines = sorted(machine.metadata.name for machine in live.everyone if machine.metadata.name not in live.machines)
+    return names + [f"Machine {metadata.namespace}/{name}" for name in machines]
+
+
+async def still_leaves(clients: Clients, observation: Observation, replica: str) -> Machine:
+    """`still_permitted`, and the Machine of a replica is there and being deleted. Returns it as it is now, and raises as that does.
 
     A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on.
     """
@@ -200,6 +226,7 @@ async def still_leaves(clients: Clients, observation: Observation, replica: str)
         raise Refused(f"{name} is gone, though nobody let it go")
     if machine.metadata.deletion_timestamp is None:
         raise Refused(f"{name} is not being deleted any more")
+    return machine
 
 
 async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:

@@ -14,10 +14,11 @@ from random import Random
 from typing import Any, TypeVar
 
 from quorate.clusterapi.act import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, permission, remediation
-from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, machine_of, release_hook
+from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, release_hook
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.desired import intent
 from quorate.clusterapi.observe.observation import Observation
+from quorate.clusterapi.types.machine import Machine
 from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
@@ -85,17 +86,22 @@ async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
 
 
 async def _delete_all(actor: Actor, step: DeleteAll, seen: Observation) -> None:
-    await permission.still_permitted(actor.clients, seen)
+    ours = await permission.still_taken_down(actor.clients, seen)
     async with asyncio.TaskGroup() as tasks:
-        for replica in step.replicas:
-            tasks.create_task(_take_down(actor, replica, seen))
+        for machine in (ours[replica] for replica in step.replicas if replica in ours):
+            tasks.create_task(_take_down(actor, machine, seen))
 
 
-async def _take_down(actor: Actor, replica: str, seen: Observation) -> None:
-    await release_hook(actor.clients, seen, replica)
-    machine = machine_of(seen, replica)
+async def _take_down(actor: Actor, machine: Machine, seen: Observation) -> None:
+    """Let a Machine go and delete it, as it is now: somebody may give it to another control plane meanwhile."""
+    version = await release_hook(actor.clients, seen, machine)
     if machine.metadata.deletion_timestamp is None:
-        await delete_machine(actor.clients, seen, machine)
+        await delete_machine(actor.clients, seen, machine, resource_version=version)
+
+
+async def _remove_finalizer(actor: Actor, _step: RemoveFinalizer, seen: Observation) -> None:
+    await permission.still_taken_down(actor.clients, seen)
+    await control_plane_writes.remove_finalizer(actor.clients, seen.kcp)
 
 
 S = TypeVar("S", bound=Step)
@@ -110,7 +116,7 @@ def _on(kind: type[S], handler: Handler[S]) -> tuple[type[Any], Handler[Any]]:
 HANDLERS: Mapping[type[Step], Handler[Any]] = dict(
     (
         _on(AddFinalizer, lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp)),
-        _on(RemoveFinalizer, lambda actor, _, seen: control_plane_writes.remove_finalizer(actor.clients, seen.kcp)),
+        _on(RemoveFinalizer, _remove_finalizer),
         _on(EnsureCertificates, lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock())),
         _on(
             WriteKubeconfig,
