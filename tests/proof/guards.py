@@ -15,6 +15,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any
 from unittest import mock
 
+from quorate.clusterapi.connect import caches
 from quorate.core.checks import passed
 from quorate.core.machines import decide
 from quorate.core.opinion import NOTHING
@@ -108,6 +109,11 @@ def lets_pass(_gate: Function) -> Function:
         return
 
     return gate
+
+
+def by_its_label(_predicate: Function) -> Function:
+    """The Cluster that the label of a Machine names."""
+    return caches._label_cluster
 
 
 def believes_the_cache(_gate: Function) -> Function:
@@ -324,6 +330,11 @@ GUARDS: tuple[Guard, ...] = (
         "no other Machines are there than those that were counted",
         {"clusterapi.act.permission:same_machines": returns(None)},
         f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see",
+    ),
+    Guard(
+        "a Machine is its Cluster's, whatever its labels say",
+        {"clusterapi.act.permission:clusters_of": by_its_label, "clusterapi.connect.caches:clusters_of": by_its_label},
+        f"{LAST_LOOK}::test_no_second_cluster_is_founded_beside_a_machine_without_the_name_of_its_cluster",
     ),
     Guard(
         "all Machines go only while they are their control plane's",

@@ -54,6 +54,7 @@ GENERATION = {"metadata": {"generation": 2}}
         ("machines", "cp-1", {"status": {"certificatesExpiryDate": "2027-02-01T00:00:00Z"}}),
         ("machines", "cp-1", {"status": {"conditions": [{"type": "HealthCheckSucceeded", "status": "False"}]}}),
         ("machines", "cp-1", LABELLED),
+        ("machines", "cp-1", {"metadata": {"labels": {Label.CLUSTER_NAME: None}}}),
         ("machines", "cp-1", {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}),
         ("machines", "cp-1", {"status": {"nodeRef": {"name": "n"}}}),
         ("machines", "cp-1", READY),
@@ -93,7 +94,7 @@ async def test_a_worker_wakes_it_only_by_coming_and_going(three: World) -> None:
 
 
 async def test_what_belongs_to_another_cluster_wakes_nobody(three: World) -> None:
-    three.api.change("machines", "cp-1", {"metadata": {"labels": {Label.CLUSTER_NAME: "other"}}})
+    three.api.change("machines", "cp-1", {"metadata": {"labels": {Label.CLUSTER_NAME: "other"}}, "spec": {"clusterName": "other"}})
     assert woken(three, "machines", "cp-1", None) == []
 
 

@@ -88,10 +88,12 @@ async def test_what_others_have_beside_one_that_goes_is_no_matter(three: World) 
     assert leaving(three) == ["cp-1", "cp-2", "cp-3"]
 
 
-async def test_the_finalizer_stays_while_there_is_a_machine_that_the_cache_has_yet_to_see(empty: World) -> None:
+@pytest.mark.parametrize("labels", [{}, {Label.CLUSTER_NAME: None}], ids=["labelled", "without the name of its Cluster"])
+async def test_the_finalizer_stays_while_there_is_a_machine_that_the_cache_has_yet_to_see(empty: World, labels: Json) -> None:
     """Else it waits at our hook for ever: nobody is left to let it go."""
     await empty.sync()
     empty.add_machine("cp-1", node=False)
+    empty.api.change("machines", "cp-1", {"metadata": {"labels": labels}})
     empty.api.change(KCPS, "demo", DELETED)
     await refused(empty, await late(empty), RemoveFinalizer, "Machine default/cp-1 exists: it has yet to be seen")
     assert empty.api.names(KCPS) == ["demo"]

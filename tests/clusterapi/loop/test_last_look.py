@@ -8,7 +8,7 @@ import pytest
 
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.desired.objects import FOUNDED_BY
-from quorate.clusterapi.types.names import Hook
+from quorate.clusterapi.types.names import Hook, Label
 from quorate.core.health import Health, Unknown
 from quorate.core.machines.decide import decide
 from quorate.core.machines.steps import (
@@ -95,6 +95,40 @@ async def test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_
     (founder,) = empty.api.names("machines")
     await empty.sync(but=("machines",))
     await refused(empty, await empty.observe(), CreateReplica, f"Machine default/{founder} exists: it has yet to be seen")
+
+
+@pytest.mark.parametrize("behind", [(), ("machines",)], ids=["seen", "which the cache has yet to see"])
+async def test_no_second_cluster_is_founded_beside_a_machine_without_the_name_of_its_cluster(empty: World, behind: tuple[str, ...]) -> None:
+    """In its labels: its specification has it."""
+    await bearing_authorities(empty)
+    await empty.sync()
+    await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
+    (founder,) = empty.api.names("machines")
+    empty.api.change("machines", founder, {"metadata": {"labels": {Label.CLUSTER_NAME: None}}})
+    await empty.sync(but=behind)
+    observation = await empty.observe()
+    if behind:
+        await refused(empty, observation, CreateReplica, f"Machine default/{founder} exists: it has yet to be seen")
+    else:
+        assert observation.view is not None
+        assert [replica.name for replica in observation.view.replicas] == [founder]
+
+
+async def test_nor_beside_a_worker_that_became_a_node_and_has_lost_that_name(empty: World) -> None:
+    await bearing_authorities(empty)
+    await empty.sync()
+    empty.api.put("machines", {"metadata": {"name": "worker"}, "spec": {"clusterName": "demo"}, "status": {"nodeRef": {"name": "worker"}}})
+    await empty.sync(but=("machines",))
+    await refused(empty, await empty.observe(), CreateReplica, "worker joined it")
+
+
+async def test_a_machine_that_has_lost_the_name_of_its_cluster_leaves_as_any_other(three: World) -> None:
+    three.api.change("machines", "cp-3", {"metadata": {"labels": {Label.CLUSTER_NAME: None}}})
+    three.delete_machine("cp-3")
+    observation = await three.look()
+    await three.actor.perform(await step_of(three, observation), observation)
+    assert leaving(three) == ["cp-3"]
+    assert sorted(three.workload.members) == [1, 2]
 
 
 async def test_no_sixth_machine_is_made_beside_a_fifth_that_the_cache_has_yet_to_see(three: World) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.connect.caches import is_ours, owner_cluster
+from quorate.clusterapi.connect.caches import clusters_of, is_ours, owner_cluster
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe import initialization, specification
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
@@ -106,12 +106,16 @@ async def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlP
 
 
 async def _machines(clients: Clients, observation: Observation, cluster: Cluster) -> tuple[Machine, ...]:
-    """The Machines of the Cluster, without the workers where nothing depends on them: there may be thousands."""
-    selector = f"{Label.CLUSTER_NAME}={cluster.metadata.name}"
-    labelled = all(Label.CONTROL_PLANE in observed.machine.metadata.labels for observed in observation.machines)
-    if labelled and _is_to_live(observation.kcp) and not _is_unfounded(observation):
-        selector += f",{Label.CONTROL_PLANE}"
-    return tuple((await clients.management.list(MACHINES, cluster.metadata.namespace, label_selector=selector)).items)
+    """The Machines of the Cluster. Its control plane's alone, by their labels, where nothing depends on the workers, of whom there may be thousands; else, and
+    where labels were taken off, the namespace's are listed, since what matters may have lost them.
+    """
+    name, namespace = cluster.metadata.name, cluster.metadata.namespace
+    labels = [observed.machine.metadata.labels for observed in observation.machines]
+    labelled = all(Label.CONTROL_PLANE in of and of.get(Label.CLUSTER_NAME) == name for of in labels)
+    by_labels = labelled and _is_to_live(observation.kcp) and not _is_unfounded(observation)
+    selector = f"{Label.CLUSTER_NAME}={name},{Label.CONTROL_PLANE}" if by_labels else ""
+    listed = await clients.management.list(MACHINES, namespace, label_selector=selector)
+    return tuple(machine for machine in listed.items if f"{namespace}/{name}" in clusters_of(machine))
 
 
 def same_machines(observation: Observation, live: Live) -> None:

@@ -59,7 +59,7 @@ class Caches:
         self.bootstrap_schema = BootstrapSchema(client)
         self.kcps = self._store(KUBEADM_CONTROL_PLANES, _owner_clusters, self._of_itself, _kcp_facts, filtered=True)
         self.clusters = self._store(CLUSTERS, None, self._of_cluster_itself, _cluster_facts)
-        self.machines = self._store(MACHINES, _label_cluster, self._of_its_cluster, _machine_facts)
+        self.machines = self._store(MACHINES, clusters_of, self._of_machines_cluster, _machine_facts)
         self.pools = self._store(MACHINE_POOLS, _label_cluster, self._of_its_cluster, _existence)
         self.configs = self._store(KUBEADM_CONFIGS, _label_cluster, self._of_its_cluster, _config_facts, selector=Label.CONTROL_PLANE)
         self.secrets = self._store(
@@ -121,6 +121,9 @@ class Caches:
     def _of_cluster_itself(self, cluster: Cluster) -> Iterable[Request]:
         return self.requests_of(f"{cluster.metadata.namespace}/{cluster.metadata.name}")
 
+    def _of_machines_cluster(self, machine: Machine) -> Iterable[Request]:
+        return dict.fromkeys(request for cluster in clusters_of(machine) for request in self.requests_of(cluster))
+
     def _of_its_cluster(self, item: Any) -> Iterable[Request]:
         return [request for cluster in _label_cluster(item) for request in self.requests_of(cluster)]
 
@@ -137,6 +140,16 @@ def owner_cluster(meta: ObjectMeta) -> str:
     """The name of the Cluster that owns an object; "" where none does yet."""
     owners = [owner for owner in meta.owner_references if owner.kind == "Cluster" and group_of(owner.api_version) == CLUSTER_GROUP]
     return owners[0].name if owners else ""
+
+
+def clusters_of(machine: Machine) -> Iterable[str]:
+    """`namespace/name` of the Cluster that a Machine belongs to, by its label or by its specification, which stays when somebody takes the label off.
+
+    Where the two differ it counts for both: no cluster may be founded beside it.
+    """
+    metadata = machine.metadata
+    names = (metadata.labels.get(Label.CLUSTER_NAME), machine.spec.cluster_name)
+    return dict.fromkeys(f"{metadata.namespace}/{name}" for name in names if name)
 
 
 def without_bootstrap_data(secret: Secret) -> Secret:
