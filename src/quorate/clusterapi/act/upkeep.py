@@ -10,9 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+import structlog
 
-from quorate.clusterapi.act import creation, managed_fields, orphans
+from quorate.clusterapi.act import creation, managed_fields, orphans, permission
 from quorate.clusterapi.act.control_plane_writes import patch_control_plane
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import is_ours
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.foreign import ContractMissing
@@ -34,6 +36,8 @@ from quorate.kubernetes.objects import ObjectMeta
 from quorate.kubernetes.resource import SECRETS, Resource
 from quorate.pki import purposes
 
+_log = structlog.get_logger(__name__)
+
 _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 
 
@@ -46,8 +50,8 @@ async def maintain(clients: Clients, observation: Observation) -> None:
         return
     ended = await asyncio.gather(
         *(_machine(clients, kcp, cluster, observed) for observed in observation.machines),
-        _own_secrets(clients, kcp, cluster),
-        _own_template(clients, kcp, cluster),
+        _own_secrets(clients, observation, cluster),
+        _own_template(clients, observation, cluster),
         creation.settle(clients, observation),
         _record_initialization(clients, observation),
         _forget_consent(clients, observation),
@@ -124,8 +128,9 @@ async def _timeouts_of_the_leaving(clients: Clients, kcp: KubeadmControlPlane, m
         return
 
 
-async def _own_secrets(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster) -> None:
+async def _own_secrets(clients: Clients, observation: Observation, cluster: Cluster) -> None:
     """Secrets that Cluster API made are the control plane's; a user's own never are. Those that name it do so by the current version."""
+    kcp = observation.kcp
     external = not etcd_is_managed(kcp.spec.kubeadm_config_spec)
     for suffix in (*purposes(external_etcd=external), "kubeconfig"):
         secret = clients.caches.secrets.get(cluster.metadata.namespace, f"{cluster.metadata.name}-{suffix}")
@@ -133,11 +138,12 @@ async def _own_secrets(clients: Clients, kcp: KubeadmControlPlane, cluster: Clus
             continue
         made, ours = secret.type == CLUSTER_SECRET_TYPE, is_ours(secret.metadata, kcp)
         if (made and not ours) or _is_outdated(secret.metadata, kcp.metadata.uid):
-            await _set_owner(clients, SECRETS, secret.metadata, desired.owner_reference(kcp, controller=made or ours))
+            await _set_owner(clients, observation, SECRETS, secret.metadata, desired.owner_reference(kcp, controller=made or ours))
 
 
-async def _own_template(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster) -> None:
+async def _own_template(clients: Clients, observation: Observation, cluster: Cluster) -> None:
     """The template belongs to the Cluster, so that it moves and goes with it."""
+    kcp = observation.kcp
     reference = kcp.spec.machine_template.spec.infrastructure_ref
     if not reference.kind.endswith("Template"):
         return
@@ -153,7 +159,7 @@ async def _own_template(clients: Clients, kcp: KubeadmControlPlane, cluster: Clu
         return
     owner = {"apiVersion": CLUSTERS.api_version, "kind": CLUSTERS.kind, "name": cluster.metadata.name, "uid": cluster.metadata.uid}
     resource = await clients.caches.foreign.resource(reference.api_group, reference.kind)
-    await _set_owner(clients, resource, template.metadata, owner)
+    await _set_owner(clients, observation, resource, template.metadata, owner)
 
 
 def _is_outdated(metadata: ObjectMeta, uid: str) -> bool:
@@ -161,8 +167,18 @@ def _is_outdated(metadata: ObjectMeta, uid: str) -> bool:
     return any(owner.uid == uid and owner.api_version.rpartition("/")[2] in _OLDER_VERSIONS for owner in metadata.owner_references)
 
 
-async def _set_owner(clients: Clients, resource: Resource[Any], metadata: ObjectMeta, owner: dict[str, Any]) -> None:
-    """Have this owner in the place of an older reference to it and, where it is to be the controller, of any other controller."""
+async def _set_owner(
+    clients: Clients, observation: Observation, resource: Resource[Any], metadata: ObjectMeta, owner: dict[str, Any]
+) -> None:
+    """Have this owner in the place of an older reference to it and, where it is to be the controller, of any other controller.
+
+    Only an owner that is there by the API: the garbage collector deletes what belongs to one that is gone, a cluster's authorities among it.
+    """
+    try:
+        await permission.still_permitted(clients, observation)
+    except Refused as error:
+        _log.info("an owner is not set for now", kind=resource.kind, name=metadata.name, reason=str(error))
+        return
     found = msgspec.to_builtins(metadata.owner_references)
     ours: dict[str, Any] = next((each for each in found if each["uid"] == owner["uid"]), {})
     others = [each for each in found if each["uid"] != owner["uid"] and not (owner.get("controller") and each.get("controller"))]
