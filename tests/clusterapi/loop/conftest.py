@@ -24,6 +24,7 @@ from quorate.clusterapi.observe import wanted
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import Annotation, Finalizer, Hook, Label
 from quorate.clusterapi.types.references import ObjectReference
@@ -160,10 +161,10 @@ class FakeWorkloads:
     workload: FakeWorkload
     find: Callable[[str, str], ClusterSecrets]
 
-    def begin(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
+    def begin(self, cluster: Cluster, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
         return self.workload
 
-    def existing(self, namespace: str, cluster: str) -> FakeWorkload:  # noqa: ARG002
+    def existing(self, cluster: Cluster) -> FakeWorkload:  # noqa: ARG002
         return self.workload
 
     def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:

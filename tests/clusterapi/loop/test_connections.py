@@ -9,20 +9,32 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from quorate.clusterapi import inspection
 from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
 from quorate.clusterapi.inspection import NotAnswering, inspecting
+from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.types.cluster import Cluster
+from quorate.core.health import Health, Unknown
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.controller import Request
+from quorate.workload.membership import RingReading
 
-from .conftest import DEMO, kubeadm_control_plane
+from .conftest import DEMO, FakeWorkload, FakeWorkloadApi, kubeadm_control_plane
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
     from tests.clusterapi.loop.conftest import World
+
+
+def cluster(name: str, uid: str) -> Cluster:
+    return msgspec.convert({"metadata": {"name": name, "namespace": "default", "uid": uid}}, Cluster)
+
+
+CLUSTER, GONE = cluster("demo", "cluster-uid"), cluster("gone", "gone-uid")
 
 
 def running(cluster: str = "demo") -> int:
@@ -78,7 +90,7 @@ async def test_a_connection_ends_with_what_it_was_for_however_that_went(
         await seen(empty)
         assert running() == 0
         with pytest.raises(KeyError):
-            workloads.existing("default", "demo")
+            workloads.existing(CLUSTER)
         task.cancel()
 
 
@@ -89,21 +101,48 @@ async def test_a_connection_that_another_control_plane_of_the_cluster_uses_stays
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(workloads.run())
         await seen(empty)
-        kept = workloads.existing("default", "demo")
+        kept = workloads.existing(CLUSTER)
         strip_the_finalizer(empty)
         await seen(empty)
-        assert workloads.existing("default", "demo") is kept
+        assert workloads.existing(CLUSTER) is kept
         empty.queue.keys.clear()
         kept._on_change()
         assert empty.queue.keys == [Request("default", "other")]
         task.cancel()
 
 
+async def test_a_cluster_that_was_made_anew_is_not_seen_through_the_connection_to_its_namesake(empty: World, workloads: Workloads) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(workloads.run())
+        await seen(empty)
+        before = workloads.existing(CLUSTER)
+        empty.api.change("clusters", "demo", {"metadata": {"uid": "new-uid"}})
+        await seen(empty)
+        assert workloads.existing(cluster("demo", "new-uid")) is not before
+        assert running() == 1
+        with pytest.raises(KeyError):
+            workloads.existing(CLUSTER)
+        task.cancel()
+
+
+async def test_nor_by_what_was_read_through_that_a_moment_ago(three: World) -> None:
+    await three.sync()
+    rings = Rings(lambda: 0.0)
+    before: Any = three.workload
+    after: Any = FakeWorkload([], ring_problem="not connected")
+    assert isinstance(await rings.read(before, ()), RingReading)
+    assert await rings.read(after, ()) == Unknown("not connected")
+    answering, failing = FakeWorkloadApi([]), FakeWorkloadApi([], etcd_trouble=TimeoutError())
+    before.api, after.api = answering, failing
+    assert (await rings.external(before)).health is Health.GOOD
+    assert (await rings.external(after)).health is not Health.GOOD
+
+
 async def test_a_connection_that_ended_and_is_asked_for_again_is_kept_once(workloads: Workloads) -> None:
-    first = workloads.begin("default", "gone", "", lambda: None)
+    first = workloads.begin(GONE, "", lambda: None)
     assert workloads.end_unclaimed() == ["default/gone"]
     assert workloads.end_unclaimed() == []
-    assert workloads.begin("default", "gone", "", lambda: None) is not first
+    assert workloads.begin(GONE, "", lambda: None) is not first
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(workloads.run())
         await a_moment()

@@ -225,7 +225,7 @@ def _workload(clients: Clients, observation: Observation) -> Workload[Client]:
     """The connection to the workload cluster, which may be down. Raises CannotUpdate where there is none."""
     if observation.cluster is None:
         raise CannotUpdate("there is no Cluster")
-    return clients.workloads.existing(observation.cluster.metadata.namespace, observation.cluster.metadata.name)
+    return clients.workloads.existing(observation.cluster)
 
 
 def _client(clients: Clients, observation: Observation) -> Client:

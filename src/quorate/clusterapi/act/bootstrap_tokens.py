@@ -13,6 +13,7 @@ from random import Random
 import structlog
 
 from quorate.clusterapi.connect.clients import Clients
+from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Unknown
 from quorate.kubeadm.bootstrap_token import NAMESPACE, id_of, new_token, secret_name, secret_object, token_of
@@ -28,12 +29,12 @@ LIFE = timedelta(minutes=15)
 _log = structlog.get_logger(__name__)
 
 
-async def make(clients: Clients, kcp: KubeadmControlPlane, cluster: str, machine: str, random: Random, now: datetime) -> str:
+async def make(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, machine: str, random: Random, now: datetime) -> str:
     """A token with which the Machine of this name can join; made a second time it is the first one, prolonged.
 
     "" where the specification says how to join, and where none can be made now: then it is the bootstrap provider's to make one. Raises nothing for that.
     """
-    client = clients.workloads.existing(kcp.metadata.namespace, cluster).client
+    client = clients.workloads.existing(cluster).client
     if isinstance(client, Unknown) or brings_discovery(kcp.spec.kubeadm_config_spec):
         return ""
     description = f"made by quorate to join Machine {kcp.metadata.namespace}/{machine}"

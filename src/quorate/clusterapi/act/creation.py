@@ -76,7 +76,7 @@ async def create(clients: Clients, observation: Observation, planned: intent.Int
     if recorded is None:
         recorded = planned
         version = await _record(clients, kcp, recorded)
-    token = "" if recorded.initialize else await bootstrap_tokens.make(clients, kcp, cluster.metadata.name, recorded.name, random, now)
+    token = "" if recorded.initialize else await bootstrap_tokens.make(clients, kcp, cluster, recorded.name, random, now)
     async with asyncio.TaskGroup() as tasks:
         infrastructure = tasks.create_task(_infrastructure(clients, kcp, cluster.metadata.name, recorded.name))
         config = tasks.create_task(_config(clients, kcp, cluster.metadata.name, recorded, token))

@@ -276,4 +276,4 @@ def _workload(clients: Clients, observation: Observation) -> Workload[Client]:
     cluster = observation.cluster
     if cluster is None:
         raise ValueError("there is no Cluster")
-    return clients.workloads.existing(cluster.metadata.namespace, cluster.metadata.name)
+    return clients.workloads.existing(cluster)

@@ -174,8 +174,7 @@ async def still_uninitialized(clients: Clients, observation: Observation, live: 
     """Make sure, where the decision rests on the proof that nobody has founded the cluster, that the proof holds by what the API has. Raises Refused."""
     if not _is_unfounded(observation):
         return
-    metadata = live.cluster.metadata
-    config = await clients.workloads.existing(metadata.namespace, metadata.name).kubeadm_config_exists()
+    config = await clients.workloads.existing(live.cluster).kubeadm_config_exists()
     ours = ownership(live.machines.values(), live.kcp).ours
     founded = initialization.is_initialized(live.kcp, live.cluster, ours, live.everyone, config)
     if founded is not False:

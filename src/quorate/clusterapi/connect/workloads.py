@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -15,6 +16,7 @@ import structlog
 from aiohttp import BaseConnector
 
 from quorate.clusterapi.connect.caches import Caches
+from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.names import Secret as SecretSuffix
 from quorate.etcd.dialers import InMemoryDialer
 from quorate.etcd.pool import LIMIT, Pool
@@ -99,13 +101,19 @@ class ClusterSecrets:
             raise AccessUnavailable(f"Secret {self._namespace}/{secret.metadata.name}: {error}") from error
 
 
+@dataclass(slots=True)
+class _Connection:
+    uid: str  # the Cluster's
+    workload: Workload[Client]
+    task: asyncio.Task[None] | None = None
+
+
 class Workloads:
-    """Workload connections by Cluster, from `begin` to `end_unclaimed`."""
+    """Workload connections by Cluster, from `begin` to `end_unclaimed`. A Cluster that was made anew under the name of another one has its own."""
 
     def __init__(self, caches: Caches, client: Client, setup: Setup[Client]) -> None:
         self._caches, self._client, self._setup = caches, client, setup
-        self._workloads: dict[str, Workload[Client]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._connections: dict[str, _Connection] = {}  # by `namespace/name` of the Cluster
         self._to_start: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -114,25 +122,34 @@ class Workloads:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._setup.pool.run())
                 while True:
-                    cluster = await self._to_start.get()
-                    if cluster in self._workloads and cluster not in self._tasks:  # forgotten and asked for again, it was queued twice
-                        self._tasks[cluster] = tasks.create_task(self._workloads[cluster].run(), name=f"workload {cluster}")
+                    key = await self._to_start.get()
+                    connection = self._connections.get(key)
+                    if connection is not None and connection.task is None:  # forgotten and asked for again, it was queued twice
+                        connection.task = tasks.create_task(connection.workload.run(), name=f"workload {key}")
         finally:
             await self._setup.pool.aclose()
 
-    def begin(self, namespace: str, cluster: str, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
-        """Begin the connection to a cluster, if it has not begun yet. `algorithm` is that of its keys, `on_change` is told of every change in the cluster."""
-        key = f"{namespace}/{cluster}"
-        if key not in self._workloads:
-            secrets = ClusterSecrets(self._caches, self._client, namespace, cluster)
-            self._workloads[key] = Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm)
+    def begin(self, cluster: Cluster, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
+        """Begin the connection to a cluster, if it has not begun yet, and end that to its namesake. `algorithm` is that of its keys, `on_change` is told of
+        every change in the cluster.
+        """
+        metadata = cluster.metadata
+        key = _key(cluster)
+        if key in self._connections and self._connections[key].uid != metadata.uid:
+            self._end(key)
+        if key not in self._connections:
+            secrets = self.secrets(metadata.namespace, metadata.name)
+            self._connections[key] = _Connection(metadata.uid, Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm))
             self._to_start.put_nowait(key)
             self._warn_of_little_room()
-        return self._workloads[key]
+        return self._connections[key].workload
 
-    def existing(self, namespace: str, cluster: str) -> Workload[Client]:
+    def existing(self, cluster: Cluster) -> Workload[Client]:
         """The connection that `begin` has given before. Raises KeyError where it has not, or where it was ended."""
-        return self._workloads[f"{namespace}/{cluster}"]
+        connection = self._connections[_key(cluster)]
+        if connection.uid != cluster.metadata.uid:
+            raise KeyError(_key(cluster))
+        return connection.workload
 
     def secrets(self, namespace: str, cluster: str) -> ClusterSecrets:
         """The cluster's Secrets."""
@@ -143,21 +160,28 @@ class Workloads:
 
         Whatever became of a control plane, its last pass among it: somebody may have taken our finalizer, so that the object went without one.
         """
-        ended = [key for key in self._workloads if not self._is_claimed(key)]
+        ended = [key for key in self._connections if not self._is_claimed(key)]
         for key in ended:
-            del self._workloads[key]
-            if task := self._tasks.pop(key, None):
-                task.cancel()
+            self._end(key)
         return ended
 
     def _warn_of_little_room(self) -> None:
         """Once, as the first is begun for which there are no file descriptors: connections fail sooner or later, those of the Lease among them."""
         room = self._setup.room
-        if room is not None and len(self._workloads) == room + 1:
+        if room is not None and len(self._connections) == room + 1:
             _log.warning("more workload clusters than file descriptors suffice for", room=room, remedy=_MORE_ROOM)
 
+    def _end(self, key: str) -> None:
+        if task := self._connections.pop(key).task:
+            task.cancel()
+
     def _is_claimed(self, key: str) -> bool:
-        return self._caches.clusters.get(*key.split("/", 1)) is not None and bool(self._caches.control_planes_of(key))
+        cluster = self._caches.clusters.get(*key.split("/", 1))
+        return cluster is not None and cluster.metadata.uid == self._connections[key].uid and bool(self._caches.control_planes_of(key))
+
+
+def _key(cluster: Cluster) -> str:
+    return f"{cluster.metadata.namespace}/{cluster.metadata.name}"
 
 
 def network_setup(

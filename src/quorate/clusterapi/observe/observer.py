@@ -99,7 +99,7 @@ class Observer:
         """The connection to the workload cluster, begun by the first look."""
         namespace, name = cluster.metadata.namespace, cluster.metadata.name
         algorithm = text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm")
-        return self.clients.workloads.begin(namespace, name, algorithm, lambda: self.wake_all_of(f"{namespace}/{name}"))
+        return self.clients.workloads.begin(cluster, algorithm, lambda: self.wake_all_of(f"{namespace}/{name}"))
 
     def _end_connections(self) -> None:
         for cluster in self.clients.workloads.end_unclaimed():

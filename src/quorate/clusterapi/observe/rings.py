@@ -25,6 +25,7 @@ LIMIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
+    workload: Workload[Client]  # another one, as soon as a Cluster is made anew under the same name
     reading: RingReading
     circumstances: tuple[tuple[str, str], ...]
     read_at: float
@@ -36,13 +37,13 @@ class Rings:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
-        self._external: dict[str, tuple[Finding, float]] = {}
+        self._external: dict[str, tuple[Workload[Client], Finding, float]] = {}
 
     async def read(self, workload: Workload[Client], nodes: Sequence[str]) -> RingReading | Unknown:
         """The ring as the members on these Nodes tell it, now or less than a moment ago."""
         circumstances = tuple((node, _version(workload, node)) for node in nodes)
         kept = self._kept.get(workload.cluster)
-        if kept is not None and kept.circumstances == circumstances and self._clock() - kept.read_at < FRESH:
+        if kept is not None and kept.workload is workload and kept.circumstances == circumstances and self._clock() - kept.read_at < FRESH:
             return kept.reading
         started = self._clock()
         try:
@@ -53,7 +54,7 @@ class Rings:
         if isinstance(reading, Unknown):
             self.forget(workload.cluster)
         else:
-            self._kept[workload.cluster] = _Kept(reading, circumstances, started)
+            self._kept[workload.cluster] = _Kept(workload, reading, circumstances, started)
         return reading
 
     async def external(self, workload: Workload[Client]) -> Finding:
@@ -61,11 +62,11 @@ class Rings:
         if isinstance(workload.client, Unknown):
             return Finding(Health.UNKNOWN, INSPECTION_FAILED, workload.client.reason)
         kept = self._external.get(workload.cluster)
-        if kept is not None and self._clock() - kept[1] < FRESH:
-            return kept[0]
+        if kept is not None and kept[0] is workload and self._clock() - kept[2] < FRESH:
+            return kept[1]
         asked_at = self._clock()
         found = await external_etcd_health(workload.client)
-        self._external[workload.cluster] = found, asked_at
+        self._external[workload.cluster] = workload, found, asked_at
         return found
 
     def forget(self, cluster: str) -> None:
