@@ -297,6 +297,11 @@ GUARDS: tuple[Guard, ...] = (
         f"{ACT}::test_nothing_leaves_with_a_machine_that_a_backup_of_the_management_cluster_has_otherwise",
     ),
     Guard(
+        "a member goes after what hooks of others wait for",
+        {"clusterapi.act.permission:_has_arrived": returns(YES)},
+        f"{LAST_LOOK}::test_no_member_leaves_before_a_hook_that_the_cache_has_yet_to_see",
+    ),
+    Guard(
         "a member that somebody consented to remove goes only while that is so",
         {"clusterapi.act.etcd_membership:_has_lost_its_consent": returns(False)},
         "tests/clusterapi/loop/test_somebodys_members.py::test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard_of_it",

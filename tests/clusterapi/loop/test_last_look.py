@@ -230,6 +230,35 @@ async def test_no_machine_is_let_go_once_it_was_paused_while_its_member_left(thr
     assert three.holds_hook("cp-3")
 
 
+BACKUP = {"metadata": {"annotations": {f"{Hook.PRE_TERMINATE_PREFIX}/backup": ""}}}
+"""A hook of somebody else's that comes while a Machine waits at ours already: what needs the member goes before us (from 1.31)."""
+
+
+async def test_no_member_leaves_before_a_hook_that_the_cache_has_yet_to_see(three: World) -> None:
+    three.delete_machine("cp-3")
+    observation = await three.look()
+    three.api.change("machines", "cp-3", BACKUP)
+    await refused(three, observation, RemoveMember, "the Machine waits at our hook: cp-3 waits for other hooks first: .*/backup")
+
+
+async def test_no_machine_is_let_go_before_a_hook_that_came_while_its_member_left(three: World) -> None:
+    three.delete_machine("cp-3")
+    three.workload.after_removal = lambda: cast("None", three.api.change("machines", "cp-3", BACKUP))
+    observation = await three.look()
+    with pytest.raises(Refused, match="cp-3 waits for other hooks first"):
+        await three.actor.perform(await step_of(three, observation), observation)
+    assert three.holds_hook("cp-3")
+
+
+async def test_a_hook_of_others_waits_for_nobody_on_a_machine_of_an_older_version(three: World) -> None:
+    three.api.change("machines", "cp-3", {"spec": {"version": "v1.30.14"}})
+    three.delete_machine("cp-3")
+    observation = await three.look()
+    three.api.change("machines", "cp-3", BACKUP)
+    await three.actor.perform(await step_of(three, observation), observation)
+    assert leaving(three) == ["cp-3"]
+
+
 def the_first_of_five_has_a_ring_of_its_own(three: World) -> None:
     """It was down when the ring was read, and has been restored since; the fifth leaves."""
     for number in (4, 5):

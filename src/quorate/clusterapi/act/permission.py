@@ -8,13 +8,14 @@ this process may have been stopped for so long that another one leads. It costs 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import clusters_of, is_ours, owner_cluster
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe import initialization, specification
+from quorate.clusterapi.observe.machines import other_hooks, waits_at_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.observe.ownership import Owner, is_of_control_plane, owner_of, ownership
 from quorate.clusterapi.types.cluster import Cluster
@@ -22,7 +23,9 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Label
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, MACHINES
+from quorate.core.checks import Check
 from quorate.core.health import Unknown
+from quorate.core.machines.rules.remove import has_arrived
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import Resource
 
@@ -219,9 +222,10 @@ async def _workers(clients: Clients, live: Live) -> list[str]:
 
 
 async def still_leaves(clients: Clients, observation: Observation, replica: str) -> Machine:
-    """`still_permitted`, and the Machine of a replica is there and being deleted. Returns it as it is now, and raises as that does.
+    """`still_permitted`, and the Machine of a replica is there, is being deleted, and waits for us alone. Returns it as it is now, and raises as that does.
 
-    A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on.
+    A restore of the management cluster brings a deleted Machine back to life, or takes it away while its host and member live on. And what needs its member,
+    such as a backup, may have put a hook on it meanwhile.
     """
     machine = (await still_permitted(clients, observation)).machines.get(replica)
     name = f"Machine {observation.kcp.metadata.namespace}/{replica}"
@@ -229,7 +233,18 @@ async def still_leaves(clients: Clients, observation: Observation, replica: str)
         raise Refused(f"{name} is gone, though nobody let it go")
     if machine.metadata.deletion_timestamp is None:
         raise Refused(f"{name} is not being deleted any more")
+    arrived = _has_arrived(observation, machine)
+    if not arrived.passed:
+        raise Refused(f"{arrived.name}: {arrived.evidence}")
     return machine
+
+
+def _has_arrived(observation: Observation, machine: Machine) -> Check:
+    """What was asked of the replica before this was decided, asked of its Machine as it is now."""
+    if observation.view is None:
+        raise ValueError("there is no Cluster, so there is no replica")
+    seen = observation.view.replica(machine.metadata.name)
+    return has_arrived(replace(seen, waits_at_hook=waits_at_hook(machine), other_hooks=other_hooks(machine)))
 
 
 async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:
