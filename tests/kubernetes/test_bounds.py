@@ -108,6 +108,18 @@ async def test_a_client_may_be_made_that_reads_less(connected: Any, api: Any, fa
         await connected(api, largest=1 << 20).get(NODES, "n")
 
 
+async def test_of_one_object_less_is_read_than_of_a_list(connected: Any, api: Any, fakes: Any) -> None:
+    large = {**NODE, "note": "x" * (2 << 20)}
+    client = connected(api, largest_object=1 << 20)
+    api.replies = [fakes.reply(large)]
+    with pytest.raises(ConnectionFailed, match=r"get nodes n: the answer has more than 1 MiB"):
+        await client.get(NODES, "n")
+    with pytest.raises(ConnectionFailed, match=r"get /: the answer has more than 1 MiB"):
+        await client.get_raw("/")
+    api.replies = [fakes.reply({"metadata": {"resourceVersion": "8"}, "items": [large]})]
+    assert len((await client.list(NODES)).items) == 1
+
+
 CROWD = "[" + "0," * 2000 + "0]"
 
 

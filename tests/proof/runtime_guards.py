@@ -17,7 +17,7 @@ def changes_nothing(_function: Function) -> Function:
 
 def decodes_as_it_is(_reading: Function) -> Function:
     """The object as it is stored."""
-    return lambda data, decoder: decoder.decode(data)
+    return lambda data, decoder, *_: decoder.decode(data)
 
 
 def takes_any_cancellation(_context: Function) -> Function:

@@ -46,6 +46,7 @@ class FakeCluster:
     watches: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     clients: list[FakeClient] = field(default_factory=list)
     configs: list[RestConfig] = field(default_factory=list)
+    getting: int = 0
 
     def connect(self, config: RestConfig) -> FakeClient:
         self.configs.append(config)
@@ -73,7 +74,11 @@ class FakeClient:
     closed: int = 0
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        await self.cluster.meet("get")
+        self.cluster.getting += 1
+        try:
+            await self.cluster.meet("get")
+        finally:
+            self.cluster.getting -= 1
         for obj in self.cluster.objects[resource.plural]:
             if (obj.metadata.namespace, obj.metadata.name) == (namespace, name):
                 return obj  # type: ignore[no-any-return]

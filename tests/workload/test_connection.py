@@ -399,6 +399,36 @@ async def test_a_node_that_is_large_in_what_is_read_ends_the_connection_by_name(
         )
 
 
+async def test_a_node_that_is_asked_for_by_name_is_kept_no_larger_than_those_that_are_watched(
+    stage: Stage, node_of: Callable[..., Any]
+) -> None:
+    """A tenant's etcd names a hundred members, or its API server 2,500 Pods of etcd, each with a Node that no label gives away."""
+    large, noted = node_of("large", labelled=False), node_of("noted", labelled=False)
+    addresses = [NodeAddress(type="", address="x" * (1 << 20))]
+    stage.cluster.objects["nodes"] += [
+        replace(large, status=replace(large.status, addresses=addresses)),
+        replace(noted, metadata=replace(noted.metadata, annotations={"note": "x" * (1 << 20)})),
+    ]
+    async with stage.running():
+        assert await stage.workload.node("large") == Unknown(
+            "Node large has 1024 KiB of conditions, taints, addresses and the like, and no more than 16 are kept"
+        )
+        assert len(encode(await stage.workload.node("noted"))) < 1024
+
+
+async def test_nodes_are_asked_for_a_few_at_a_time_and_none_for_longer_than_the_first(stage: Stage) -> None:
+    """So many answers are in memory at once; of a server that does not answer nobody waits for one after the other."""
+    async with stage.running():
+        stage.cluster.hang.add("get")
+        began = loop_time()
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(stage.workload.node(f"n-{number}")) for number in range(100)]
+            await asyncio.sleep(1)
+            assert stage.cluster.getting == 5
+        assert loop_time() - began == pytest.approx(10)
+        assert {task.result() for task in asked} == {Unknown("no answer in time")}
+
+
 async def test_what_the_watches_tell_makes_probes_needless(stage: Stage, node_of: Callable[..., Any]) -> None:
     async with stage.running():
         for version in range(11, 23):

@@ -40,6 +40,7 @@ USER_AGENT = f"quorate/{version('quorate')}"
 LARGEST_LIST = 4 * LARGEST
 """Bytes of all pages of a list, unless told otherwise: of a list that is paged, too, the end is the server's to say."""
 
+_MOST_MOMENTS = 5  # that cannot be held, in an object of one tenant's, who hides nothing but their own: each has it decoded anew
 _MOST_PAGES = 1000  # of a list: those that are kept have half a million objects
 
 
@@ -91,29 +92,33 @@ def connect(
     connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
     largest: int = LARGEST,
     largest_list: int = LARGEST_LIST,
+    largest_object: int | None = None,
     most_values: int | None = None,
     most_objects: int | None = None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
     `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
-    `largest_list` those of all pages of a list. `most_values` are the values of an answer that are decoded, by the commas between them, and
-    `most_objects` the objects of a list.
+    `largest_list` those of all pages of a list, `largest_object` those of an answer about one object. `most_values` are the values of an answer that are
+    decoded, by the commas between them, and `most_objects` the objects of a list.
     """
     bucket = TokenBucket(qps, burst)
     transport = Transport(
         config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
     )
-    return Client(config, transport, Bounds(largest_list, most_values, most_objects))
+    return Client(config, transport, Bounds(largest_list, most_values, most_objects, largest_object))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of an answer is read, by bytes of all pages of a list, values in one answer, and objects of a list; None: as many as there are."""
+    """How much of an answer is read, by bytes of all pages of a list, values in one answer, objects of a list, and bytes about one object; None: as many as
+    there are.
+    """
 
     list_bytes: int = LARGEST_LIST
     values: int | None = None
     objects: int | None = None
+    object_bytes: int | None = None
 
 
 class Carrier(Protocol):
@@ -299,7 +304,7 @@ class Client:
 
     async def get_raw(self, path: str) -> bytes:
         """The answer to a GET of any path, such as `/readyz`."""
-        return await self._transport.send(Request("GET", path, f"get {path}"))
+        return await self._transport.send(Request("GET", path, f"get {path}", largest=self._bounds.object_bytes))
 
     async def watch(
         self,
@@ -359,7 +364,7 @@ class Client:
         """Send a request that concerns one object and is answered with it."""
         doing = _doing(_VERBS[method], resource, namespace, name, subresource)
         path = _object_path(resource, name, namespace, subresource, doing) + _encoded(query or {})
-        request = Request(method, path, doing, None if body is None else msgspec.json.encode(body), content)
+        request = Request(method, path, doing, None if body is None else msgspec.json.encode(body), content, self._bounds.object_bytes)
         return self._decode(resource.type, await self._transport.send(request), doing)
 
     def _event(self, resource: Resource[T], value: bytes, doing: str) -> WatchEvent[T]:
@@ -382,7 +387,7 @@ class Client:
             self._decoders[type_] = msgspec.json.Decoder(type_)
         try:
             try:
-                return cast("T", moments.readable(data, self._decoders[type_]))
+                return cast("T", moments.readable(data, self._decoders[type_], moments.MOST if most is None else _MOST_MOMENTS))
             except RecursionError:
                 if not of_many or most is not None:  # where values are counted, all of them are of one tenant
                     raise

@@ -15,14 +15,15 @@ T = TypeVar("T")
 _NEVER = "0001-01-01T00:00:00Z"  # Go's zero time: whatever is compared with it was long before
 _PLACE = re.compile(r"Invalid RFC3339 encoded datetime - at `\$(.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-_MOST = 100  # of one object, each of which is decoded anew
+MOST = 100
+"""Of one object, which is decoded anew for each."""
 _LARGEST = 4 << 20  # bytes of an object; etcd takes 1.5 MiB
 
 
-def readable(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """The object, with Go's zero time for each such moment. Raises what the decoder raises for anything else that is wrong."""
+def readable(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], most: int = MOST) -> T:
+    """The object, with Go's zero time for each such moment, of which there may be `most`. Raises what the decoder raises for anything else that is wrong."""
     content: Any = None
-    for _ in range(_MOST):
+    for _ in range(most):
         try:
             return decoder.decode(data)
         except msgspec.ValidationError as error:

@@ -68,6 +68,7 @@ class Request:
     doing: str
     body: bytes | None = field(default=None, repr=False)
     content: str = JSON
+    largest: int | None = None  # bytes of the answer that are read, where they are fewer than of others
 
     @property
     def idempotent(self) -> bool:
@@ -159,9 +160,10 @@ class Transport:
 
     async def _once(self, request: Request, identity: _Identity) -> bytes:
         async with await self._answered(request, identity) as answer:
-            content = await _content(answer, self._largest)
-            if len(content) > self._largest:
-                raise ConnectionFailed(f"{request.doing}: the answer has more than {self._largest >> 20} MiB, which is read no further")
+            largest = self._largest if request.largest is None else request.largest
+            content = await _content(answer, largest)
+            if len(content) > largest:
+                raise ConnectionFailed(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
             return content
 
     async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:

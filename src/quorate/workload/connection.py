@@ -36,7 +36,7 @@ from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
 from quorate.workload.turns import Turns
 from quorate.workload.updates import CannotUpdate
-from quorate.workload.watches import Watches
+from quorate.workload.watches import Watches, kept_node
 
 T = TypeVar("T")
 
@@ -54,6 +54,8 @@ SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
 EAGER_FOR = 600.0
 """Seconds that a machine may take from its providerID to an answer before nobody hurries for it any more: kubeadm gives up sooner."""
+
+_ASKED_AT_ONCE = 5  # for one object each, so that their answers are not in memory all at once
 
 _FIRST_PAUSE, _EAGER_PAUSE, _LONGEST_PAUSE = 0.2, 1.0, 30.0
 
@@ -147,6 +149,7 @@ class Workload(Generic[Client]):
         self._eager_until = 0.0
         self._hurry = asyncio.Event()
         self._session: _Session[Client] | None = None
+        self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._heard_at = 0.0
         self._attempts = 0
 
@@ -200,7 +203,10 @@ class Workload(Generic[Client]):
         if (known := session.watches.nodes.store.get("", name)) is not None:
             return known
         asked = await self._read(session.client, NODES, name)
-        return asked  # noqa: RET504 (mypy takes a bare return for a Resource of the union)
+        try:
+            return kept_node(asked) if isinstance(asked, Node) else asked
+        except TooMuch as error:
+            return Unknown(str(error))
 
     def pod(self, component: Component, node: str) -> Pod | Absent | Unknown:
         """The static Pod of a component on a node, as the watch knows it."""
@@ -262,7 +268,7 @@ class Workload(Generic[Client]):
 
     async def _read(self, client: Client, resource: Resource[T], name: str, namespace: str = "") -> T | Absent | Unknown:
         try:
-            async with asyncio.timeout(SYNC_TIMEOUT):
+            async with asyncio.timeout(SYNC_TIMEOUT), self._asking:
                 return await client.get(resource, name, namespace)
         except NotFound:
             return Absent()

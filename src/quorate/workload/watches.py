@@ -45,7 +45,7 @@ class Watches:
             label_selector=CONTROL_PLANE,
             handlers=(_Told(on_change),),
             client_side_selector=is_control_plane,
-            keep=_node,
+            keep=kept_node,
             most=_MOST_NODES,
             inactivity=inactivity,
             on_error=self._failed,
@@ -115,8 +115,8 @@ class _Told(Generic[T]):
         self._on_change()
 
 
-def _node(node: Node) -> Node:
-    """The Node with what is read of it."""
+def kept_node(node: Node) -> Node:
+    """The Node with what is read of it. Raises TooMuch."""
     conditions = [msgspec.structs.replace(each, message="") for each in node.status.conditions]
     status = msgspec.structs.replace(node.status, conditions=conditions)
     return _small(msgspec.structs.replace(node, metadata=_metadata(node.metadata, CONTROL_PLANE), status=status), "Node")

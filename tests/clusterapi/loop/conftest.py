@@ -113,6 +113,7 @@ class FakeWorkload:
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)
     expected: frozenset[str] = frozenset()
     unread: set[str] = field(default_factory=set)  # Nodes that cannot be asked for by name
+    named: list[str] = field(default_factory=list)  # Nodes that were asked for by name, and are not listed
     asked: tuple[str, ...] = ()  # the Nodes whose members were asked last
 
     @property
@@ -130,6 +131,8 @@ class FakeWorkload:
         return frozenset(name.removeprefix(prefix) for name in self.pods if name.startswith(prefix))
 
     async def node(self, name: str) -> Node | Absent | Unknown:
+        if name not in {node.metadata.name for node in self.node_list if is_control_plane(node)}:
+            self.named.append(name)
         if name in self.unread:
             return Unknown("no answer in time")
         return next((node for node in self.node_list if node.metadata.name == name), Absent())

@@ -18,6 +18,7 @@ from quorate.clusterapi.act.etcd_membership import read_afresh
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.inspection import Finding as Look
+from quorate.clusterapi.observe.strays import MOST_ASKED, control_plane_nodes
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.names import Label
 from quorate.core.health import Absent, Health, Unknown
@@ -499,3 +500,34 @@ async def test_a_consent_of_256_kib_holds_nobody_up_and_its_first_ids_count(thre
     assert thread_time() - started < 0.5
     assert observation.view is not None
     assert {stray.member.id for stray in observation.view.strays if stray.consented} == {4, 5}
+
+
+async def test_of_a_hundred_members_of_nobody_the_nodes_of_a_few_are_asked_for_and_the_others_stay(three: World) -> None:
+    """Each may have 2 MiB, and a look is taken every second."""
+    for number in range(4, 101):
+        three.workload.members[number] = Member(number, f"m{number:03}", Health.BAD, peer_urls=(f"https://10.9.{number}.1:2380",))
+    view, decision = await later(three)
+    assert len(three.workload.named) == 2 * MOST_ASKED  # in two looks
+    unknown = {stray.member.id for stray in view.strays if isinstance(stray.node, Unknown)}
+    assert unknown == set(range(4 + MOST_ASKED, 101))
+    assert Unknown("97 Nodes are to be asked for by name, and no more than 20 are") in {stray.node for stray in view.strays}
+    assert not isinstance(decision.step, RemoveStray)
+
+
+async def test_of_thousands_of_pods_of_etcd_on_nodes_without_the_label_none_is_asked_for(three: World) -> None:
+    pod = three.workload.pods["etcd-cp-1"]
+    three.workload.pods |= {f"etcd-x{number}": pod for number in range(2500)}
+    assert await control_plane_nodes(cast("Any", three.workload)) == Unknown(
+        "2500 Nodes without the label of a control plane run etcd, and no more than 20 are asked for"
+    )
+    await three.look()
+    assert len(three.workload.named) <= MOST_ASKED
+
+
+async def test_of_hundreds_of_machines_whose_nodes_lack_the_label_the_nodes_of_a_few_are_asked_for(three: World) -> None:
+    for number in range(4, 301):
+        three.add_machine(f"m-{number}", node=False, status={"nodeRef": {"name": f"m-{number}"}})
+    view = (await three.look()).view
+    assert len(three.workload.named) == MOST_ASKED
+    assert view is not None
+    assert {replica.name for replica in view.replicas if isinstance(replica.member, int)} == {"cp-1", "cp-2", "cp-3"}

@@ -9,7 +9,6 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from random import Random
-from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -36,6 +35,8 @@ _LARGEST = 32 << 20
 """Bytes that one workload cluster's answer, or list, may have: control-plane Nodes, their static Pods and single objects are read, of 1.5 MiB at most, and no
 tenant's API server may fill the memory that it shares with all others.
 """
+_LARGEST_OBJECT = 2 << 20
+"""Bytes of an answer about one object: etcd takes 1.5 MiB, and those that are asked for (a Node, kubeadm's and CoreDNS' ConfigMaps) have 50 KiB."""
 _MOST_VALUES = 100_000
 """Values in such an answer: Nodes and Pods have a hundred or two each. Two million Nodes in 32 MiB would take 25 s, in which nobody else is worked for."""
 _MOST_OBJECTS = 5000
@@ -213,8 +214,19 @@ def network_setup(
 
 
 def _connect(config: RestConfig, *, qps: float, burst: int, connector: Callable[[], BaseConnector]) -> Client:
-    bounds: dict[str, Any] = {"largest": _LARGEST, "largest_list": _LARGEST, "most_values": _MOST_VALUES, "most_objects": _MOST_OBJECTS}
-    return connect(config, user_agent=f"{USER_AGENT} workload", qps=qps, burst=burst, timeout=10.0, connector=connector, **bounds)
+    return connect(
+        config,
+        user_agent=f"{USER_AGENT} workload",
+        qps=qps,
+        burst=burst,
+        timeout=10.0,
+        connector=connector,
+        largest=_LARGEST,
+        largest_list=_LARGEST,
+        largest_object=_LARGEST_OBJECT,
+        most_values=_MOST_VALUES,
+        most_objects=_MOST_OBJECTS,
+    )
 
 
 def _in_memory_dialer(client: Client) -> InMemoryDialer:

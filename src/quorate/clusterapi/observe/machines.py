@@ -39,12 +39,20 @@ def components(*, etcd_managed: bool) -> Mapping[MachineCondition, Component]:
     return COMPONENTS if etcd_managed else {kind: component for kind, component in COMPONENTS.items() if component is not Component.ETCD}
 
 
-async def find(
-    workload: Workload[Client], machine: Machine, infrastructure: ForeignObject | None, nodes: Sequence[Node] | Unknown
+def node_name(machine: Machine) -> str:
+    """The name of its Node, where the Machine knows it."""
+    return machine.status.node_ref.name if machine.status.node_ref else ""
+
+
+def find(
+    machine: Machine,
+    infrastructure: ForeignObject | None,
+    nodes: Sequence[Node] | Unknown,
+    named: Mapping[str, Node | Absent | Unknown],
 ) -> Node | Absent | Unknown:
-    """The Machine's Node: by name where the Machine knows it, otherwise, of these, by providerID, or by address, as soon as the Node exists."""
-    if machine.status.node_ref and machine.status.node_ref.name:
-        return await workload.node(machine.status.node_ref.name)
+    """The Machine's Node: by name where the Machine knows it, otherwise, of `nodes`, by providerID, or by address, as soon as the Node exists."""
+    if name := node_name(machine):
+        return named[name]
     if isinstance(nodes, Unknown):
         return nodes
     return find_node(nodes, provider_id=provider_id(machine, infrastructure)) or _newcomer(nodes, machine) or Absent()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -31,6 +30,7 @@ from quorate.clusterapi.observe.strays import (
     look_for_nodes,
     node_names,
     nodes_of_nobody,
+    read_nodes,
 )
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
@@ -229,14 +229,10 @@ class _Pass:
         self, ours: Sequence[Machine], infrastructure: Mapping[str, ForeignObject | None], listed: tuple[Node, ...] | Unknown
     ) -> dict[str, Node | Absent | Unknown]:
         """The Machines' Nodes, by the Machines' names. Those that have to be asked for are asked for at once."""
-        async with asyncio.TaskGroup() as tasks:
-            found = {
-                machine.metadata.name: tasks.create_task(
-                    machines.find(self.workload, machine, infrastructure[machine.metadata.name], listed)
-                )
-                for machine in ours
-            }
-        nodes = {name: task.result() for name, task in found.items()}
+        named: dict[str, Node | Absent | Unknown] = {} if isinstance(listed, Unknown) else {node.metadata.name: node for node in listed}
+        unlisted = [name for machine in ours if (name := machines.node_name(machine)) and name not in named]
+        named |= await read_nodes(self.workload, unlisted)
+        nodes = {machine.metadata.name: machines.find(machine, infrastructure[machine.metadata.name], listed, named) for machine in ours}
         ids = {machine.metadata.name: machines.provider_id(machine, infrastructure[machine.metadata.name]) for machine in ours}
         return machines.told_apart(nodes, ids)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from quorate.clusterapi.observe.ring import Membership
@@ -21,6 +21,8 @@ from quorate.workload.static_pods import Component
 
 MOST_CONSENTS = 100
 """Members to whose removal somebody may consent at once, more than any ring has: an annotation holds 256 KiB, which take a while to read."""
+MOST_ASKED = 20
+"""Nodes that one look asks for by name, since they lack the label: a tenant's etcd names a hundred, and its Pods 2,500. A ring has seven members."""
 _ID = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
@@ -46,7 +48,12 @@ async def control_plane_nodes(workload: Workload[Client]) -> tuple[Node, ...] | 
         return labelled
     if isinstance(running, Unknown):
         return running
-    others = await _read(workload, running - {node.metadata.name for node in labelled})
+    unlabelled = running - {node.metadata.name for node in labelled}
+    if len(unlabelled) > MOST_ASKED:
+        return Unknown(
+            f"{len(unlabelled)} Nodes without the label of a control plane run etcd, and no more than {MOST_ASKED} are asked for"
+        )
+    others = await read_nodes(workload, sorted(unlabelled))
     return tuple(sorted((*labelled, *(node for node in others.values() if isinstance(node, Node))), key=lambda node: node.metadata.name))
 
 
@@ -56,14 +63,16 @@ async def look_for_nodes(workload: Workload[Client], reading: RingReading | Unkn
         return {}
     answered = set(reading.member_ids.values())
     names = {member.name for member in reading.ring.members if member.name and member.id not in answered}
-    found = await _read(workload, names - set(known))
+    found = await read_nodes(workload, sorted(names - set(known)))
     return {name: node for name, node in found.items() if not isinstance(node, Absent)}
 
 
-async def _read(workload: Workload[Client], names: Iterable[str]) -> dict[str, Node | Absent | Unknown]:
+async def read_nodes(workload: Workload[Client], names: Sequence[str]) -> dict[str, Node | Absent | Unknown]:
+    """The Nodes of these names, all at once; what comes after MOST_ASKED is unknown."""
     async with asyncio.TaskGroup() as tasks:
-        asked = {name: tasks.create_task(workload.node(name)) for name in names}
-    return {name: task.result() for name, task in asked.items()}
+        asked = {name: tasks.create_task(workload.node(name)) for name in names[:MOST_ASKED]}
+    unasked = Unknown(f"{len(names)} Nodes are to be asked for by name, and no more than {MOST_ASKED} are")
+    return dict.fromkeys(names, unasked) | {name: task.result() for name, task in asked.items()}
 
 
 def node_names(nodes: Iterable[Node | Absent | Unknown | None]) -> frozenset[str]:
