@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.workload.corefile import CorefileError, Line, parse, render, value
+from quorate.workload.corefile import DEEPEST, LARGEST, CorefileError, Line, parse, render, value
 
 KUBEADM = """.:53 {
     errors
@@ -106,3 +106,16 @@ def test_a_block_may_be_on_one_line() -> None:
 def test_what_coredns_could_not_read_is_refused_with_its_line(text: str, line: str) -> None:
     with pytest.raises(CorefileError, match=line):
         parse(text)
+
+
+def test_one_that_is_larger_than_any_is_not_read() -> None:
+    assert parse("#" * LARGEST)
+    with pytest.raises(CorefileError, match="more than 128 KiB"):
+        parse("#" * (LARGEST + 1))
+
+
+def test_one_whose_blocks_are_deeper_than_any_is_refused_with_the_line() -> None:
+    nested = "a {\n" * DEEPEST + "}\n" * DEEPEST
+    assert render(parse(nested * 2)).count("{") == 2 * DEEPEST
+    with pytest.raises(CorefileError, match=f"line {DEEPEST + 1}: more than {DEEPEST} blocks are in each other"):
+        parse("a {\n" * 5000 + "}\n" * 5000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -136,3 +137,24 @@ def test_a_stub_domain_that_has_no_block_of_its_own_to_go_to_is_refused() -> Non
 )
 def test_versions_are_read_off_the_tags_that_vendors_use(tag: str, version: tuple[int, int, int]) -> None:
     assert parse_tag(tag) == version
+
+
+@pytest.mark.parametrize("corefile", [".:53 {\n" + "a " * (1 << 20) + "\n}\n", "a {\n" * 5000 + "}\n" * 5000], ids=["large", "deep"])
+def test_a_corefile_that_is_larger_or_deeper_than_any_is_refused_with_the_way_out(corefile: str) -> None:
+    """32 MiB, which a tenant's API server may answer with, take half a minute and 2 GiB of the process that all share, each time it is tried again."""
+    with pytest.raises(CannotUpdate, match=r"ConfigMap kube-system/coredns cannot be read: .*skip-coredns"):
+        migrate(corefile, "1.11.1", "1.12.0")
+
+
+def test_thousands_of_stub_domains_hold_nobody_up() -> None:
+    """Each was compared with all others."""
+    corefile = ".:53 {\n" + "".join(f"forward {number} x\n" for number in range(8000)) + "}\n"
+    started = thread_time()
+    assert migrate(corefile, "1.3.1", "1.4.0").count("forward . x") == 8000
+    assert thread_time() - started < 2
+
+
+def test_what_is_said_of_a_server_block_of_a_thousand_zones_stays_a_line() -> None:
+    with pytest.raises(CannotUpdate) as raised:
+        migrate("zone.org " * 10_000 + "{\n forward stub.org 10.0.0.1\n}\n", "1.3.1", "1.4.0")
+    assert len(str(raised.value)) < 1000

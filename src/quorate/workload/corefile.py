@@ -11,13 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+LARGEST = 128 << 10
+"""Characters of a Corefile, of which kubeadm's has 400: what is larger takes seconds to carry over all versions, in which nobody else is worked for."""
+DEEPEST = 20
+"""Blocks in each other; plugins nest to three or four."""
+
 _INDENT = " " * 4
 _TOKEN = re.compile(r'\s+|(?P<comment>#[^\n]*)|(?P<word>"(?:\\.|[^"\\])*"|[^\s#"][^\s#]*)|(?P<open_quote>")', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class CorefileError(ValueError):
-    """A Corefile that CoreDNS itself could not read. The message names the line."""
+    """A Corefile that CoreDNS itself could not read, and the message names the line; or one that is larger or deeper than any has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ def parse(text: str) -> Corefile:
 
     Of a Corefile with a single server block, which may go without its braces, the block is made of all that follows its first line.
     """
+    if len(text) > LARGEST:
+        raise CorefileError(f"it has more than {LARGEST >> 10} KiB")
     reader = _Reader(tuple(_tokens(text.removeprefix("\ufeff").replace("\r", ""))))
     lines = reader.lines(opened_at=0)
     head = next((index for index, line in enumerate(lines) if line.words), None)
@@ -115,6 +122,7 @@ class _Reader:
     def __init__(self, tokens: tuple[_Token, ...]) -> None:
         self._tokens = tokens
         self._next = 0
+        self._depth = 0
 
     def lines(self, opened_at: int) -> tuple[Line, ...]:
         """The lines up to the end of a block that was opened on line `opened_at`; up to the end of the text for 0."""
@@ -160,7 +168,12 @@ class _Reader:
         token = self._peek()
         if token is not None and token.is_comment and token.first_line == brace.last_line and not comment:
             comment = self._take().text
-        return replace(line, block=self.lines(opened_at=brace.first_line), comment=comment)
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise CorefileError(f"line {brace.first_line}: more than {DEEPEST} blocks are in each other")
+        block = self.lines(opened_at=brace.first_line)
+        self._depth -= 1
+        return replace(line, block=block, comment=comment)
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None

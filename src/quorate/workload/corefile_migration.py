@@ -10,9 +10,10 @@ survive; proxy's `policy least_conn` becomes forward's default policy (not TCP),
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from quorate.core.text import printable
 from quorate.workload.corefile import Corefile, CorefileError, Line, parse, render
 from quorate.workload.updates import CannotUpdate
 
@@ -107,7 +108,10 @@ def migrate(corefile: str, current: str, target: str) -> str:
     try:
         before = tree = parse(corefile)
     except CorefileError as error:
-        raise CannotUpdate(f"the Corefile in ConfigMap kube-system/coredns cannot be read: {error}") from error
+        raise CannotUpdate(
+            f"the Corefile in ConfigMap kube-system/coredns cannot be read: {error}; mend it, or migrate it by hand and set the annotation "
+            "controlplane.cluster.x-k8s.io/skip-coredns"
+        ) from error
     for version in (parse_tag(text) for text in VERSIONS):
         if source < version <= destination:
             for since, until, rule in RULES:
@@ -207,18 +211,26 @@ def _stub_domains_apart(corefile: Corefile) -> Corefile:
     kept: list[Line] = []
     apart: list[Line] = []
     for server in corefile:
-        stubs = [line for line in server.block or () if line.name == "forward" and line.arguments[:1] != (".",)]
+        stubs = [line for line in server.block or () if _is_stub(line)]
         if server.block is None or not stubs:
             kept.append(server)
             continue
         if server.words not in ((".",), (".:53",)):
             raise CannotUpdate(
-                f"the Corefile's server block {' '.join(server.words)!r} forwards the zone {' '.join(stubs[0].arguments[:1])!r}, which must have "
+                f"the Corefile's server block {_named(server.words)} forwards the zone {_named(stubs[0].arguments[:1])}, which must have "
                 "a server block of its own: write that block in ConfigMap kube-system/coredns"
             )
-        kept.append(replace(server, block=tuple(line for line in server.block if line not in stubs)))
+        kept.append(replace(server, block=tuple(line for line in server.block if not _is_stub(line))))
         apart += map(_server_of, stubs)
     return (*kept, *apart)
+
+
+def _is_stub(line: Line) -> bool:
+    return line.name == "forward" and line.arguments[:1] != (".",)
+
+
+def _named(words: Sequence[str]) -> str:
+    return repr(printable(" ".join(words), most=253))
 
 
 def _server_of(stub: Line) -> Line:

@@ -24,6 +24,7 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import Annotation, FieldManager
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, MACHINE_DRAIN_RULES
 from quorate.core.health import Health, Unknown
+from quorate.core.text import printable
 from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from quorate.kubeadm.cluster_configuration import brought_up_to_date
@@ -217,7 +218,7 @@ async def _problem(attempt: Coroutine[Any, Any, None]) -> str:
     try:
         await attempt
     except (*TROUBLE, CannotUpdate) as error:
-        return str(error) or type(error).__name__
+        return printable(str(error)) or type(error).__name__
     return ""
 
 
