@@ -142,6 +142,23 @@ async def test_more_alarms_than_any_ring_has_are_refused(ask: Ask) -> None:
         await ask("alarms", rpc.AlarmResponse(alarms=[rpc.AlarmMember(memberID=number, alarm=rpc.NOSPACE) for number in range(8000)]))
 
 
+URLS = [f"{number:x}" for number in range(140_000)]
+
+
+@pytest.mark.parametrize("member", [rpc.Member(peerURLs=URLS), rpc.Member(clientURLs=URLS)], ids=["of peers", "of clients"])
+async def test_more_addresses_of_a_member_than_any_has_are_refused(ask: Ask, member: rpc.Member) -> None:
+    """Each is compared with those of each Machine and Node that the member may run on, several times in each look, once a second."""
+    with pytest.raises(EtcdError, match="told of 140000 addresses of one member, where no member has more than 20"):
+        await ask("members", rpc.MemberListResponse(members=[member]))
+
+
+async def test_more_errors_of_a_member_than_there_may_be_alarms_are_refused(ask: Ask) -> None:
+    errors = ["alarm"] * 201
+    assert len((await ask("status", rpc.StatusResponse(errors=errors))).errors) == 201
+    with pytest.raises(EtcdError, match="told of 202 errors, where no member has more than 201"):
+        await ask("status", rpc.StatusResponse(errors=[*errors, "alarm"]))
+
+
 async def test_an_answer_that_is_larger_than_any_is_not_read_to_its_end(ask: Ask) -> None:
     with pytest.raises(EtcdError, match="it sent more than any answer has"):
         await ask("status", rpc.StatusResponse(version="v" * (8 << 20)))

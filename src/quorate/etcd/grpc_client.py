@@ -27,6 +27,9 @@ _CLOSE_TIMEOUT = 1.0  # seconds that the TLS farewell may take before the connec
 _PAGE = 50  # values in one answer
 _MOST_KEYS = 10_000_000  # below a prefix: in the 8 GiB that etcd should have at most, objects of Kubernetes are fewer
 _MOST_MEMBERS = 100  # of a ring; etcd's own advice is seven. Each is compared with everybody's alarms, of which it has two kinds
+_MOST_ALARMS = 2 * _MOST_MEMBERS  # two kinds of each
+_MOST_ERRORS = _MOST_ALARMS + 1  # of a status: each alarm, and that there is no leader
+_MOST_URLS = 20  # of a member, of either kind: one as a rule. Each is compared with each address of each Machine and Node
 
 _LARGEST = 1 << 20  # bytes that may come in during a question about the ring: a list of seven members has 1 KiB
 _LARGEST_PAGE = _PAGE * (2 << 20)  # during a page of values; etcd takes requests of 1.5 MiB, unless it is told otherwise
@@ -173,11 +176,14 @@ class GrpcClient:
         """The members, read linearizably."""
         reply = await self._call("Cluster/MemberList", rpc.MemberListRequest(linearizable=True), rpc.MemberListResponse)
         self._refuse_more("members", len(reply.members), _MOST_MEMBERS)
+        for member in reply.members:
+            self._refuse_more("addresses of one member", max(len(member.peerURLs), len(member.clientURLs)), _MOST_URLS, "member")
         return MemberList(reply.header.cluster_id, tuple(_member(member) for member in reply.members))
 
     async def status(self) -> Status:
         """What this member says of itself."""
         reply = await self._call("Maintenance/Status", rpc.StatusRequest(), rpc.StatusResponse)
+        self._refuse_more("errors", len(reply.errors), _MOST_ERRORS, "member")
         return Status(
             member_id=reply.header.member_id,
             leader=reply.leader,
@@ -193,7 +199,7 @@ class GrpcClient:
     async def alarms(self) -> tuple[Alarm, ...]:
         """The alarms of every member."""
         reply = await self._call("Maintenance/Alarm", rpc.AlarmRequest(action=rpc.AlarmRequest.GET), rpc.AlarmResponse)
-        self._refuse_more("alarms", len(reply.alarms), 2 * _MOST_MEMBERS)
+        self._refuse_more("alarms", len(reply.alarms), _MOST_ALARMS)
         return tuple(Alarm(alarm.memberID, _alarm_kind(alarm.alarm)) for alarm in reply.alarms if alarm.alarm != rpc.NONE)
 
     async def move_leader(self, target_id: int) -> None:
