@@ -500,6 +500,45 @@ async def test_credentials_that_are_refused_are_read_again_at_once(stage: Stage,
         assert await stage.cluster.configs[-1].credentials.token() == "rotated"
 
 
+ELSEWHERE = KUBECONFIG.replace(b"https://api:6443", b"https://restored:6443")
+OTHER_AUTHORITY = KUBECONFIG.replace(b"{server", b"{certificate-authority-data: YXV0aG9yaXR5, server")
+
+
+@pytest.mark.parametrize("content", [ELSEWHERE, OTHER_AUTHORITY], ids=["server", "authority"])
+async def test_a_kubeconfig_that_names_another_server_ends_the_connection_to_the_one_before(stage: Stage, content: bytes) -> None:
+    """The cluster was restored elsewhere, and the API server of before still answers: its ring is not the one that is judged and changed."""
+    stage.secrets.etcd_secrets = EtcdSecrets(KeyPair(b"authority", b"key"))
+    async with stage.running():
+        stage.secrets.content = content
+        moved = "the Secret of the kubeconfig names another API server, or another authority of it, than the one that is connected"
+        assert await stage.workload.read_ring(["cp-a"]) == Unknown(moved)
+        with pytest.raises(AccessUnavailable, match=moved):
+            async with stage.workload.etcd("cp-a"):
+                pass
+        await asyncio.sleep(1)
+        assert stage.phase() is Phase.CONNECTED
+        assert stage.attempts == 2
+        assert [client.closed for client in stage.cluster.clients] == [1, 0]
+
+
+async def test_a_connection_ends_in_half_a_minute_though_nobody_asks_for_etcd(stage: Stage) -> None:
+    async with stage.running():
+        stage.secrets.content = ELSEWHERE
+        await asyncio.sleep(30)
+        assert [config.server for config in stage.cluster.configs] == ["https://api:6443", "https://restored:6443"]
+
+
+@pytest.mark.parametrize("content", [KUBECONFIG.replace(b"token: t", b"token: rotated"), b"no kubeconfig", b""])
+async def test_a_connection_stays_whatever_else_becomes_of_the_kubeconfig(stage: Stage, content: bytes) -> None:
+    async with stage.running():
+        stage.secrets.content = content
+        await asyncio.sleep(600)
+        stage.secrets.problem = "Secret blue-kubeconfig does not exist"
+        await asyncio.sleep(600)
+        assert stage.phase() is Phase.CONNECTED
+        assert stage.attempts == 1
+
+
 async def test_credentials_refused_for_good_are_not_tried_without_pause(stage: Stage) -> None:
     async with stage.running():
         stage.cluster.trouble["probe"] = stage.cluster.trouble["list"] = Unauthorized("unauthorized", code=401)

@@ -12,9 +12,14 @@ import aiohttp
 
 from quorate.etcd.dialers import OpenWebSocket, PortForwardDialer, UpgradeRefused
 from quorate.etcd.tls import Credentials
+from quorate.kubernetes import inline_kubeconfig
+from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
+from quorate.kubernetes.inline_kubeconfig import InlineKubeconfig
 from quorate.pki import issue_etcd_client
 from quorate.pki.keys import KeyAlgorithm, KeyPair, PrivateKey, generate_key
+
+_SOURCE = "the Secret of the kubeconfig"
 
 
 class AccessUnavailable(Exception):
@@ -42,6 +47,41 @@ class Secrets(Protocol):
     async def etcd(self) -> EtcdSecrets:
         """etcd's authority, from `<cluster>-etcd`, and, where that has no key, the API server's client pair."""
         ...
+
+
+class AdminKubeconfig:
+    """The kubeconfig that a connection was made by, held against its Secret."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._content = b""
+
+    async def read(self) -> InlineKubeconfig:
+        """As it is now, to connect by. Raises AccessUnavailable and ConfigError."""
+        self._content = await self._secrets.kubeconfig()
+        return inline_kubeconfig.read(self._content, source=_SOURCE)
+
+    async def moved(self) -> str:
+        """Why what was connected is not what the Secret names now; "" where it is, and where the Secret cannot be read or used.
+
+        The API server of before may still answer: of a cluster that was restored elsewhere it has another ring than the one that is to be kept.
+        """
+        try:
+            newest = await self._secrets.kubeconfig()
+            if newest == self._content:
+                return ""
+            before, now = (_server(inline_kubeconfig.read(each, source=_SOURCE)) for each in (self._content, newest))
+        except (AccessUnavailable, ConfigError):
+            return ""
+        if before != now:
+            return f"{_SOURCE} names another API server, or another authority of it, than the one that is connected"
+        self._content = newest
+        return ""
+
+
+def _server(kubeconfig: InlineKubeconfig) -> tuple[str, bytes, str]:
+    """Which API server it is for, whoever it lets in."""
+    return kubeconfig.server, kubeconfig.authority, kubeconfig.tls_server_name
 
 
 Mint = Callable[[KeyPair, str], Awaitable[KeyPair]]

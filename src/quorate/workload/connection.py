@@ -23,7 +23,6 @@ from quorate.core.text import printable
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Access, Pool
-from quorate.kubernetes import inline_kubeconfig
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import NotFound, TooMuch, Unauthorized
 from quorate.kubernetes.objects import Node, Pod
@@ -31,7 +30,7 @@ from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
 from quorate.kubernetes.tasks import cancelled_by_request_alone, sole
-from quorate.workload.access import AccessUnavailable, EtcdIdentity, Mint, Secrets
+from quorate.workload.access import AccessUnavailable, AdminKubeconfig, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
 from quorate.workload.static_pods import NAMESPACE, Component
 from quorate.workload.turns import Turns
@@ -149,6 +148,7 @@ class Workload(Generic[Client]):
         self._eager_until = 0.0
         self._hurry = asyncio.Event()
         self._session: _Session[Client] | None = None
+        self._kubeconfig = AdminKubeconfig(secrets)
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._heard_at = 0.0
         self._attempts = 0
@@ -253,13 +253,19 @@ class Workload(Generic[Client]):
             yield client
 
     async def _etcd_access(self) -> Access | Unknown:
-        session = self._connected()
-        if isinstance(session, Unknown):
+        if isinstance(session := self._connected(), Unknown):
             return session
         try:
-            return Access(session.dialer, await self._identity.credentials(await self._secrets.etcd()))
+            credentials = await self._identity.credentials(await self._secrets.etcd())
         except AccessUnavailable as error:
             return Unknown(str(error))
+        moved = await self._kubeconfig.moved()
+        if isinstance(session := self._connected(), Unknown):  # that of now: another one may have begun meanwhile
+            return session
+        if moved:
+            session.watches.troubled.set()  # which ends the session
+            return Unknown(moved)
+        return Access(session.dialer, credentials)
 
     # The connection itself.
 
@@ -288,7 +294,7 @@ class Workload(Generic[Client]):
 
     async def _attempt(self, connected: Callable[[], None]) -> _Ending:
         try:
-            kubeconfig = inline_kubeconfig.read(await self._secrets.kubeconfig(), source="the Secret of the kubeconfig")
+            kubeconfig = await self._kubeconfig.read()
             client = self._setup.connect(kubeconfig.rest_config(os.environ))
         except (AccessUnavailable, ConfigError, ValueError) as error:
             return _Ending(str(error))
@@ -339,6 +345,8 @@ class Workload(Generic[Client]):
                 return _over(watches.last_error)
             if error := watches.outdated(_loop_time() - LOST_AFTER):
                 return _Ending(f"Nodes and Pods could not be watched for {LOST_AFTER:g} s: {_text(error)}")
+            if moved := await self._kubeconfig.moved():
+                return _Ending(moved)
             if self._hear(watches) and not troubled:
                 next_probe = self._heard_at + PROBE_AFTER
                 continue
