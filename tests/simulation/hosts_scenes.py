@@ -64,6 +64,19 @@ class Scene:
         self.operations.scripts.kill(self.machine(host))
         await self._killed(run)
 
+    async def cut_short_or_ended(self, deed: Deed, *, seconds: float) -> None:
+        """`apply` runs until so long after it has done this on any host, and is killed with what it started there; or it ends before."""
+        run = self.run()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [tasks.create_task(self._witnessed(lambda act: act.deed is deed)), tasks.create_task(run.end())]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for each in waiting:
+                each.cancel()
+        await asyncio.sleep(seconds)
+        for machine in self.operations.machines:
+            self.operations.scripts.kill(machine)
+        await self._killed(run)
+
     async def abandoned(self, deed: Deed, host: str) -> None:
         """`apply` is killed right after it has done this on the host, and what it started there goes on."""
         run = self.run()
@@ -84,8 +97,10 @@ class Scene:
                 reached.set()
 
         self.operations.witnesses.append(look)
-        await reached.wait()
-        self.operations.witnesses.remove(look)
+        try:
+            await reached.wait()
+        finally:
+            self.operations.witnesses.remove(look)
 
     async def _killed(self, run: Run) -> None:
         """The lock of a run that was killed on this machine counts no more."""

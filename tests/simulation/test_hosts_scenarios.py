@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pytest
 
+from quorate.core.hosts.encryption import Configuration
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.versions import Version
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from tests.simulation.hosts_scenes import OLD, THREE, Scene, etcd_data_gone, init_interrupted, stage, two_of_three_lost
@@ -82,6 +84,27 @@ async def two_minors_at_once(scene: Scene) -> None:
 async def a_worker_that_runs_pods_was_taken_out(scene: Scene) -> None:
     await scene.applied(*THREE, "worker")
     scene.want(*THREE)
+
+
+async def encryption_was_switched_on(scene: Scene) -> None:
+    await scene.applied(*THREE)
+    scene.operations.manifest = replace(scene.manifest, encrypts=True)
+
+
+async def encryption_was_switched_off(scene: Scene) -> None:
+    await encrypted(scene)
+    scene.operations.manifest = replace(scene.manifest, encrypts=False)
+
+
+async def encrypted(scene: Scene) -> None:
+    scene.want(*THREE)
+    scene.operations.manifest = replace(scene.manifest, encrypts=True)
+    await scene.applied(*THREE)
+
+
+def straight_to_the_end(found: Configuration, target: Configuration, *_: object, **__: object) -> Configuration | None:
+    """`_following` without its stages."""
+    return None if found == target else target
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +182,13 @@ SCENARIOS = (
         LIVENESS,
         {"rules.found:continue_the_initialization": NOTHING},
     ),
+    Scenario(
+        "an API server goes from one key to the next at once",
+        encryption_was_switched_on,
+        Outcome.CONVERGED,
+        "s18_every_api_server_reads_what_is_stored",
+        {"encryption:_following": straight_to_the_end},
+    ),
 )
 
 
@@ -189,6 +219,39 @@ async def test_our_rules_get_through(monkeypatch: pytest.MonkeyPatch, scenario: 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.scene.__name__}; wrong: {scenario.rule}")
 async def test_a_wrong_rule_does_not(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
     assert scenario.breaks in await played(scenario, monkeypatch, scenario.places)
+
+
+def without_a_look_into_etcd(*_: object) -> frozenset[str]:
+    return frozenset()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+async def test_etcd_is_asked_before_a_key_goes(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
+    """With a decision that is wrong, that alone keeps it."""
+    if not looks:
+        monkeypatch.setattr(Executor, "_needed", without_a_look_into_etcd)
+    broken = await played(replace(SCENARIOS[-1], scene=encryption_was_switched_off), monkeypatch, SCENARIOS[-1].places)
+    assert ("s18_a_key_goes_only_when_nothing_is_stored_with_it" in broken) is not looks
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 5.0, 20.0, 60.0])
+@pytest.mark.parametrize("wish", ["on", "off", "rotated"])
+async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment: float) -> None:
+    broken: set[str] = set()
+    async with stage() as scene:
+        operations = scene.operations
+        await (scene.applied(*THREE) if wish == "on" else encrypted(scene))
+        before = set(operations.site.objects.stored)
+        operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))
+        operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
+        for _ in range(12):
+            await scene.cut_short_or_ended(Deed.KEYS, seconds=moment)
+        there = {key for name in THREE for key in scene.machine(name).disk.keys}
+        operations.rotates = wish == "rotated" and there == before  # as long as none has begun
+        await scene.applied(*THREE)
+        assert unfinished(operations) == []
+        assert before.isdisjoint(operations.site.objects.stored)
+    assert broken == set()
 
 
 async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:

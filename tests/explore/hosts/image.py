@@ -69,7 +69,10 @@ def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
         members=tuple(replace(member) for _, member in sorted(site.ring.members.items())),
         leader=site.ring.leader,
         nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
-        objects={name: getattr(site.objects, name) for name in ("running", "settings", "discovery", "addons", "budget")},
+        objects={
+            name: getattr(site.objects, name)
+            for name in ("running", "settings", "discovery", "addons", "budget", "encrypts", "stored", "written")
+        },
         founding=(site.authorities, site.authority, site.founded),
         manifest=manifest,
         faults=faults,

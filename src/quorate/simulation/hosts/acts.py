@@ -27,6 +27,8 @@ class Deed(StrEnum):
     KUBELET = "exchanges a kubelet"
     UPGRADE = "upgrades a control plane"
     DELETE_NODE = "deletes a Node"
+    KEYS = "changes the keys"
+    WRITE = "has an API server write with its keys"
 
 
 @dataclass(slots=True, eq=False)

@@ -79,6 +79,20 @@ def change_labels(operations: Operations, _random: Random) -> str | None:
     return f"labels {operations.manifest.labels}"
 
 
+def switch_encryption(operations: Operations, _random: Random) -> str | None:
+    """Secrets are to be stored encrypted, or as plain text again."""
+    operations.manifest = replace(operations.manifest, encrypts=not operations.manifest.encrypts)
+    return f"encryption {'on' if operations.manifest.encrypts else 'off'}"
+
+
+def rotate_the_key(operations: Operations, _random: Random) -> str | None:
+    """The next run is to store Secrets with another key."""
+    if not operations.manifest.encrypts:
+        return None
+    operations.rotates = True
+    return "the key is to be exchanged"
+
+
 def let_certificates_age(operations: Operations, random: Random) -> str | None:
     """A year has nearly passed since the certificates of a host were made."""
     machine = random.choice(operations.machines) if operations.machines else None
@@ -97,6 +111,8 @@ EDITS: tuple[Edit, ...] = (
     change_settings,
     change_labels,
     let_certificates_age,
+    switch_encryption,
+    rotate_the_key,
 )
 
 

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias, assert_never
 
 from quorate.core.checks import Check
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts import gates
+from quorate.core.hosts.encryption import NEW, PLAIN, SECRETS, Configuration
 from quorate.core.hosts.steps import (
+    ChangeEncryption,
     DeleteNode,
     EnsureMachineDeployments,
     Initialize,
@@ -22,6 +24,7 @@ from quorate.core.hosts.steps import (
     RemoveMember,
     RenewCertificates,
     Reset,
+    RewriteSecrets,
     StartServices,
     Step,
     TakeSnapshot,
@@ -35,17 +38,31 @@ from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 from quorate.hosts.act.failures import StepFailed, failure_of
 from quorate.hosts.connect.ssh.errors import NoAnswer, SshError
+from quorate.hosts.observe.encryption import common_file
 from quorate.hosts.observe.membership import Membership, membership
+from quorate.hosts.probe.facts import HostFacts
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts.acts import Act, Actor, Deed, Witness
 from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.kubeadm import Kubeadm
 from quorate.simulation.hosts.machines import Machine
-from quorate.simulation.hosts.observer import Facts, Observer, Seen, read_ring
+from quorate.simulation.hosts.observer import Facts, Observer, Seen, encrypts, read_ring
 from quorate.simulation.hosts.scripts import Refused, Scripts
 from quorate.simulation.hosts.site import Site
 from quorate.workload.membership import RingReading
 
+_Change: TypeAlias = (
+    UpdateConfiguration
+    | UpgradeControlPlane
+    | UpgradeKubelet
+    | Reconfigure
+    | RenewCertificates
+    | Uncordon
+    | UpdateNodes
+    | EnsureMachineDeployments
+    | ChangeEncryption
+    | RewriteSecrets
+)
 _PATIENCE = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -99,11 +116,12 @@ class Executor:
             case _:
                 await self._change(step)
 
-    async def _change(self, step: Step) -> None:
+    async def _change(self, step: _Change) -> None:
         manifest = self.actor.manifest
         match step:
             case UpdateConfiguration():
                 await self._written(lambda: setattr(self.site.objects, "settings", manifest.settings))
+                await self._written(lambda: setattr(self.site.objects, "encrypts", encrypts(manifest, self._facts)))
                 await self._written(lambda: setattr(self.site.objects, "budget", len(manifest.entries) > 1))
             case UpgradeControlPlane(host, version, first):
                 await self._upgrade(host, version, first=first)
@@ -120,8 +138,14 @@ class Executor:
             case UpdateNodes(hosts):
                 for host in hosts:
                     await self._written(partial(self._label, host))
+            case ChangeEncryption(host, configuration):
+                await self._change_encryption(host, configuration)
+            case RewriteSecrets(provider):
+                await self._rewrite_secrets(provider)
             case EnsureMachineDeployments():
                 raise AssertionError("no manifest here has dynamicWorkers")
+            case _:
+                assert_never(step)
 
     # Before there is a cluster, and hosts that join it.
 
@@ -140,11 +164,13 @@ class Executor:
     async def _initialize(self, host: str, *, resume: bool) -> None:
         await self._run(host, self._kubeadm(host).init(resume=resume))
         await self._until_back(host)
+        if (stored := self._machine(host).disk.stores_with) != PLAIN:
+            await self._written(lambda: setattr(self.site.objects, "written", stored.secrets[0]))
 
     async def _join(self, host: str) -> None:
         authority = await self._authority(host)
         self._require(host, gates.addition(self._fresh_ring().ring))
-        await self._run(host, self._kubeadm(host).join(authority))
+        await self._run(host, self._kubeadm(host).join(authority, self._providers(host)))
         await self._until_back(host)
 
     async def _join_worker(self, host: str) -> None:
@@ -233,8 +259,9 @@ class Executor:
     async def _upgrade(self, host: str, version: Version, *, first: bool) -> None:
         machine = self._machine(host)
         await self._script(machine, self._new_kubeadm(machine, version))
+        providers = self._providers(host)
         await self._make_ready(host)
-        await self._run(host, self._kubeadm(host).upgrade(version, first=first))
+        await self._run(host, self._kubeadm(host).upgrade(version, providers, first=first))
         await self._until_back(host)
 
     async def _new_kubeadm(self, machine: Machine, version: Version) -> None:
@@ -294,6 +321,64 @@ class Executor:
         if ring.leader == member.id:
             await self._hand_over(ring, member.id)
             self._require(host, gates.restart(self._fresh_ring().ring, member.id))
+
+    # Keys, as in `hosts/act/encryption.py`.
+
+    def _providers(self, host: str) -> Configuration | None:
+        """Those that all API servers have, from the host itself or another; None where one has none."""
+        names = dict.fromkeys((host, *(entry.name for entry in self.actor.manifest.control_planes)))
+        path = common_file(each for name in names if isinstance(each := self._facts.get(name), HostFacts))
+        if not isinstance(path, str):
+            return None
+        machines = [machine for name in names if (machine := self._find(name)) is not None and machine.answers]
+        found = next((machine.disk.providers for machine in machines if machine.disk.providers is not None), None)
+        if found is None:
+            raise StepFailed(host, "Secrets are encrypted, and no host has the file of their keys")
+        return found
+
+    async def _change_encryption(self, host: str, wanted: Configuration) -> None:
+        """Every control plane is asked for its keys, and etcd whether something is stored with one that would go."""
+        await self._takes(0.05, 0.5)
+        machines = {entry.name: self._machine(entry.name) for entry in self.actor.manifest.control_planes}
+        if silent := next((name for name, machine in machines.items() if not machine.answers), ""):
+            raise NoAnswer(silent, "no answer")
+        there = {key for machine in machines.values() for key in machine.disk.keys}
+        if NEW in wanted.secrets:
+            if there - wanted.keys:
+                raise StepFailed(host, "no key is made, since a host has one")
+            there.add(key := self.site.new_key())
+            wanted = Configuration.made({SECRETS: tuple(key if provider == NEW else provider for provider in wanted.secrets)})
+        if wanted.keys - there:
+            raise StepFailed(host, "no host has the key any more")
+        if self.site.objects.written != wanted.secrets[0]:
+            await self._written(lambda: setattr(self.site.objects, "written", ""))
+        if needed := self._needed(machines[host].disk.keys - wanted.keys):
+            raise StepFailed(host, f"something is stored with {', '.join(needed)}")
+        await self._make_ready(host)
+        await self._run(host, self._kubeadm(host).encrypt(wanted))
+        await self._until_back(host)
+        if wanted == PLAIN:
+            await self._run(host, self._kubeadm(host).drop_providers())
+
+    def _needed(self, keys: frozenset[str]) -> frozenset[str]:
+        """Those of these keys that something is stored with, by etcd's own word."""
+        self._fresh_ring()
+        return keys.intersection(self.site.objects.stored)
+
+    async def _rewrite_secrets(self, provider: str) -> None:
+        """Through one API server, one Secret after the other."""
+        await self._written(lambda: self._written_anew(()))
+        await self._takes(1.0, 10.0)
+        await self._written(lambda: self._written_anew(self.site.objects.stored))
+        if others := set(self.site.objects.stored) - {provider}:
+            raise StepFailed("etcd", f"Secrets are still stored with {', '.join(others)}")
+        await self._written(lambda: setattr(self.site.objects, "written", provider))
+
+    def _written_anew(self, gone: tuple[str, ...]) -> None:
+        """Some Secrets are, or all of those that were stored with what is gone then."""
+        through = next(machine for machine in self._control_planes() if machine.answers and self.site.serves(machine))
+        self.site.objects.stored = tuple(provider for provider in self.site.objects.stored if provider not in gone)
+        self.site.store({through.api_providers.secrets[0]})
 
     # What they share.
 

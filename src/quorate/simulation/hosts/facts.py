@@ -13,6 +13,7 @@ from quorate.core.versions import Version
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Kubeconfig, Program, StaticPod, Unit
 from quorate.hosts.probe.parse import parse
+from quorate.hosts.render.provider_files import FLAG, PATHS
 from quorate.pki.certificates import Certificate
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.site import Site
@@ -106,11 +107,15 @@ def _manifests(machine: Machine) -> Mapping[str, Fact[StaticPod]]:
     disk = machine.disk
     pods: dict[str, Fact[StaticPod]] = {}
     if disk.components is not None:
-        pods |= {f"{name}.yaml": StaticPod("", (f"registry/{name}:{disk.components}",), ()) for name in _COMPONENTS}
+        pods |= {f"{name}.yaml": StaticPod("", (f"registry/{name}:{disk.components}",), _flags(name, machine)) for name in _COMPONENTS}
     if disk.etcd is not EtcdManifest.NONE:
         flags = () if disk.etcd is EtcdManifest.NEW else ("--initial-cluster-state=existing",)
         pods["etcd.yaml"] = StaticPod("", ("registry/etcd:3.6.5",), flags)
     return pods
+
+
+def _flags(component: str, machine: Machine) -> tuple[str, ...]:
+    return (f"--{FLAG}={PATHS[0]}",) if component == "kube-apiserver" and machine.disk.flagged else ()
 
 
 def _etcd_data(machine: Machine) -> Fact[EtcdData]:

@@ -1,4 +1,4 @@
-"""The safety invariants S1 to S12 of the design as far as hosts have them, judged by what is true on the site and not by what an operator believes.
+"""The safety invariants S1 to S18 of the design as far as hosts have them, judged by what is true on the site and not by what an operator believes.
 
 Each is a function from one act to a sentence that says what is wrong, or None. An operator can only know what was true when it asked: the condition must have
 held at some instant between the beginning of the reading that the act rests on and the act. None of them uses the decision that is under test. S6 and S11
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from quorate.core.hosts.steps import (
+    ChangeEncryption,
     Initialize,
     Join,
     Prepare,
@@ -31,7 +32,7 @@ from quorate.simulation.hosts.site import Entry, Site
 Invariant = Callable[[Site, Act], str | None]
 
 _RENEWED_BEFORE = timedelta(days=31)
-_CHANGES_WHAT_RUNS = (UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates, UpdateConfiguration)
+_CHANGES_WHAT_RUNS = (UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCertificates, UpdateConfiguration, ChangeEncryption)
 
 
 def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
@@ -262,6 +263,23 @@ def s15_nobody_changes_what_another_has_locked(site: Site, act: Act) -> str | No
     return f"{act.actor.name} {act.deed} although {lock.holder} has had the lock for {site.world.time() - lock.taken:.0f} s"
 
 
+def s18_a_key_goes_only_when_nothing_is_stored_with_it(site: Site, act: Act) -> str | None:
+    """No key leaves a host that something is stored with, whichever other host has it, too."""
+    machine, step = act.machine, act.step
+    if act.deed is not Deed.KEYS or machine is None or not isinstance(step, ChangeEncryption):
+        return None
+    needed = (machine.disk.keys - step.configuration.keys).intersection(site.objects.stored)
+    return f"{machine.name} loses {', '.join(sorted(needed))}, and Secrets are stored with it" if needed else None
+
+
+def s18_every_api_server_reads_what_is_stored(site: Site, _act: Act) -> str | None:
+    """At no moment is there a Secret that an API server which serves cannot read."""
+    for machine in site.serving():
+        if unread := set(site.objects.stored).difference(machine.api_providers.secrets):
+            return f"{machine.name} cannot read what is stored with {', '.join(sorted(unread))}"
+    return None
+
+
 def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
     """Packages and settings are not touched on a host that was in the cluster all the time since it was looked at."""
     if act.deed is not Deed.BEGIN or not isinstance(act.step, Prepare):
@@ -339,5 +357,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     nodes_of_members_stay,
     pods_leave_first,
     s15_nobody_changes_what_another_has_locked,
+    s18_a_key_goes_only_when_nothing_is_stored_with_it,
+    s18_every_api_server_reads_what_is_stored,
     hosts_in_use_are_not_prepared,
 )

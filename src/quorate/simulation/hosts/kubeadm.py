@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
 
+from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Configuration
 from quorate.core.hosts.steps import Step
 from quorate.core.versions import Version
 from quorate.simulation.engine.ring import NoQuorum
@@ -51,7 +52,9 @@ class Kubeadm:
         await self._takes(0.1, 0.5)
         disk.etcd = disk.etcd or EtcdManifest.NEW
         await self._takes(0.1, 0.5)
-        disk.components, disk.settings = manifest.version, manifest.settings
+        if manifest.encrypts and disk.providers is None:
+            disk.providers = Configuration.made({SECRETS: (site.new_key(), IDENTITY)})
+        disk.components, disk.settings, disk.flagged = manifest.version, manifest.settings, manifest.encrypts
         await self._takes(0.1, 0.5)
         disk.kubelet_configuration = True
         self._restart_kubelet()
@@ -73,6 +76,7 @@ class Kubeadm:
 
     def _upload(self, version: Version, settings: int) -> None:
         self.site.objects.running, self.site.objects.settings = version, settings
+        self.site.objects.encrypts = self.machine.disk.flagged
 
     def _mark(self) -> None:
         node = self.site.objects.nodes.get(self.machine.name)
@@ -81,14 +85,15 @@ class Kubeadm:
 
     # Those that join.
 
-    async def join(self, authority: int) -> None:
-        """`kubeadm join --control-plane`; the keys were placed before."""
+    async def join(self, authority: int, providers: Configuration | None) -> None:
+        """`kubeadm join --control-plane`; the keys were placed before, and so was the file of encryption providers."""
         site, disk = self.site, self.machine.disk
         await self._discover()
         disk.authority = authority
         disk.admin_conf = True
         disk.certificates_expire = site.world.now() + VALIDITY
-        disk.components, disk.settings = disk.kubeadm, site.objects.settings
+        disk.providers = providers
+        disk.components, disk.settings, disk.flagged = disk.kubeadm, site.objects.settings, site.objects.encrypts
         await self._takes(0.5, 3.0)
         self._check_etcd()
         disk.kubelet_configuration = disk.bootstrap_conf = True
@@ -183,7 +188,7 @@ class Kubeadm:
 
     # Those that are in the cluster.
 
-    async def upgrade(self, version: Version, *, first: bool) -> None:
+    async def upgrade(self, version: Version, providers: Configuration | None, *, first: bool) -> None:
         """`kubeadm upgrade apply`, or `node`: what does not come up is put back."""
         site, disk = self.site, self.machine.disk
         await self._until(lambda: site.reaches_api(self.machine), "an API server")
@@ -192,13 +197,14 @@ class Kubeadm:
         if not first and site.objects.running != version:
             raise Refused("the configuration in the cluster is of another version")
         self._tell(Deed.UPGRADE, version)
-        before = disk.components, disk.settings
+        before = disk.components, disk.settings, disk.flagged
+        disk.providers = disk.providers if providers is None else providers
         async with self._down():
-            disk.components, disk.settings = version, site.objects.settings
+            disk.components, disk.settings, disk.flagged = version, site.objects.settings, site.objects.encrypts
         try:
             await self._until_serves()
         except Refused:
-            disk.components, disk.settings = before
+            disk.components, disk.settings, disk.flagged = before
             site.settle()
             raise
         disk.certificates_expire = site.world.now() + VALIDITY
@@ -211,6 +217,31 @@ class Kubeadm:
         await self._takes(0.2, 1.0)
         async with self._down():
             self.machine.disk.settings = self.actor.manifest.settings
+
+    async def encrypt(self, configuration: Configuration) -> None:
+        """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""
+        disk = self.machine.disk
+        before = disk.providers, disk.flagged
+        self._tell(Deed.KEYS)
+        if configuration != PLAIN:
+            disk.providers = configuration
+        await self._takes(0.1, 0.5)
+        async with self._down():
+            disk.flagged = configuration != PLAIN
+        try:
+            await self._until_serves()
+        except Refused:
+            disk.providers, disk.flagged = before
+            self.machine.api_version = None
+            self.site.settle()
+            raise
+        self._tell(Deed.WRITE)
+
+    async def drop_providers(self) -> None:
+        """The file that nothing names any more."""
+        await self._takes(0.1, 0.5)
+        self._tell(Deed.KEYS)
+        self.machine.disk.providers = None
 
     async def renew(self) -> None:
         """`kubeadm certs renew`, and a restart of everything that reads them."""

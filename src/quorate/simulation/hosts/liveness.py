@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quorate.core.hosts.encryption import IDENTITY
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.operators import Operations
 from quorate.simulation.hosts.site import Entry
@@ -31,8 +32,19 @@ def _unfinished(operations: Operations) -> Iterator[str]:
         yield f"Nodes are left over: {', '.join(sorted(lost))}"
     if site.objects.running != manifest.version or site.objects.settings != manifest.settings:
         yield f"the configuration in the cluster is {site.objects.running}, {site.objects.settings}"
+    yield from _of_keys(operations)
     if not (site.objects.discovery and site.objects.addons):
         yield "the cluster's information or its add-ons were never made"
+
+
+def _of_keys(operations: Operations) -> Iterator[str]:
+    site, manifest = operations.site, operations.manifest
+    servers = [machine for entry in manifest.control_planes if (machine := site.machine_of(entry)) is not None]
+    writers = {machine.api_providers.secrets[0] for machine in servers}
+    if len(writers) != 1 or (IDENTITY in writers) is manifest.encrypts or set(site.objects.stored) != writers:
+        yield f"Secrets are written with {sorted(writers)}, and stored with {site.objects.stored}"
+    if any(machine.disk.keys != writers - {IDENTITY} for machine in servers):
+        yield "a key is left over, or missing"
 
 
 def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
 
 
@@ -44,6 +45,18 @@ class Disk:
     etcd: EtcdManifest = EtcdManifest.NONE
     data: int | None = None  # the member whose data is in etcd's folder
     certificates_expire: datetime | None = None
+    providers: Configuration | None = None  # the file of encryption providers; None: it is not there
+    flagged: bool = False  # the API server's manifest names it
+
+    @property
+    def stores_with(self) -> Configuration:
+        """What an API server that starts now stores Secrets with."""
+        return (self.providers or PLAIN) if self.flagged else PLAIN
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Those in the file, whether or not it is named."""
+        return (self.providers or PLAIN).keys
 
     def forget(self) -> None:
         """Take every trace of a cluster away, as a reset does."""
@@ -73,6 +86,8 @@ class Machine:
     member: int | None = None  # the member that its etcd process is; None: none runs
     api_version: Version | None = None  # of the API server that runs; None: none does
     api_settings: int = 0  # which it was started with
+    api_flagged: bool = False
+    api_providers: Configuration = PLAIN  # as its file was when it was started
     emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
     restarting: bool = False  # its control plane is down for a restart

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.hosts.encryption import PLAIN, Desired, Encryption
 from quorate.core.hosts.state import Cluster, Host, Kind, Wishes
 from quorate.core.hosts.state import Node as SeenNode
 from quorate.core.ring import Member, Ring
@@ -22,6 +23,7 @@ from quorate.etcd.client import Status
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
+from quorate.hosts.observe.encryption import common_file, flag_of
 from quorate.hosts.observe.host import data_lost, starts_without_data
 from quorate.hosts.observe.membership import Membership, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
@@ -211,8 +213,9 @@ class Observer:
                 for member in (ring.members if isinstance(ring, Ring) else ())
                 if member not in members.strays and (silence := silences.of(member.id)) is not None
             ),
-            configuration_drift=self._configuration_drift(known),
+            configuration_drift=self._configuration_drift(known, facts),
             addon_drift=self._addon_drift(known),
+            encryption=Desired(None if manifest.encrypts else PLAIN, known.written),
             locked_by=self._locked_by(),
             problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
             wishes=self.wishes,
@@ -265,6 +268,7 @@ class Observer:
             "etcd_data_lost": data_lost(facts, member),
             "drift": ("settings",) if made and disk.settings != manifest.settings else (),
             "certificates_expire": disk.certificates_expire if host.control_plane else None,
+            "encryption": _encryption(machine, facts) if host.control_plane else None,
         }
 
     def _node(self, entry: Entry, facts: HostFacts | Unreachable, api: Objects | Unknown | Absent) -> Node | Absent | Unknown:
@@ -288,8 +292,9 @@ class Observer:
         ours = node.control_plane or node.static_worker or self.manifest.entry(node.name) is not None
         return ours and self._is_of_no_host(node, facts)
 
-    def _configuration_drift(self, known: Objects) -> tuple[str, ...]:
-        return ("settings",) if known.running is not None and known.settings != self.manifest.settings else ()
+    def _configuration_drift(self, known: Objects, facts: Facts) -> tuple[str, ...]:
+        differs = {"settings": known.settings != self.manifest.settings, "encryption": known.encrypts != encrypts(self.manifest, facts)}
+        return tuple(what for what, is_so in differs.items() if is_so and known.running is not None)
 
     def _addon_drift(self, known: Objects) -> tuple[str, ...]:
         return ("budget",) if known.running is not None and len(self.manifest.entries) > 1 and not known.budget else ()
@@ -316,6 +321,28 @@ class Observer:
         if lock is None or lock.holder == self._holder or self.site.world.time() - lock.renewed > LOCK_LASTS:
             return ""
         return f"locked by {lock.holder}"
+
+
+def _encryption(machine: Machine, facts: HostFacts) -> Encryption | Unknown | None:
+    """How its API server stores Secrets."""
+    flag, disk = flag_of(facts), machine.disk
+    if isinstance(facts.manifest("kube-apiserver"), Absent):
+        return None
+    if isinstance(flag, Unknown):
+        return flag
+    if not isinstance(flag, str):
+        return Encryption(in_use=not (machine.api_version and machine.api_flagged), spare=disk.providers)
+    if disk.providers is None:
+        return Unknown("its API server reads a file that is not there")
+    in_use = not machine.api_version or (machine.api_flagged and machine.api_providers == disk.providers)
+    return Encryption(disk.providers, flagged=True, in_use=in_use)
+
+
+def encrypts(manifest: Manifest, facts: Facts) -> bool:
+    """Whether those who join are to have what all API servers have, or, where there is none, what the manifest wants."""
+    names = (entry.name for entry in manifest.control_planes)
+    path = common_file(each for name in names if isinstance(each := facts[name], HostFacts))
+    return manifest.encrypts if path is None else isinstance(path, str)
 
 
 def _api_finding(api: Objects | Unknown | Absent) -> Finding:

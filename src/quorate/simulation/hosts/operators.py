@@ -138,6 +138,7 @@ class Operations:
         self.runs: list[Run] = []
         self.witnesses: list[Witness] = []
         self.may_leave = 1  # hosts that are not in the manifest, by the next run
+        self.rotates = False  # the key, by the next run
         self._tasks = tasks
         self._addresses = self._names = 0
         self.manifest = manifest
@@ -159,7 +160,10 @@ class Operations:
 
     def start(self, wishes: Wishes = Wishes()) -> Run:  # noqa: B008 (frozen)
         """Somebody runs `apply`."""
-        wishes, self.may_leave = replace(wishes, remove_hosts=max(wishes.remove_hosts, self.may_leave)), 1
+        wishes = replace(
+            wishes, remove_hosts=max(wishes.remove_hosts, self.may_leave), rotate_encryption_key=self.rotates and self.manifest.encrypts
+        )
+        self.may_leave, self.rotates = 1, False
         run = Run(self, f"run {len(self.runs) + 1}", wishes)
         self.runs.append(run)
         run.start(self._tasks)

@@ -42,6 +42,7 @@ class Manifest:
     entries: tuple[Entry, ...]
     settings: int = 1
     labels: int = 1
+    encrypts: bool = False  # Secrets in etcd
 
     @property
     def control_planes(self) -> tuple[Entry, ...]:
@@ -93,6 +94,9 @@ class Objects:
     discovery: bool = False  # what a token of kubeadm finds, and the rights of those who join
     addons: bool = False  # CoreDNS and kube-proxy
     budget: bool = False  # of CoreDNS, which a cluster of one Node has none of
+    encrypts: bool = False  # kubeadm's configuration tells who joins to read a file of encryption providers
+    stored: tuple[str, ...] = ()  # the providers that Secrets are stored with
+    written: str = ""  # the one that all are, as quorate has recorded it
 
 
 @dataclass(slots=True)
@@ -208,6 +212,17 @@ class Site:
             self._register(machine)
         for node in self.objects.nodes.values():
             self._note(node, reports=self._reports(node))
+        self.store({machine.api_providers.secrets[0] for machine in self.serving()})  # clients write at every moment
+
+    def store(self, providers: set[str]) -> None:
+        """Some Secrets are written with each of these."""
+        if not providers <= set(self.objects.stored):
+            self.objects.stored = tuple(sorted(providers.union(self.objects.stored)))
+
+    def new_key(self) -> str:
+        """One that nobody has, and nothing is stored with."""
+        used = {key for machine in self.machines.values() for key in machine.disk.keys}.union(self.objects.stored)
+        return next(key for number in range(len(used) + 1) if (key := f"secretbox:quorate-{number}:{number}") not in used)
 
     def _note(self, node: Node, *, reports: bool) -> None:
         now = self.world.time()
@@ -225,8 +240,11 @@ class Site:
         startable = disk.etcd is not EtcdManifest.NONE and not machine.etcd_fails and disk.data in self.ring.members
         if startable and machine.member is None:
             machine.member = disk.data
-        if disk.components is not None:  # a manifest that has changed starts it anew
-            machine.api_version, machine.api_settings = disk.components, disk.settings
+        if disk.components is None or (disk.flagged and disk.providers is None):
+            return
+        if (machine.api_version, machine.api_settings, machine.api_flagged) != (disk.components, disk.settings, disk.flagged):
+            machine.api_providers = disk.stores_with  # a manifest that has changed starts it anew, and its files are read then
+        machine.api_version, machine.api_settings, machine.api_flagged = disk.components, disk.settings, disk.flagged
 
     def _register(self, machine: Machine) -> None:
         """A kubelet with its credentials makes its Node where there is none, and reports its version."""
