@@ -71,7 +71,9 @@ def read_certificates(pem: bytes, *, field_name: str = CERTIFICATE_FIELD) -> tup
 
 
 def comparable(name: str) -> str:
-    """The one form in which a name of a certificate is compared: an address in its canonical form, a name in small letters."""
+    """The one form in which a host's name or address is compared, as certificates, kernels and manifests have it: an address in its canonical form, a name in
+    small letters.
+    """
     try:
         return str(ip_address(name))
     except ValueError:

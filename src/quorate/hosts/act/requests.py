@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -21,7 +20,7 @@ from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes.resource import Resource
-from quorate.pki.certificates import MALFORMED
+from quorate.pki.certificates import MALFORMED, comparable
 
 REQUESTS: Resource[dict[str, Any]] = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", dict, namespaced=False
@@ -139,21 +138,14 @@ def names_of(machine: Machine) -> frozenset[str]:
     """Every name and address that a serving certificate of this host may have, addresses in their one canonical form."""
     host = machine.host
     given = (machine.name, host.hostname, host.public_address, host.private_address, *host.ipv6_addresses)
-    return frozenset(_canonical(name) for name in given if name)
+    return frozenset(comparable(name) for name in given if name)
 
 
 def _shown(name: x509.GeneralName) -> str:
     """The name in canonical form where it is a DNS name or an address; with its kind, so that it matches nothing, where it is an email address or a URI."""
     if isinstance(name, x509.DNSName | x509.IPAddress):
-        return _canonical(str(name.value))
+        return comparable(str(name.value))
     return f"{type(name).__name__} {name.value}"
-
-
-def _canonical(name: str) -> str:
-    try:
-        return str(ipaddress.ip_address(name))
-    except ValueError:
-        return name.lower()
 
 
 def _is_decided(request: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from quorate.hosts.manifest.findings import Findings, child, item
 from quorate.hosts.manifest.host_fields import Host, KubeletSettings, Taint, TaintEffect
 from quorate.hosts.manifest.names import address, dialled, dns_name, label_key, label_value, public_key, quantity
 from quorate.hosts.manifest.network_fields import ClusterNetwork, IPFamily
+from quorate.pki.certificates import comparable
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
 MAX_PORT = 65535
@@ -44,8 +45,8 @@ def _validate_distinct(located: list[tuple[str, Host]], findings: Findings) -> N
     seen: dict[tuple[str, ...], str] = {}
     for path, host in located:
         identities = {
-            "privateAddress": ("private", _canonical(host.private_address)),
-            "publicAddress": ("public", _canonical(host.public_address), str(host.ssh_port)),
+            "privateAddress": ("private", comparable(host.private_address)),
+            "publicAddress": ("public", comparable(host.public_address), str(host.ssh_port)),
             "hostname": ("hostname", host.hostname.lower()),
         }
         for key, identity in identities.items():
@@ -54,10 +55,6 @@ def _validate_distinct(located: list[tuple[str, Host]], findings: Findings) -> N
             first = seen.setdefault(identity, path)
             if first != path:
                 findings.wrong(child(path, key), f"{identity[1]} is that of {first} as well; a host can be listed once")
-
-
-def _canonical(text: str) -> str:
-    return str(address(text) or text.lower())
 
 
 def _validate_host(host: Host, network: ClusterNetwork, path: str, findings: Findings) -> None:

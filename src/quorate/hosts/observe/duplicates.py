@@ -10,12 +10,12 @@ import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 
 from quorate.core.health import Finding, Health
 from quorate.core.hosts.state import NOT_UNIQUE, UNTOUCHED, Host, Kind
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.probe.facts import HostFacts
+from quorate.pki.certificates import comparable
 
 Facts = Mapping[str, HostFacts | Unreachable]
 
@@ -100,18 +100,10 @@ def _firmware(names: Sequence[str], facts: Mapping[str, HostFacts]) -> str:
     return " (their product_uuid is the same too)" if len(found) == 1 and isinstance(next(iter(found)), str) else ""
 
 
-def _canonical(address: str) -> str:
-    """As the kernel writes it."""
-    try:
-        return str(ip_address(address))
-    except ValueError:
-        return address
-
-
 def _addresses(facts: Mapping[str, HostFacts], claims: Mapping[str, str]) -> Iterator[Doubt]:
     """kubelet and etcd listen at this address: there is no other that a host which does not have it could use instead."""
     for name, claimed in claims.items():
-        claim = _canonical(claimed)
+        claim = comparable(claimed)
         holders = tuple(other for other, each in facts.items() if isinstance(each.addresses, frozenset) and claim in each.addresses)
         own = facts[name].addresses if name in facts else None
         others = tuple(other for other in holders if other != name)

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from quorate.core.hosts.rules.members import PROBE_INTERVAL
 from quorate.core.hosts.state import Silence
 from quorate.core.ring import Ring
 
 Key = TypeVar("Key")
-
-APART = timedelta(seconds=5)
-"""A probe counts only when it is at least this much later than the one before that counted."""
 
 
 class Silences(Generic[Key]):
@@ -34,7 +32,7 @@ class Silences(Generic[Key]):
 def _after(before: Silence | None, now: datetime) -> Silence:
     if before is None:
         return Silence(1, now)
-    return Silence(before.probes + 1, now) if now - before.last >= APART else before
+    return Silence(before.probes + 1, now) if now - before.last >= PROBE_INTERVAL else before
 
 
 class Memory:
