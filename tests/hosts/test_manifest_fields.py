@@ -1,17 +1,19 @@
 """Every field of a manifest has an effect that can be seen, or is refused by name: the schema is walked, so that no field is added without its row here.
 
 A compared field is shown by the real observation of a cluster that is as another manifest says: it must name a difference, or a problem where the field cannot
-be changed in a cluster that runs.
+be changed in a cluster that runs. Of any other, either another value changes what its author is told or what is rendered, or it is read outside of
+hosts/manifest.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args, get_origin
@@ -21,18 +23,21 @@ import pytest
 from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration, next_change
 from quorate.core.hosts.state import Cluster
 from quorate.hosts.connect.ssh.scripts import Outcome
-from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest import Manifest, ManifestError
 from quorate.hosts.manifest.decoding import keys_of
 from quorate.hosts.manifest.unsupported import UNSUPPORTED
 from quorate.hosts.manifest.values import Opaque, Secret
 from quorate.hosts.probe.probe import script as probe_script
 from quorate.hosts.render.feature_contents import read as read_contents
 from quorate.hosts.render.feature_files import feature_files
+from quorate.hosts.render.kubeadm_configuration import cluster_configuration
 from quorate.hosts.render.provider_files import generated, written
 from quorate.hosts.run.overview import lasting
-from tests.hosts.manifests import SMALLEST, put
+from tests.hosts.manifests import SMALLEST, load, notices, put
 from tests.hosts.observe.world import FolderHost, World, stand, three
 from tests.hosts.probe.machine import authority
+
+SOURCE = Path(__file__).parents[2] / "src" / "quorate"
 
 
 class Use(Enum):
@@ -47,11 +52,12 @@ class Use(Enum):
     CHOOSES = "which of several ways is taken, and nothing by itself"
     TOLD = "what its author is told"
     FORM = "whether this is a manifest at all"
+    NONE = "none, as in KubeOne"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One field: its use and, of a compared one, another value of it with what has to be set beside it, by their paths."""
+    """One field: its use and another value of it with what has to be set beside it, by their paths; of one without a value it is enough that it is read."""
 
     use: Use
     value: Any = None
@@ -60,6 +66,10 @@ class Row:
 
 def compared(value: Any, **beside: Any) -> Row:
     return Row(Use.COMPARED, value, tuple((path.replace("__", "."), other) for path, other in beside.items()))
+
+
+def shown(use: Use, value: Any, **beside: Any) -> Row:
+    return replace(compared(value, **beside), use=use)
 
 
 BESIDE_THE_MANIFEST = {
@@ -73,6 +83,7 @@ OIDC = {"features__openidConnect__enable": True, "features__openidConnect__confi
 REGISTRY = "containerRuntime.containerd.registries{}"
 RATES = {"features__eventRateLimit__enable": True, "features__eventRateLimit__config__configFilePath": "events.yaml"}
 SELECTORS = {"features__podNodeSelector__enable": True, "features__podNodeSelector__config__configFilePath": "selector.yaml"}
+CLOUD = {"hetzner": {}, "external": True}
 IPVS: dict[str, Any] = {"clusterNetwork__kubeProxy": {"ipvs": {}}}
 
 KUBELET = {
@@ -115,9 +126,9 @@ HOST = {
 }
 
 FIELDS: dict[str, Row] = {
-    "apiVersion": Row(Use.FORM),
-    "kind": Row(Use.FORM),
-    "metadata": Row(Use.TOLD),
+    "apiVersion": shown(Use.FORM, "other/v1"),
+    "kind": shown(Use.FORM, "Other"),
+    "metadata": Row(Use.NONE),
     "name": compared("other"),
     **{f"{role}.hosts[].{name}": row for role in ("controlPlane", "staticWorkers") for name, row in HOST.items()},
     **{f"kubeletConfig.{name}": row for name, row in KUBELET.items()},
@@ -125,9 +136,9 @@ FIELDS: dict[str, Row] = {
     "apiEndpoint.port": compared(7443),
     "apiEndpoint.alternativeNames[]": compared(["other.example.com"]),
     "cloudProvider.external": compared(True),
-    "cloudProvider.disableBundledCSIDrivers": Row(Use.TOLD),
+    "cloudProvider.disableBundledCSIDrivers": shown(Use.TOLD, value=True, cloudProvider=CLOUD),
     **{
-        f"cloudProvider.{name}": Row(Use.CHOOSES)
+        f"cloudProvider.{name}": shown(Use.CHOOSES, {}, cloudProvider=CLOUD)
         for name in ("aws", "azure", "digitalocean", "gce", "nutanix", "equinixmetal", "vsphere", "none")
     },
     "versions.kubernetes": compared("1.34.5"),
@@ -141,9 +152,9 @@ FIELDS: dict[str, Row] = {
     "containerRuntime.containerd.deviceOwnershipFromSecurityContext": compared(True),
     "containerRuntime.containerd.sandboxImage": compared("a.example.com/pause:3"),
     "clusterNetwork.podSubnet": compared("10.55.0.0/16"),
-    "clusterNetwork.podSubnetIPv6": Row(Use.CHOOSES),
+    "clusterNetwork.podSubnetIPv6": shown(Use.CHOOSES, "fd55::/48", clusterNetwork__ipFamily="IPv6"),
     "clusterNetwork.serviceSubnet": compared("10.66.0.0/16"),
-    "clusterNetwork.serviceSubnetIPv6": Row(Use.CHOOSES),
+    "clusterNetwork.serviceSubnetIPv6": shown(Use.CHOOSES, "fd66::/112", clusterNetwork__ipFamily="IPv6"),
     "clusterNetwork.serviceDomainName": compared("other.local"),
     "clusterNetwork.nodePortRange": compared("30000-31000"),
     "clusterNetwork.cni.external": Row(Use.CHOOSES),
@@ -235,9 +246,9 @@ FIELDS: dict[str, Row] = {
 }
 
 
-def walk(kind: Any, path: str = "") -> Iterator[str]:
-    """Every field without fields of its own, by its path; items of lists are `[]`, those of mappings `{}`."""
-    for name, (_, hint) in keys_of(kind).items():
+def walk(kind: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every field without fields of its own, by its path, and the attribute that it sets; items of lists are `[]`, those of mappings `{}`."""
+    for name, (attribute, hint) in keys_of(kind).items():
         below, suffix = hint, ""
         while arguments := [argument for argument in get_args(below) if argument not in (NoneType, Ellipsis)]:
             suffix += "[]" if get_origin(below) is tuple else "{}" if len(arguments) == 2 else ""
@@ -246,7 +257,10 @@ def walk(kind: Any, path: str = "") -> Iterator[str]:
         if is_dataclass(below) and below not in (Secret, Opaque) and keys_of(cast("Any", below)):
             yield from walk(below, where)
         else:
-            yield where
+            yield where, attribute.name
+
+
+ATTRIBUTES = dict(walk(Manifest))
 
 
 def refused(field: str) -> bool:
@@ -256,9 +270,39 @@ def refused(field: str) -> bool:
 
 def test_every_field_is_used_compared_or_refused_by_name() -> None:
     """A field that is new in the schema fails here until it has its row, and a row without a field is none."""
-    wanted = {field for field in walk(Manifest) if not refused(field)}
+    wanted = {field for field in ATTRIBUTES if not refused(field)}
     assert wanted - FIELDS.keys() == set()
     assert FIELDS.keys() - wanted == set()
+
+
+@cache
+def read_outside_of_the_manifest() -> frozenset[str]:
+    """Every attribute that anything but `hosts/manifest` reads."""
+    files = (path for path in SOURCE.rglob("*.py") if SOURCE / "hosts" / "manifest" not in path.parents)
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
+    return frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+
+
+def outcome(made: dict[str, Any]) -> object:
+    """What comes of a manifest: why it is refused, or what its author is told, and kubeadm's configuration."""
+    try:
+        manifest = load(made)
+    except ManifestError as error:
+        return str(error)
+    return notices(manifest), cluster_configuration(manifest)
+
+
+@pytest.mark.parametrize("field", [name for name, row in FIELDS.items() if row.use not in (Use.COMPARED, Use.NONE)])
+def test_a_field_that_is_not_compared_has_an_effect_all_the_same(field: str) -> None:
+    row, made = FIELDS[field], copy.deepcopy(SMALLEST)
+    if row.value is None:
+        assert ATTRIBUTES[field] in read_outside_of_the_manifest()
+        return
+    for path, value in row.beside:
+        put(made, path, copy.deepcopy(value))
+    before = outcome(made)
+    put(made, field, row.value)
+    assert outcome(made) != before
 
 
 COMPARED = [name for name, row in FIELDS.items() if row.use is Use.COMPARED and not name.startswith("staticWorkers.")]
