@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.act.tokens import bootstrap_token
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
+from quorate.hosts.manifest.component_fields import EncryptionProviders
 from quorate.hosts.probe.facts import INITIALIZING
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
@@ -126,7 +128,9 @@ async def test_cut_at_any_call_the_install_comes_to_the_same_end(how: str) -> No
         is_complete(world)
 
 
-async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_with() -> None:
+@pytest.mark.parametrize("encrypts", [True, False])
+async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_with(*, encrypts: bool) -> None:
+    """Whatever the manifest says by then."""
     world = World(manifest())
     executor = Executor(tools_for(world))
     await executor.carry_out(Prepare(("h1",)), world.observed())
@@ -135,8 +139,12 @@ async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_
         await executor.carry_out(Initialize("h1"), world.observed())
     first = world.hosts["h1"].files[PROVIDERS]
     assert world.kind("h1") is Kind.HALF_INITIALIZED
-    await executor.carry_out(Initialize("h1", resume=True), world.observed())
+    off = replace(world.manifest.features, encryption_providers=EncryptionProviders())
+    world.manifest = world.manifest if encrypts else replace(world.manifest, features=off)
+    await Executor(tools_for(world)).carry_out(Initialize("h1", resume=True), world.observed())
     assert world.hosts["h1"].files[PROVIDERS] == first
+    placed = re.findall(rf"printf %s '([^']*)' \| place {INIT_PATH} ", "\n".join(world.hosts["h1"].scripts))
+    assert f"value: {PROVIDERS}\n" in base64.b64decode(placed[-1]).decode()
 
 
 async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None:

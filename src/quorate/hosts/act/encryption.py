@@ -166,15 +166,24 @@ async def as_it_has_it(tools: Tools, observation: Observation, host: str) -> Too
     return await _with(tools, observation, host, flag_of(facts))
 
 
-async def as_first(tools: Tools, host: str) -> Tools:
-    """The tools for the host that founds the cluster: the file that an earlier attempt has left there, whose key may be in use already, or else a new one."""
+async def as_first(tools: Tools, observation: Observation, host: str) -> Tools:
+    """The tools for the host that founds the cluster: the file that an earlier attempt has left there, or else what the manifest wants, with a new key.
+
+    Secrets may be stored with what an earlier attempt had, whatever the manifest says by now: it is brought in stages, once the cluster stands.
+    """
+    if is_its_owners(tools.manifest):
+        return tools
+    facts = observation.facts[host]
+    flag = Absent() if isinstance(facts, Unreachable) else flag_of(facts)
+    for path in sorted(PATHS, key=lambda path: path != flag):
+        try:
+            return _given(tools, path, await _read_file(tools, host, path))
+        except NoSuchFile:
+            continue
     if not _is_ours_to_make(tools):
         return tools
-    try:
-        found = await _read_file(tools, host, encryption_path(tools.manifest.features))
-    except NoSuchFile:
-        key, entry = generated(tools.random_bytes)
-        found = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
+    key, entry = generated(tools.random_bytes)
+    found = written(Configuration.made({SECRETS: (key, IDENTITY)}), {key: entry})
     return replace(tools, contents=replace(tools.contents, encryption_providers=found))
 
 

@@ -41,7 +41,7 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     """
     machine = observation.machines[step.host]
     token = new_token(tools.random_bytes)  # kubeadm makes one in any case; nobody joins with this one
-    tools = await as_first(tools, step.host)
+    tools = await as_first(tools, observation, step.host)
     features = feature_files(tools.manifest, tools.contents)
     patch = kubelet_patch(machine.host)
     mark = HostFile(INITIALIZING, b"kubeadm init has begun, and has not ended well yet\n")

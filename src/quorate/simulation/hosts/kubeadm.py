@@ -54,7 +54,7 @@ class Kubeadm:
         await self._takes(0.1, 0.5)
         if manifest.encrypts and disk.providers is None:
             disk.providers = Configuration.made({SECRETS: (site.new_key(), IDENTITY)})
-        disk.components, disk.settings, disk.flagged = manifest.version, manifest.settings, manifest.encrypts
+        disk.components, disk.settings, disk.flagged = manifest.version, manifest.settings, disk.providers is not None
         await self._takes(0.1, 0.5)
         disk.kubelet_configuration = True
         self._restart_kubelet()
