@@ -86,6 +86,14 @@ async def a_worker_that_runs_pods_was_taken_out(scene: Scene) -> None:
     scene.want(*THREE)
 
 
+async def a_setting_broke_the_only_api_server_and_was_corrected(scene: Scene) -> None:
+    await scene.applied("cp1")
+    scene.operations.site.broken_settings.add(2)
+    scene.operations.manifest = replace(scene.manifest, settings=2)
+    await scene.run().end()
+    scene.operations.manifest = replace(scene.manifest, settings=3)
+
+
 async def encryption_was_switched_on(scene: Scene) -> None:
     await scene.applied(*THREE)
     scene.operations.manifest = replace(scene.manifest, encrypts=True)
@@ -183,6 +191,13 @@ SCENARIOS = (
         {"rules.found:continue_the_initialization": NOTHING},
     ),
     Scenario(
+        "what is broken is not mended",
+        a_setting_broke_the_only_api_server_and_was_corrected,
+        Outcome.CONVERGED,
+        LIVENESS,
+        {"rules.mend:mend_the_broken": NOTHING},
+    ),
+    Scenario(
         "an API server goes from one key to the next at once",
         encryption_was_switched_on,
         Outcome.CONVERGED,
@@ -251,6 +266,22 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         await scene.applied(*THREE)
         assert unfinished(operations) == []
         assert before.isdisjoint(operations.site.objects.stored)
+    assert broken == set()
+
+
+async def test_an_initialization_goes_on_with_the_keys_that_it_began_with() -> None:
+    """Whatever the manifest says by then: what it wants comes in stages."""
+    broken: set[str] = set()
+    async with stage() as scene:
+        operations = scene.operations
+        scene.want("cp1")
+        operations.manifest = replace(scene.manifest, encrypts=True)
+        await scene.cut_short(Deed.FOUND, "cp1", seconds=3.0)
+        assert operations.site.objects.stored == ("secretbox:quorate-0:0",)
+        operations.manifest = replace(scene.manifest, encrypts=False)
+        operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))
+        await scene.applied("cp1")
+        assert unfinished(operations) == []
     assert broken == set()
 
 
