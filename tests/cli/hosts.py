@@ -48,7 +48,7 @@ class FakeHost:
     files: dict[str, bytes] = field(default_factory=dict)
 
     async def run(self, _script: str, **_how: Any) -> Outcome:
-        return Outcome(_THEIRS if self.holder else 0, self.holder, b"")
+        return Outcome(_THEIRS, self.holder, b"") if self.holder else Outcome(0, b"1000", b"")  # for how long it has been up
 
     async def read_file(self, path: str) -> bytes:
         return self.files[path]
@@ -58,7 +58,7 @@ class FakeHost:
 class FakeAccess:
     """The ways in; there is no API."""
 
-    states: dict[str, FakeHost]
+    states: dict[str, Any]
     control_planes: tuple[str, ...]
 
     async def api(self) -> Any:
@@ -67,7 +67,8 @@ class FakeAccess:
         raise AccessFailed("no API server answers")
 
     def ssh(self, name: str) -> FakeHost:
-        return self.states[name]
+        host: FakeHost = self.states[name]
+        return host
 
 
 @dataclass

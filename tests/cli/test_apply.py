@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from quorate.core.hosts.state import KUBEADM_RUNS, Cluster
 from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.run import records
 from quorate.hosts.run.events import Ended, Outcome
 from quorate.hosts.run.operator import Holder
@@ -552,6 +554,28 @@ def test_the_whole_cluster_is_reset_without_asking_its_ring(cli: Cli, world: Hos
     assert result.exit_code == 0, result.output
     assert (sorted(cleaned), world.steps) == (["cp-1", "cp-2", "cp-3"], [TakeSnapshot()])
     assert "the cluster ends, and its data is lost" in result.stdout
+
+
+def test_the_last_host_of_a_cluster_is_reset_once_its_owner_vouches_for_those_that_are_gone(
+    cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def clean(tools: Any, host: str, _observation: Any) -> None:
+        await tools.access.ssh(host).change("true", deadline=20)
+        world.cluster = replace(world.cluster, hosts=tuple(map(BUILD.prepared, (1, 2, 3))))
+
+    monkeypatch.setattr("quorate.hosts.act.reset.clean", clean)
+    world.cluster = BUILD.cluster(BUILD.host(1), BUILD.unreachable(2), BUILD.unreachable(3), ring=Unknown("nobody answers"))
+    for name in ("cp-2", "cp-3"):
+        world.access.states[name] = Unreachable(name, "NoAnswer", "no answer", "")
+    command = ("reset", "--all", "--no-snapshot", "--confirm", "demo", "-m", str(world.manifest))
+    result = cli(*command)
+    assert result.exit_code == 15, result.output
+    assert "it may not be the only one" in result.stdout
+    assert "--without HOST" in result.stdout
+    shutil.rmtree(world.runs)  # in which a record has this very second
+    result = cli(*command, "--without", "cp-2", "--without", "cp-3")
+    assert result.exit_code == 0, result.output
+    assert cli(*command, "--without", "cp-9").exit_code == 12
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from quorate.hosts.connect.ssh.errors import NoAnswer
 from quorate.hosts.manifest import ManifestError, Problem
 from quorate.hosts.manifest.findings import Mark
 from quorate.hosts.manifest.terraform import TerraformError
-from quorate.hosts.run.lock import Locked
+from quorate.hosts.run.lock_refused import Locked
 from quorate.hosts.run.plan_file import PlanError, WorldMoved
 from quorate.hosts.run.records import RecordError
 from quorate.kubernetes.config import ConfigError

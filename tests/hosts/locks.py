@@ -13,10 +13,11 @@ import msgspec
 
 from quorate.hosts.connect.access import AccessFailed
 from quorate.hosts.connect.ssh.errors import NoAnswer
+from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.run.lock import Lock
 from quorate.hosts.run.operator import Holder
-from quorate.kubernetes.errors import AlreadyExists, Conflict, NotFound
+from quorate.kubernetes.errors import AlreadyExists, Conflict, NotFound, ServerError
 from quorate.kubernetes.objects import Lease
 from tests.core.hosts.conftest import Build
 
@@ -112,15 +113,33 @@ class Leases:
         return str(self.lease["spec"]["holderIdentity"]) if self.lease else ""
 
 
+class Full(Leases):
+    """An API that answers and takes no write: its etcd has no space left."""
+
+    async def create(self, *_: Any, **__: Any) -> Lease:
+        raise ServerError("create leases: etcdserver: mvcc: database space exceeded")
+
+    async def merge_patch(self, *_: Any, **__: Any) -> Lease:
+        raise ServerError("patch leases: etcdserver: mvcc: database space exceeded")
+
+
 @dataclass
 class World:
-    """Hosts, perhaps an API, and a clock that only sleeps move."""
+    """Hosts, perhaps an API, and a clock that only sleeps move. `elsewhere`: control-plane hosts of the manifest that are not reached from here."""
 
     states: dict[str, Any]
     leases: Leases | None = None
     slept: float = 0.0
     said: list[str] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+    elsewhere: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.states.update({name: Unreachable(name, "NoAnswer", "no answer", "") for name in self.elsewhere})
+
+    @property
+    def control_planes(self) -> tuple[str, ...]:
+        return tuple(self.states)
 
     async def api(self) -> Leases:
         if self.leases is None:
@@ -133,7 +152,7 @@ class World:
             if isinstance(host, Host):
                 host.uptime(1000 + int(self.slept))
 
-    def lock(self, holder: Holder) -> Lock:
+    def lock(self, holder: Holder, *without: str) -> Lock:
         return Lock(
             self,
             holder,
@@ -142,4 +161,5 @@ class World:
             has_ended=lambda other: other.id in self.ended,
             tell=self.said.append,
             elapsed=lambda: self.slept,
+            without=without,
         )

@@ -19,7 +19,8 @@ from quorate.hosts.connect.ssh.hosts import Hosts
 from quorate.hosts.connect.ssh.known_hosts import KnownHosts
 from quorate.hosts.connect.ssh.target import Endpoint, Identity, Target
 from quorate.hosts.run import lock, lock_file
-from quorate.hosts.run.lock import Lock, LockRefused, held
+from quorate.hosts.run.lock import Lock, held
+from quorate.hosts.run.lock_refused import LockRefused
 from quorate.hosts.run.operator import Holder
 
 CHANGES = 40
@@ -87,6 +88,7 @@ class Ways:
 
     def __init__(self, states: dict[str, Any]) -> None:
         self.states = states
+        self.control_planes = tuple(states)
 
     async def api(self) -> Any:
         raise TimeoutError

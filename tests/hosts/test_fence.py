@@ -49,15 +49,18 @@ from quorate.hosts.connect.ssh.host import SshHost
 from quorate.hosts.connect.ssh.host_keys import fingerprint
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.render.marks import CORDONED
+from quorate.hosts.run import lock_file
 from quorate.hosts.run.fence import FencedAccess
-from quorate.hosts.run.lock import TRUSTED, Lock, Locked, LockLost, NotLockable, held
+from quorate.hosts.run.lock import RENEW_EVERY, Lock, held
+from quorate.hosts.run.lock_confirmed import TRUSTED
 from quorate.hosts.run.lock_file import LASTS
+from quorate.hosts.run.lock_refused import Locked, LockLost, NotLockable
 from quorate.hosts.run.operator import Holder
 from quorate.kubernetes.resource import NODES
 from tests.hosts.act.running import NEW, cluster, tools
 from tests.hosts.act.test_settings import configured, put, with_workers
 from tests.hosts.act.world import FakeHost, World
-from tests.hosts.locks import JANE, JOHN, Host
+from tests.hosts.locks import JANE, JOHN, Full, Host, Leases
 from tests.hosts.locks import World as Locks
 from tests.hosts.ssh.machine import Machine
 from tests.hosts.stopped_run import STOPS
@@ -314,15 +317,184 @@ async def test_nothing_is_changed_in_etcd_by_a_run_that_was_stopped(locks: Locks
     assert world.members == before == list((await member.members()).members) or world.members == before
 
 
-async def test_without_a_lock_on_any_host_nothing_is_written(locks: Locks) -> None:
-    world, lock = cluster(), locks.lock(JANE)
-    for host in locks.states.values():
-        host.silent = True
+# Two operators who reach no common host.
+
+
+@dataclass
+class Apart:
+    """Jane reaches cp-1 alone and John cp-2 alone, of three control-plane hosts; `world` is the cluster's etcd, which both reach."""
+
+    jane: Locks
+    john: Locks
+    world: World
+
+    @property
+    def members(self) -> list[int]:
+        return [member.id for member in self.world.members]
+
+    async def removes(self, lock: Lock, member: int) -> None:
+        await (await FencedAccess(Ways(self.jane, self.world), lock).etcd("h1")).remove_member(member)
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Apart:
+    """With one API."""
+    api = Leases()
+    jane = Locks({"cp-1": Host("cp-1", tmp_path / "cp-1")}, api, elsewhere=("cp-2", "cp-3"))
+    john = Locks({"cp-2": Host("cp-2", tmp_path / "cp-2")}, api, elsewhere=("cp-1", "cp-3"))
+    return Apart(jane, john, cluster())
+
+
+async def test_who_was_stopped_while_the_lease_was_taken_by_somebody_elsewhere_runs_no_script(apart: Apart) -> None:
+    lock, host = apart.jane.lock(JANE), apart.jane.states["cp-1"]
     await lock.acquire()
-    access = FencedAccess(Ways(locks, world), lock)
-    with pytest.raises(StepFailed, match="no host: not done: it is locked by this run: cp-1: no answer"):
-        await (await access.api()).delete(NODES, "h4")
-    assert NODE in world.api.objects
+    await lock.change(host, host.changing("before"), deadline=20)
+    await apart.john.lock(JOHN).acquire()
+    await apart.jane.sleep(LASTS + 1)
+    with pytest.raises(Locked, match="Lease kube-system/quorate-hosts is locked by john@couch"):
+        await lock.change(host, host.changing("jane"), deadline=20)
+    assert host.changes == ["before"]
+    assert isinstance(lock.refused, Locked)
+
+
+async def test_nor_does_she_remove_a_member(apart: Apart) -> None:
+    lock = apart.jane.lock(JANE)
+    await lock.acquire()
+    await apart.john.lock(JOHN).acquire()
+    await apart.jane.sleep(LASTS + 1)
+    with pytest.raises(StepFailed, match="Lease kube-system/quorate-hosts: not done: it is locked by john@couch"):
+        await apart.removes(lock, 13)
+    assert apart.members == [11, 12, 13]
+
+
+async def test_a_script_that_arrives_when_somebody_elsewhere_may_be_confirmed_does_nothing(apart: Apart) -> None:
+    """She was stopped right before it was sent, and the first that she does when she goes on is to renew the host's lock."""
+    lock, host = apart.jane.lock(JANE), apart.jane.states["cp-1"]
+    await lock.acquire()
+    real = host.run
+
+    async def late(script: str, **options: Any) -> Outcome:
+        host.run = real
+        await apart.jane.sleep(LASTS + 1)
+        await apart.john.lock(JOHN).acquire()
+        assert await lock_file.renew(host, JANE) == lock_file.Taken()
+        outcome: Outcome = await real(script, **options)
+        return outcome
+
+    host.run = late
+    with pytest.raises(Locked, match="john@couch"):
+        await lock.change(host, host.changing("jane"), deadline=20)
+    assert host.changes == []
+
+
+async def test_whose_api_server_is_down_removes_no_member_once_the_lease_has_run_out(apart: Apart) -> None:
+    jane, john = apart.jane.lock(JANE), apart.john.lock(JOHN)
+    await jane.acquire()
+    apart.jane.leases = None  # that of her host alone
+    await apart.jane.sleep(RENEW_EVERY)
+    await jane.renew()
+    await apart.removes(jane, 14)  # the Lease is hers still
+    await john.acquire()
+    await apart.jane.sleep(LASTS)
+    await jane.renew()
+    with pytest.raises(
+        StepFailed,
+        match=r"it may not be the only one: Lease kube-system/quorate-hosts cannot be asked for: no API server answers, and of 3",
+    ):
+        await apart.removes(jane, 13)
+    with pytest.raises(NotLockable, match=r"\(cp-2: no answer; cp-3: no answer\); bring them back.*--without HOST"):
+        await jane.change(apart.jane.states["cp-1"], "true", deadline=20)
+    await apart.removes(john, 12)
+    assert apart.members == [11, 13]
+
+
+async def test_where_etcd_is_full_neither_of_them_changes_anything(apart: Apart) -> None:
+    apart.jane.leases = apart.john.leases = Full()
+    for world, holder, name in ((apart.jane, JANE, "cp-1"), (apart.john, JOHN, "cp-2")):
+        lock, host = world.lock(holder), world.states[name]
+        await lock.acquire()
+        with pytest.raises(StepFailed, match="is refused by the API: create leases: etcdserver: mvcc: database space exceeded"):
+            await apart.removes(lock, 13)
+        with pytest.raises(NotLockable, match="of 3 control-plane hosts more than half"):
+            await lock.change(host, host.changing("x"), deadline=20)
+        assert host.changes == []
+    assert apart.members == [11, 12, 13]
+
+
+async def test_without_the_lease_and_without_most_of_the_hosts_nothing_is_changed(locks: Locks) -> None:
+    world, lock = cluster(), locks.lock(JANE)
+    for name in ("cp-2", "cp-3"):
+        locks.states[name].silent = True
+    await lock.acquire()
+    with pytest.raises(NotLockable, match=r"this run may not be the only one: .*cp-2: no answer; cp-3: no answer"):
+        await lock.change(locks.states["cp-1"], locks.states["cp-1"].changing("jane"), deadline=20)
+    with pytest.raises(StepFailed, match="cp-2: no answer; cp-3: no answer"):
+        await (await FencedAccess(Ways(locks, world), lock).etcd("h1")).remove_member(13)
+    assert locks.states["cp-1"].changes == []
+    locks.states["cp-3"].silent = False  # and as soon as there are enough
+    await lock.change(locks.states["cp-1"], locks.states["cp-1"].changing("jane"), deadline=20)
+
+
+# Whoever has most of the hosts needs no API.
+
+
+async def test_hosts_that_the_operator_vouches_for_do_not_count(locks: Locks) -> None:
+    lock, host = locks.lock(JANE, "cp-2", "cp-3"), locks.states["cp-1"]
+    for name in ("cp-2", "cp-3"):
+        locks.states[name].silent = True
+    await lock.acquire()
+    await lock.change(host, host.changing("jane"), deadline=20)
+    await lock.permit()
+    assert host.changes == ["jane"]
+
+
+async def test_the_only_control_plane_is_worked_on_while_its_api_server_restarts(tmp_path: Path) -> None:
+    locks = Locks({"cp-1": Host("cp-1", tmp_path / "cp-1")}, Leases())
+    lock, host = locks.lock(JANE), locks.states["cp-1"]
+    await lock.acquire()
+    locks.leases = None
+    for _ in range(10):
+        await locks.sleep(RENEW_EVERY)
+        await lock.renew()
+    await lock.change(host, host.changing("jane"), deadline=20)
+    await lock.permit()
+    assert host.changes == ["jane"]
+
+
+async def test_nobody_goes_on_with_the_hosts_alone_once_the_api_says_that_the_lease_is_anothers(locks: Locks) -> None:
+    lock, host, api = locks.lock(JANE), locks.states["cp-1"], Leases()
+    await lock.acquire()
+    await Locks({}, api, elsewhere=("cp-1", "cp-2", "cp-3")).lock(JOHN).acquire()
+    await lock.change(host, host.changing("jane"), deadline=20)  # she reaches no API server, and has all hosts
+    locks.leases = api
+    with pytest.raises(Locked, match="Lease kube-system/quorate-hosts is locked by john@couch"):
+        await lock.change(host, host.changing("jane"), deadline=20)
+    assert host.changes == ["jane"]
+
+
+async def test_a_full_etcd_is_worked_on_by_whoever_has_most_of_the_hosts(locks: Locks) -> None:
+    locks.leases, host = Full(), locks.states["cp-1"]
+    lock = locks.lock(JANE)
+    await lock.acquire()
+    await lock.change(host, host.changing("jane"), deadline=20)
+    await lock.permit()
+    assert host.changes == ["jane"]
+
+
+async def test_a_lease_that_was_left_behind_in_an_etcd_that_is_full_by_now_is_watched_once(locks: Locks) -> None:
+    api = Leases()
+    await Locks({}, api, elsewhere=("cp-1",)).lock(JOHN).acquire()  # and killed
+    locks.leases, host = Full(api.lease, api.version), locks.states["cp-1"]
+    lock = locks.lock(JANE)
+    await lock.acquire()
+    assert locks.slept == LASTS
+    await lock.renew()
+    await lock.change(host, host.changing("jane"), deadline=20)
+    assert (host.changes, locks.slept) == (["jane"], LASTS)
+    locks.leases.version += 1
+    locks.leases.lease["metadata"]["resourceVersion"] = str(locks.leases.version)  # type: ignore[index]  # he lives after all
+    with pytest.raises(Locked, match="john@couch"):
+        await lock.renew()
 
 
 def test_what_is_trusted_has_arrived_while_the_lock_lasts() -> None:

@@ -15,8 +15,9 @@ import pytest
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.run import lock_file, operator
-from quorate.hosts.run.lock import PATIENCE, RENEW_EVERY, Lock, Locked, LockLost, NotLockable, held
+from quorate.hosts.run.lock import PATIENCE, RENEW_EVERY, Lock, held
 from quorate.hosts.run.lock_file import LASTS, Busy, Failed, Lost, Taken, Theirs, Unasked
+from quorate.hosts.run.lock_refused import Locked, LockLost, NotLockable
 from quorate.hosts.run.operator import Holder
 from tests.hosts.locks import JANE, JOHN, NOON, Host, Leases, World
 
@@ -193,7 +194,7 @@ async def working(world: World, holder: Holder, name: str, then: str = ":") -> A
     host = world.states[name]
     work = Work(host.root)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(host.run(lock_file.fenced(f"{work.script}\n{then}", holder), deadline=20.0))
+        running = group.create_task(host.run(lock_file.fenced(f"{work.script}\n{then}", holder, until=10**9), deadline=20.0))
         try:
             await work.begun()
             yield work
@@ -341,7 +342,7 @@ class Elsewhere(World):
 
     async def sleep(self, seconds: float) -> None:
         assert self.renewing is not None
-        await self.renewing._keep_lease()
+        await self.renewing._renew_lease()
         await World.sleep(self, seconds)
 
 

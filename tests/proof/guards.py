@@ -54,6 +54,20 @@ def sees_one_replica(predicate: Function) -> Function:
     return lambda control_plane, *rest: predicate(replace(control_plane, replicas=control_plane.replicas[:1]), *rest)
 
 
+def always_confirmed(_rule: Function) -> Function:
+    """Nobody else can be, whatever this run has."""
+    return lambda now, **_: now + 60
+
+
+def asks_nobody(_asking: Function) -> Function:
+    """It is not asked for."""
+
+    async def ask(_lock: object) -> None:
+        pass
+
+    return ask
+
+
 def chooses_anybody(_choice: Function) -> Function:
     """Whoever stays, in the order in which they come."""
     return lambda control_plane: control_plane.staying
@@ -140,6 +154,7 @@ def says_no_retry(account: Function) -> Function:
 
 
 YES = passed("disabled", "by the proof")
+FENCE = "tests/hosts/test_fence.py"
 CLOCKS = "tests/core/hosts/test_hosts_clocks.py"
 ACT, REMEDIATION = "tests/clusterapi/loop/test_act.py", "tests/clusterapi/loop/test_remediation.py"
 LAST_LOOK = "tests/clusterapi/loop/test_last_look.py"
@@ -435,6 +450,21 @@ GUARDS: tuple[Guard, ...] = (
         "a certificate expires by the clock of its host",
         {"core.hosts.rules.clocks:own_time": by_the_operators_clock},
         f"{CLOCKS}::test_certificates_expire_by_the_clock_of_their_host",
+    ),
+    Guard(
+        "whoever changes existing hosts has the Lease or most of them",
+        {"hosts.run.lock_confirmed:confirmed_until": always_confirmed},
+        f"{FENCE}::test_without_the_lease_and_without_most_of_the_hosts_nothing_is_changed",
+    ),
+    Guard(
+        "most of the hosts are not enough beside somebody who has the Lease",
+        {"hosts.run.lock:Lock._renew_lease": asks_nobody},
+        f"{FENCE}::test_nobody_goes_on_with_the_hosts_alone_once_the_api_says_that_the_lease_is_anothers",
+    ),
+    Guard(
+        "a script begins only while nobody else can be confirmed",
+        {"hosts.run.lock:Lock._by_the_clock_of": returns(10**9)},
+        f"{FENCE}::test_a_script_that_arrives_when_somebody_elsewhere_may_be_confirmed_does_nothing",
     ),
     Guard(
         "a member is removed only while it is the replica's",

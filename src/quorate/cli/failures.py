@@ -73,7 +73,7 @@ def _of_hosts(cause: Exception) -> Failure | None:
     from quorate.hosts.connect.ssh.errors import SshError
     from quorate.hosts.manifest import ManifestError
     from quorate.hosts.manifest.terraform import TerraformError
-    from quorate.hosts.run.lock import LockRefused
+    from quorate.hosts.run.lock_refused import LockRefused
     from quorate.hosts.run.plan_file import PlanError, WorldMoved
     from quorate.hosts.run.records import RecordError
 

@@ -160,7 +160,7 @@ async def test_more_connections_than_there_are_file_descriptors_for_are_told_of_
     workloads = Workloads(empty.caches, api, setup)
     with capture_logs() as logged:
         for name in ("a", "b", "a", "c", "d"):
-            workloads.begin(cluster(name), "", lambda: None)
+            workloads.begin(cluster(name, name), "", lambda: None)
     (said,) = logged
     assert (said["log_level"], said["room"]) == ("warning", 2)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Every host of the manifest: the cluster ends. Asks for its name.")
 @click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, where nobody can be asked for it.")
 @click.option("--no-snapshot", is_flag=True, help="Although etcd's data cannot be saved before: it is of no use, or was saved already.")
+@click.option("--without", multiple=True, metavar="HOST", help="This one is gone, and you know that nobody works on it. Repeatable.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without a question. Not enough for --all.")
 @click.option(
     "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshot goes; without it beside the manifest."
@@ -41,6 +42,7 @@ def command(
     everything: bool,
     confirm: str | None,
     no_snapshot: bool,
+    without: tuple[str, ...],
     yes: bool,
     snapshot_dir: Path | None,
     plain: bool,
@@ -66,6 +68,7 @@ def command(
     memory = Memory()
     loaded, observation = event_loop.run(access.looked_at(access.place(flags), memory=memory))
     cluster = observation.cluster
+    wishes = Wishes(without=_known(cluster, without))
     request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
     click.echo(as_text(cluster, request), nl=False, err=output == "json")
     steps = resetting.freeing(cluster, request)
@@ -78,7 +81,7 @@ def command(
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,
-        wishes=Wishes(),
+        wishes=wishes,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in steps if each.step is not None), only=True),
@@ -103,14 +106,19 @@ def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
     """The hosts that are meant: all where none is named. Raises Failure for a name that no host has, and UsageError where the names end the cluster."""
     from quorate.hosts.run.resetting import ends_the_cluster
 
-    there = tuple(host.name for host in cluster.hosts)
-    if strangers := [name for name in hosts if name not in there]:
-        raise Failure(f"the manifest has no host {', '.join(strangers)}; it has {', '.join(there)}", ExitCode.NOT_FOUND)
-    if hosts and ends_the_cluster(cluster, hosts):
+    if _known(cluster, hosts) and ends_the_cluster(cluster, hosts):
         raise click.UsageError(
             f"these are all control-plane hosts of {cluster.name}, so that it would end: if that is meant, give --all instead"
         )
-    return hosts or there
+    return hosts or tuple(host.name for host in cluster.hosts)
+
+
+def _known(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """These names. Raises Failure for one that no host has."""
+    there = tuple(host.name for host in cluster.hosts)
+    if strangers := [name for name in hosts if name not in there]:
+        raise Failure(f"the manifest has no host {', '.join(strangers)}; it has {', '.join(there)}", ExitCode.NOT_FOUND)
+    return hosts
 
 
 def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:

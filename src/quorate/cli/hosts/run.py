@@ -135,7 +135,7 @@ async def _work(run: Run, ends: list[Ended]) -> None:
 
         async with entered(run.loaded) as access, ticking(run.renderer):
             holder = this_run(run.command)
-            lock = lock_of(access, holder, run.renderer.say)
+            lock = lock_of(access, holder, run.renderer.say, run.wishes.without)
             async with held(lock):
                 session = Session(parts(run, access, lock, emit), command=run.command, by=holder.who)
                 ends.append(await session.run())
@@ -152,12 +152,12 @@ def this_run(command: str) -> Holder:
     return holder(command, secrets.token_hex(8), now())
 
 
-def lock_of(access: Access, holder: Holder, tell: Callable[[str], None]) -> Lock:
-    """The lock of this run."""
+def lock_of(access: Access, holder: Holder, tell: Callable[[str], None], without: tuple[str, ...] = ()) -> Lock:
+    """The lock of this run. `without` are hosts that its operator vouches for."""
     from quorate.hosts.run.lock import Lock
     from quorate.hosts.run.operator import has_ended
 
-    return Lock(access, holder, now=now, sleep=asyncio.sleep, has_ended=has_ended, tell=tell)
+    return Lock(access, holder, now=now, sleep=asyncio.sleep, has_ended=has_ended, tell=tell, without=without)
 
 
 def tools(loaded: Loaded, access: Access, lock: Lock, report: Report, snapshots: Path) -> Tools:
@@ -186,7 +186,7 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
     from quorate.hosts.act.executor import Executor
     from quorate.hosts.act.failures import StepFailed
     from quorate.hosts.run.events import Progress
-    from quorate.hosts.run.lock import NotLockable
+    from quorate.hosts.run.lock_refused import NotLockable
     from quorate.hosts.run.plan_file import moved_around
     from quorate.hosts.run.session import Parts
 

@@ -27,7 +27,7 @@ def with_wishes(command: _Decorated) -> _Decorated:
             "--without",
             multiple=True,
             metavar="HOST",
-            help="Existing hosts: this one cannot be asked, and you know that it holds no cluster. Repeatable.",
+            help="Existing hosts: this one cannot be asked, and you know that it holds no cluster, and nobody works on it. Repeatable.",
         ),
         click.option(
             "--keep-firewall",

@@ -14,7 +14,8 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.host import Host
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.connect.ssh.scripts import Outcome
-from quorate.hosts.run.lock import Lock, LockRefused
+from quorate.hosts.run.lock import Lock
+from quorate.hosts.run.lock_refused import LockRefused
 from quorate.kubernetes.client import Client
 
 T = TypeVar("T")

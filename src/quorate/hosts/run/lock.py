@@ -1,78 +1,42 @@
 """Two operators are kept apart: a lock on every host that can be reached and, where there is an API, a Lease. Whoever has all of them works.
 
 The hosts' locks (lock_file.py) serve before there is a cluster and while its API is down, the Lease (lock_lease.py) where two operators reach different hosts.
-Both are renewed while the run lasts, and run out when it was killed.
+Both are renewed while the run lasts, and run out when it was killed. Nothing is changed by a run that has neither the Lease nor more than half of the
+control-plane hosts (lock_confirmed.py): another one could be at work that reaches other hosts.
 
 They are a fence as well. A run may be stopped at any instant, for as long as it takes another to begin, and go on afterwards as if nothing had been. So every
-script that changes a host asks for the lock there, as its first act and in the same shell; and whatever is written to the API or to etcd is preceded by a look
-at the Lease, or at the hosts, and by a look at a clock that goes on while the process, or its machine, is stopped.
+script that changes a host asks for the lock there, as its first act and in the same shell, and does nothing when it comes so late that somebody else may be
+confirmed by then; and whatever is written to the API or to etcd is preceded by a look at the Lease, or at the hosts, and by a look at a clock that goes on
+while the process, or its machine, is stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Protocol, assert_never
 
-from quorate.core.health import Unknown
-from quorate.hosts.connect.access import AccessFailed
-from quorate.hosts.connect.ssh.errors import SshError
 from quorate.hosts.connect.ssh.host import Host
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.run import lock_file, lock_lease
 from quorate.hosts.run.clock import since_boot
-from quorate.hosts.run.lock_file import LASTS, Answer, Busy, Failed, Lost, Refusal, Taken, Theirs, Unasked
-from quorate.hosts.run.lock_lease import LeaseLock
+from quorate.hosts.run.lock_confirmed import TRUSTED, confirmed_until
+from quorate.hosts.run.lock_file import LASTS, Answer, Busy, Failed, Lost, Refusal, Taken, Theirs
+from quorate.hosts.run.lock_lease import LeaseLock, Others, Ours, Refused, Unasked
+from quorate.hosts.run.lock_refused import GONE, MEND, Locked, LockLost, LockRefused, NotLockable
 from quorate.hosts.run.operator import Holder
-from quorate.kubernetes.config import ConfigError
-from quorate.kubernetes.errors import ApiError, ConnectionFailed
 from quorate.kubernetes.leader import LeaseClient
 from quorate.kubernetes.objects import Lease
 from quorate.kubernetes.tasks import sole
 
 RENEW_EVERY = 15.0
-TRUSTED = 25.0
-"""Seconds after its last renewal for which a lock is known to be ours without being renewed again: what is written then arrives while it still lasts, since a
-request to an API server or to etcd is given up after 30 s at most."""
 PATIENCE = 600.0
 """Seconds to wait for the scripts of an earlier run to end."""
 _WAIT = 60  # seconds of that which one script waits
-_DEADLINE = 15.0  # seconds for the Lease
-_WAY_OUT = f"A run that was killed no longer counts {LASTS} s after it, and at once on the machine that it ran on"
-
-
-class LockRefused(Exception):
-    """This run may not change anything, or not any more. `where` is the host or the Lease."""
-
-    def __init__(self, where: str, cause: str, remedy: str) -> None:
-        super().__init__(f"{where} {cause}; {remedy}")
-        self.where = where
-        self.cause = cause
-        self.remedy = remedy
-
-
-class Locked(LockRefused):
-    """Somebody else works on these hosts."""
-
-    def __init__(self, where: str, holder: Holder | None) -> None:
-        by = str(holder) if holder else "somebody who left no name"
-        super().__init__(where, f"is locked by {by}", f"wait until that run has ended. {_WAY_OUT}")
-        self.holder = holder
-
-
-class LockLost(LockRefused):
-    """The lock was this run's, and somebody else may have had it since: what this run knows of the hosts may be untrue."""
-
-    def __init__(self, where: str) -> None:
-        cause = f"is not locked by this run any more, which was stopped or cut off for more than {LASTS} s"
-        super().__init__(where, cause, "run the same command again: it looks at everything anew")
-
-
-class NotLockable(LockRefused):
-    """A lock cannot be had, for a reason that is nobody's lock."""
 
 
 class Access(Protocol):
@@ -83,18 +47,21 @@ class Access(Protocol):
         """Every host."""
         ...
 
+    @property
+    def control_planes(self) -> Sequence[str]:
+        """The names of the control plane's hosts."""
+        ...
+
     async def api(self) -> LeaseClient:
         """A client of an API server that answers. Raises AccessFailed."""
         ...
 
 
-_TROUBLE = (SshError, AccessFailed, ApiError, ConnectionFailed, ConfigError, TimeoutError)
-
-
 class Lock:
     """The lock of one run. `has_ended` says of another holder whether it is a process of this machine that is gone; `tell` takes what is waited for.
 
-    `elapsed` gives seconds, those included for which the process was stopped; `sleep` takes them.
+    `elapsed` gives seconds, those included for which the process was stopped; `sleep` takes them. `without` are hosts of which the operator knows that nobody
+    works on them, though they cannot be asked.
     """
 
     def __init__(
@@ -107,6 +74,7 @@ class Lock:
         has_ended: Callable[[Holder], bool],
         tell: Callable[[str], None],
         elapsed: Callable[[], float] = since_boot,
+        without: Collection[str] = (),
     ) -> None:
         self.holder = holder
         self.refused: LockRefused | None = None
@@ -116,9 +84,10 @@ class Lock:
         self._has_ended = has_ended
         self._tell = tell
         self._elapsed = elapsed
-        self._lease = LeaseLock(holder, now, has_ended)
+        self._without = without
+        self._lease = LeaseLock(holder, now=now, elapsed=elapsed, has_ended=has_ended)
         self._renewed: dict[str, float] = {}  # by host: when the request was sent that took or renewed its lock last
-        self._lease_renewed: float | None = None
+        self._uptimes: dict[str, tuple[float, int]] = {}  # by host: when it had done so, and for how long it had been up when it did
         self._troubles: dict[str, str] = {}  # by host: why its lock could not be had, or renewed, when it was last tried
         self._turn = asyncio.Lock()
         self._ended = asyncio.Event()
@@ -154,9 +123,8 @@ class Lock:
         async with asyncio.TaskGroup() as group:
             for host in self._hosts():
                 group.create_task(lock_file.drop(host, self.holder))
-            group.create_task(self._give_back())
+            group.create_task(self._lease.give_back(self._access.api))
         self._renewed.clear()
-        self._lease_renewed = None
 
     async def holder_elsewhere(self) -> Holder | None:
         """Who else works on these hosts now, as they say themselves. Takes nothing."""
@@ -168,7 +136,7 @@ class Lock:
     # The fence.
 
     async def change(self, host: Host, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
-        """Run a script that changes a host, if this run has the host's lock when the script begins there; nobody else can take it before the script has ended.
+        """Run a script that changes a host, if this run is confirmed and has the host's lock when that begins there; no other has the lock before it has ended.
 
         Raises LockRefused, upon which nothing was done, and SshErrors.
         """
@@ -176,32 +144,79 @@ class Lock:
             if self._age(host.name) > TRUSTED:
                 await self._renew_hosts()
             if host.name not in self._renewed:
-                raise NotLockable(f"host {host.name}", f"cannot be locked: {self._troubles.get(host.name, 'it could not be asked')}", _MEND)
-            outcome = await host.run(lock_file.fenced(script, self.holder), stdin=stdin, deadline=deadline)
+                raise NotLockable(f"host {host.name}", f"cannot be locked: {self._troubles.get(host.name, 'it could not be asked')}", MEND)
+            until = self._by_the_clock_of(host, await self._confirmed())
+            outcome = await host.run(lock_file.fenced(script, self.holder, until=until), stdin=stdin, deadline=deadline)
             refusal = lock_file.refusal(outcome)
             if refusal is None:
                 return outcome
             why, holder = refusal
             if why is Refusal.THEIRS:
                 raise self._lose(Locked(f"host {host.name}", holder))
-            await self._renew_hosts()  # what has run out, or was a host's that was started anew, is still ours unless this says otherwise
+            await self.renew()  # what has run out, or was a host's that was started anew, is still ours unless this says otherwise
         raise self._lose(LockLost(f"host {host.name}"))
 
     async def permit(self, client: LeaseClient | None = None) -> None:
         """Make sure that this run may write now, through a client of the API, or else to etcd: to be called right before. Raises LockRefused, and what the
         client raises.
         """
+        if client is None:
+            await self._confirmed(anew=True)
+            return
         for _ in range(2):
             if self.refused is not None:
                 raise self.refused
-            if client is None or self._newest_age() > TRUSTED:
+            if self._newest_age() > TRUSTED:
                 await self._renew_hosts()
-            if client is not None:
-                await self._look_at_lease(client)
-            if self._newest_age() <= TRUSTED:  # nor was it stopped while it asked
+            await self._look_at_lease(client)
+            if self._lease_age() <= TRUSTED:  # nor was it stopped while it asked
                 return
-        told = "; ".join(f"{name}: {reason}" for name, reason in self._troubles.items()) or "none can be reached"
-        raise NotLockable("no host", f"is locked by this run: {told}", _MEND)
+        raise self._unconfirmed()
+
+    async def _confirmed(self, *, anew: bool = False) -> float:
+        """Until when nobody else can be confirmed, by our clock. `anew`: all are asked, however short a while ago they were. Raises LockRefused.
+
+        The hosts are asked where this run may have been stopped, and the API wherever the Lease is not known to be ours: nobody who has the hosts' locks alone
+        goes on beside somebody who has it.
+        """
+        for _ in range(2):
+            if self.refused is not None:
+                raise self.refused
+            if anew or self._newest_age() > TRUSTED:
+                await self.renew()
+            elif self._lease_age() > TRUSTED:
+                await self._renew_lease()
+            if (until := self._confirmed_until()) is not None:  # nor was it stopped while it asked
+                return until
+            anew = True
+        raise self._unconfirmed()
+
+    def _confirmed_until(self) -> float | None:
+        hosts = self._counted()
+        locks = [self._renewed[host.name] for host in hosts.values() if not isinstance(host, Unreachable) and host.name in self._renewed]
+        return confirmed_until(self._elapsed(), lease=self._lease.renewed, asked=self._lease.asked, locks=locks, hosts=len(hosts))
+
+    def _counted(self) -> Mapping[str, Host | Unreachable]:
+        """The hosts of which more than half have to be this run's where the Lease is not."""
+        return {name: self._access.states[name] for name in self._access.control_planes if name not in self._without}
+
+    def _unconfirmed(self) -> NotLockable:
+        """By whatever is missing."""
+        hosts = self._counted()
+        why = {name: self._trouble_of(host) for name, host in hosts.items()}
+        missing = "; ".join(f"{name}: {each}" for name, each in why.items() if each)
+        cause = f"may not be the only one: {lock_lease.NAME} {self._lease.trouble}, and of {len(hosts)} control-plane hosts more than half have to be locked"
+        return NotLockable("this run", f"{cause}{f' ({missing})' if missing else ''}", GONE)
+
+    def _trouble_of(self, host: Host | Unreachable) -> str:
+        if isinstance(host, Unreachable):
+            return host.reason
+        return "" if self._age(host.name) <= TRUSTED else self._troubles.get(host.name, "it could not be asked")
+
+    def _by_the_clock_of(self, host: Host, until: float) -> int:
+        """For how long the host will have been up by then, or less."""
+        answered, up = self._uptimes[host.name]
+        return up + math.floor(until - answered)
 
     async def renew(self) -> None:
         """Renew everything now, and take what has appeared. Raises LockRefused where something is ours no more."""
@@ -214,12 +229,18 @@ class Lock:
 
     async def _renew_hosts(self) -> None:
         async with self._turn:
-            await self._all_hosts(self._keep)
+            await self._all_hosts(self._try)
 
     async def _renew_lease(self) -> None:
         """Which takes up to 15 s where no API server answers, and delays nothing on the hosts."""
-        if isinstance(other := await self._keep_lease(), Lease):
-            raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(other)))
+        answer = await self._lease.keep(self._access.api)
+        match answer:
+            case Others(lease):
+                raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(lease)))
+            case Ours() | Refused() | Unasked():
+                return
+            case _:
+                assert_never(answer)
 
     def _lose(self, refused: LockRefused) -> LockRefused:
         self.refused = self.refused or refused
@@ -229,6 +250,9 @@ class Lock:
     def _age(self, name: str) -> float:
         renewed = self._renewed.get(name)
         return float("inf") if renewed is None else self._elapsed() - renewed
+
+    def _lease_age(self) -> float:
+        return float("inf") if self._lease.renewed is None else self._elapsed() - self._lease.renewed
 
     def _newest_age(self) -> float:
         """Of the lock that was renewed last: who else works would have taken that one too."""
@@ -248,12 +272,17 @@ class Lock:
                 waited.append(host.name)
 
         await self._all_hosts(take)
-        other = await self._keep_lease()
-        if isinstance(other, Lease):
-            await self._outlast(other)
-        return bool(waited) or isinstance(other, Lease)
+        answer = await self._lease.keep(self._access.api)
+        match answer:
+            case Others(lease):
+                await self._outlast(lease)
+                return True
+            case Ours() | Refused() | Unasked():
+                return bool(waited)
+            case _:
+                assert_never(answer)
 
-    async def _all_hosts(self, work: Callable[[Host], Awaitable[None]]) -> None:
+    async def _all_hosts(self, work: Callable[[Host], Awaitable[object]]) -> None:
         """The first host before the others: of two that begin at once one gets it, and the other has taken nothing.
 
         Raises the first refusal once every host has answered: a script that was cut off would go on there, and take the lock after it was given back.
@@ -292,12 +321,9 @@ class Lock:
                         self._tell(f"host {host.name} is still changed by {programs} of an earlier run: waiting for their end")
                     told, wait = programs, _WAIT
                 case Failed(reason):
-                    raise NotLockable(f"host {host.name}", f"cannot be locked: {reason}", _MEND)
+                    raise NotLockable(f"host {host.name}", f"cannot be locked: {reason}", MEND)
                 case _:
                     return bool(told)
-
-    async def _keep(self, host: Host) -> None:
-        await self._try(host)
 
     async def _try(self, host: Host, *, wait: int = lock_file.GUARD_WAIT) -> Answer:
         """Take the host's lock, or renew it where it is ours. Raises LockRefused where it is somebody else's; what else came of it is the answer."""
@@ -307,8 +333,9 @@ class Lock:
         if not held and isinstance(answer, Theirs) and answer.holder is not None and self._has_ended(answer.holder):
             answer = await lock_file.take(host, self.holder, dead=answer.holder.id, wait=wait)
         match answer:
-            case Taken():
+            case Taken(up):
                 self._renewed[host.name] = asked
+                self._uptimes[host.name] = self._elapsed(), up or 0
                 self._troubles.pop(host.name, None)
             case Theirs(holder):
                 raise self._lose(Locked(f"host {host.name}", holder))
@@ -318,7 +345,7 @@ class Lock:
                 raise self._lose(LockLost(f"host {host.name}"))
             case Busy(programs):
                 self._troubles[host.name] = f"it is still changed by {programs} of an earlier run"
-            case Unasked(reason) | Failed(reason):
+            case lock_file.Unasked(reason) | Failed(reason):
                 self._troubles[host.name] = reason
             case _:
                 assert_never(answer)
@@ -327,45 +354,30 @@ class Lock:
     # The Lease.
 
     async def _outlast(self, other: Lease) -> None:
-        """Return once the Lease has not changed for as long as it lasts, and is ours. Raises Locked when it does change, or nobody can tell any more."""
+        """Return once the Lease has not changed for as long as it lasts, and is ours, or would be if the API let it be taken: then the hosts say it.
+
+        Raises Locked when it does change, or nobody can tell any more.
+        """
         lasts = other.spec.lease_duration_seconds or LASTS
         by = lock_lease.holder_of(other) or "somebody"
         self._tell(f"{lock_lease.NAME} is held by {by}, whose hosts are not locked: watching for {lasts} s whether that run still lives")
         await self._sleep(lasts)
-        if await self._keep_lease(instead_of=other) is not None:
-            raise Locked(lock_lease.NAME, lock_lease.holder_of(other))
-
-    async def _keep_lease(self, instead_of: Lease | None = None) -> Lease | Unknown | None:
-        """Take or renew the Lease. None: it is ours; the Lease where it is somebody else's; Unknown where no API server can be asked: then the hosts say it."""
-        try:
-            async with asyncio.timeout(_DEADLINE):
-                return await self._write_lease(await self._access.api(), instead_of)
-        except _TROUBLE as error:
-            return Unknown(str(error) or "no answer in time")
-
-    async def _write_lease(self, client: LeaseClient, instead_of: Lease | None = None) -> Lease | None:
-        asked = self._elapsed()
-        other = await self._lease.take(client, held=self._lease_renewed is not None, instead_of=instead_of)
-        if other is None:
-            self._lease_renewed = asked
-        return other
+        answer = await self._lease.keep(self._access.api, watched=other)
+        match answer:
+            case Ours():
+                return
+            case Refused() if self._lease.has_outlasted(other):
+                return
+            case Others() | Refused() | Unasked():
+                raise Locked(lock_lease.NAME, lock_lease.holder_of(other))
+            case _:
+                assert_never(answer)
 
     async def _look_at_lease(self, client: LeaseClient) -> None:
         """Make sure that the Lease is ours, renewed a short while ago. Raises LockRefused, and what the client raises."""
-        fresh = self._lease_renewed is not None and self._elapsed() - self._lease_renewed <= TRUSTED
-        other = await (self._lease.look(client) if fresh else self._write_lease(client))
+        other = await (self._lease.look(client) if self._lease_age() <= TRUSTED else self._lease.take(client))
         if other is not None:
             raise self._lose(Locked(lock_lease.NAME, lock_lease.holder_of(other)))
-
-    async def _give_back(self) -> None:
-        try:
-            async with asyncio.timeout(_DEADLINE):
-                await self._lease.give_back(await self._access.api())
-        except _TROUBLE:
-            return  # it runs out
-
-
-_MEND = "correct that there, then run the same command again"
 
 
 @asynccontextmanager

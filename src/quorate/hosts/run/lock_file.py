@@ -9,7 +9,8 @@ The lock's age is counted by the host since its start, which no clock that is se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -29,12 +30,15 @@ GUARD_WAIT = 5
 _ANSWER = 10.0  # seconds for a script of the lock beside its wait for the guard
 _THEIRS, _LOST, _BUSY = 76, 77, 75
 _FENCED = 79
+_SECONDS = re.compile(rb"[0-9]{1,10}")
 _FENCE = "quorate-fence:"  # what the fence's last words begin with, so that no other script's status 79 is taken for its
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The lock is this run's, from now on for LASTS."""
+    """The lock is this run's, from now on for LASTS. `at` is for how many seconds the host had been up then; None where nothing was written."""
+
+    at: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Refusal(Enum):
     THEIRS = "theirs"
     LOST = "lost"
     RUN_OUT = "run-out"
+    LATE = "late"
     TAKEN_NOW = "taken-now"
 
 
@@ -102,12 +107,13 @@ async def look(host: Host, holder: Holder) -> Answer:
     return await _ask(host, _LOOK, holder)
 
 
-def fenced(script: str, holder: Holder) -> str:
+def fenced(script: str, holder: Holder, *, until: int) -> str:
     """The script behind the fence: it begins only while this run has the host's lock, and the lock cannot be taken by another before it has ended.
 
-    That holds for everything it has started too, as long as that keeps the descriptor 8, which a program inherits.
+    That holds for everything it has started too, as long as that keeps the descriptor 8, which a program inherits. Nor does it begin once the host has been up
+    for `until` seconds: somebody may have been confirmed by then who does not reach this host.
     """
-    return f"{_FENCE_SCRIPT.format(**_names(holder))}{script}"
+    return f"{_FENCE_SCRIPT.format(**_names(holder), until=until)}{script}"
 
 
 def refusal(outcome: Outcome) -> tuple[Refusal, Holder | None] | None:
@@ -126,6 +132,10 @@ async def _ask(host: Host, script: str, holder: Holder, *, dead: str = "", wait:
     except SshError as error:
         return Unasked(error.cause)
     match outcome.exit_status:
+        case 0 if script in (_TAKE, _RENEW):
+            return (
+                Taken(int(outcome.stdout)) if _SECONDS.fullmatch(outcome.stdout) else Failed("it does not say for how long it has been up")
+            )
         case 0:
             return Taken()
         case 76:
@@ -163,6 +173,7 @@ exec 8>>{guard}
 _WRITTEN = """\
 printf '%s %s\\n%s\\n' {id} "${{uptime%%.*}}" "$content" >{path}.$$
 mv -f -T -- {path}.$$ {path}
+printf %s "${{uptime%%.*}}"
 """
 _LOOK = _THEIRS_COUNTS
 # Who has the guard has it as descriptor 8. `$$` may be the shell that this one is a part of, so that /proc/self tells which process is this one.
@@ -220,4 +231,5 @@ if [ "$found" != {{id}} ]; then
     fence {Refusal.THEIRS.value}
 fi
 [ "$age" -lt {{lasts}} ] || fence {Refusal.RUN_OUT.value}
+[ "${{{{uptime%%.*}}}}" -lt {{until}} ] || fence {Refusal.LATE.value}
 """
