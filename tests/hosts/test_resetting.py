@@ -9,6 +9,7 @@ from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.state import Cluster, Kind, Node, Wishes
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
+from quorate.core.ring import Ring
 from quorate.hosts.run import resetting
 from quorate.hosts.run.renewing import FIRST, decide_renewal, only_renewal
 from quorate.hosts.run.resetting import Request
@@ -24,6 +25,17 @@ def steps(cluster: Cluster, *names: str, everything: bool = False, save: bool = 
 
 def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host() -> None:
     assert steps(BUILD.three(), "cp-2") == [RemoveMember(2, "cp-2"), DeleteNode("cp-2"), Reset("cp-2")]
+
+
+def test_a_node_goes_with_a_reason_and_after_every_member_of_its_name() -> None:
+    node = next(each for each in resetting.freeing(BUILD.three(), Request(("cp-2",))) if isinstance(each.step, DeleteNode))
+    assert [(check.name, check.passed, check.evidence) for check in node.checks] == [
+        (resetting.LEFT, True, "etcd has no member called cp-2 then")
+    ]
+    ring = Ring((*(BUILD.member(number) for number in (1, 2, 3)), BUILD.member(8, name="cp-2")), 1)
+    (*_, refused) = resetting.freeing(BUILD.three(ring=ring), Request(("cp-2",)))
+    assert (refused.step, refused.checks[0].name) == (None, resetting.LEFT)
+    assert "another member called cp-2 (8)" in refused.checks[0].evidence
 
 
 def test_the_leader_goes_last_and_workers_first() -> None:

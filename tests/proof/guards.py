@@ -467,6 +467,16 @@ GUARDS: tuple[Guard, ...] = (
         f"{FENCE}::test_a_script_that_arrives_when_somebody_elsewhere_may_be_confirmed_does_nothing",
     ),
     Guard(
+        "a member of existing hosts leaves only after a last look",
+        {"hosts.act.rings:require": returns(None)},
+        "tests/hosts/act/test_ring.py::test_no_member_that_is_well_leaves_while_another_is_silent",
+    ),
+    Guard(
+        "a Node of existing hosts goes only while it is what it was",
+        {"hosts.act.ring:_still_goes": says_yes},
+        "tests/hosts/act/test_ring.py::test_a_node_that_is_ready_again_when_it_is_to_go_stays",
+    ),
+    Guard(
         "a member is removed only while it is the replica's",
         {"clusterapi.act.etcd_membership:_its_own": returns(True)},
         f"{ACT}::test_a_member_that_became_anothers_is_not_removed",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quorate.core.checks import failed, passed
 from quorate.core.health import Absent, Finding, Health
 from quorate.core.hosts.state import Node, Silence
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Step
@@ -14,6 +15,7 @@ from quorate.core.ring import Ring
 from quorate.etcd.errors import Refused
 from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.rings import require
 from quorate.kubernetes.client import Client
 from tests.hosts.act.running import api_of, cluster, tools
 from tests.hosts.act.world import FakeEtcd, World
@@ -191,6 +193,14 @@ def deciding(world: World, name: str, health: Health, *, lost: bool = True) -> A
     seen = world.observed()
     others = (Node(name, Finding(health, "NodeReady")),)
     return replace(seen, cluster=replace(seen.cluster, other_nodes=others, lost_nodes=(name,) if lost else ()))
+
+
+def test_a_last_look_that_asks_nothing_lets_nothing_pass() -> None:
+    with pytest.raises(StepFailed, match="h1: not done, since nothing was asked at the instant of acting"):
+        require("h1", ())
+    require("h1", iter((passed("it is safe", "as it was"),)))
+    with pytest.raises(StepFailed, match="h1: not done, since it is safe: no more"):
+        require("h1", iter((passed("it is safe", "as it was"), failed("it is safe", "no more", "Look again."))))
 
 
 async def test_a_node_that_is_ready_again_when_it_is_to_go_stays() -> None:

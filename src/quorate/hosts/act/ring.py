@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -105,7 +104,7 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
         )
     if step.drain:
         with suppress(NotFound):
-            require(step.node, _still_goes(observation, await (await tools.access.api()).get(NODES, step.node)))
+            require(step.node, [_still_goes(observation, await (await tools.access.api()).get(NODES, step.node))])
             await cordon(tools, step.node)
             tools.report(step.node, "draining the Node")
             await drain(tools, step.node, while_ready=True)
@@ -113,22 +112,23 @@ async def delete_node(tools: Tools, step: DeleteNode, observation: Observation) 
     async def attempt(api: Client) -> None:
         with suppress(NotFound):
             node = await api.get(NODES, step.node)
-            require(step.node, [*_still_goes(observation, node), *([_still_cordoned(node)] if step.drain else [])])
+            require(step.node, [_still_goes(observation, node), *([_still_cordoned(node)] if step.drain else [])])
             tools.report(step.node, "deleting the Node")
             await api.delete(NODES, step.node, uid=node.metadata.uid, resource_version=node.metadata.resource_version)
 
     await written(tools, step.node, "its Node to be deleted", attempt)
 
 
-def _still_goes(observation: Observation, node: Node) -> Iterator[Check]:
+def _still_goes(observation: Observation, node: Node) -> Check:
     """Whether the Node is what it was when its end was decided: one that is ready now may have its machine back, or be another's that took the name."""
     cluster, name = observation.cluster, node.metadata.name
     nodes = (*cluster.other_nodes, *(host.node for host in cluster.hosts if isinstance(host.node, SeenNode)))
     decided = next((each for each in nodes if each.name == name), None)
     if decided is not None and decided.ready.health is not Health.GOOD and seen(node).ready.health is Health.GOOD:
-        yield failed(STILL_GOES, f"Node {name} was not ready when that was decided, and is ready now", _AGAIN)
+        return failed(STILL_GOES, f"Node {name} was not ready when that was decided, and is ready now", _AGAIN)
     if name in cluster.lost_nodes and name in observation.machines and not is_of_another_machine(node, observation.machines[name].host):
-        yield failed(STILL_GOES, f"Node {name} was another machine's when that was decided, and has an address of host {name} now", _AGAIN)
+        return failed(STILL_GOES, f"Node {name} was another machine's when that was decided, and has an address of host {name} now", _AGAIN)
+    return passed(STILL_GOES, f"Node {name} is {'ready, as it was' if seen(node).ready.health is Health.GOOD else 'not ready'}")
 
 
 def _still_cordoned(node: Node) -> Check:

@@ -22,6 +22,7 @@ RULE = "reset hosts as asked for"
 OURS = "the host is of this cluster"
 REACHABLE = "the host can be reached"
 RING_KNOWN = "it is known which member is the host's"
+LEFT = "no member has the Node's name when it goes"
 CLUSTER_ENDS = "the whole cluster ends"
 SAVED = "etcd's data is saved before the first member goes"
 ANOTHERS = "exempt: the host was named, and belongs to another cluster"
@@ -171,13 +172,31 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
+        check = _has_left(cluster, host.node)
+        if not check.passed:
+            yield _refusal(cluster, host, check)
+            return
         drain = (host.works or not host.control_plane) and takes_evictions(host.node)
-        yield Freeing(host.name, DeleteNode(host.node.name, drain), (), _verdict(cluster))
+        yield Freeing(host.name, DeleteNode(host.node.name, drain), (check,), _verdict(cluster))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
         foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
         yield Freeing(host.name, Reset(host.name), foreign, _verdict(cluster))
+
+
+def _has_left(cluster: Cluster, node: Node) -> Check:
+    """A Node goes after every member of its name: there may be a control plane behind it until then."""
+    match cluster.ring:
+        case Unknown(reason):
+            return unknown(LEFT, f"the ring could not be read: {reason}", _ALL)
+        case Absent():
+            return passed(LEFT, "there is no ring")
+        case Ring() as ring:
+            named = next((member for member in ring.members if member.name == node.name), None)
+    if named is not None:
+        return failed(LEFT, f"etcd has another member called {node.name} ({named.id:x})", "That has to leave the ring first.")
+    return passed(LEFT, f"etcd has no member called {node.name} then")
 
 
 def _agreement(cluster: Cluster) -> Check | None:
