@@ -107,7 +107,7 @@ class Scene:
         run.kill(politely=False)
         await run.end()
         await asyncio.sleep(1.0)
-        self.operations.site.lock = None
+        self.operations.site.unlock(run.name)
 
     def gone(self, name: str) -> None:
         """The machine is gone for good."""

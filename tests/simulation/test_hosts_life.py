@@ -9,7 +9,20 @@ import pytest
 
 from quorate.core.hosts.state import Host, Kind
 from quorate.core.opinion import NOTHING
-from quorate.simulation.hosts.faults import FAULTS, HOST_FAULTS, OPERATOR_FAULTS, WAY_FAULTS, Fault, operator_stopped, slow
+from quorate.simulation.hosts import fence
+from quorate.simulation.hosts.faults import (
+    FAULTS,
+    HOST_FAULTS,
+    OPERATOR_FAULTS,
+    WAY_FAULTS,
+    Fault,
+    api_unknown,
+    lease_refused,
+    operator_killed,
+    operator_stopped,
+    operators_apart,
+    slow,
+)
 from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.life import live
 from quorate.simulation.machines.life import Outcome
@@ -122,9 +135,24 @@ def test_a_run_that_was_stopped_and_goes_on_beside_another_changes_nothing(lived
 
 
 def test_without_a_fence_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    for check in ("admit", "permit"):
+    for check in ("admit", "confirm", "permit"):
         monkeypatch.setattr(Fence, check, lambda *_: None)
     found = (violation.invariant for seed in SEEDS for violation in live(seed, faults=STOPPED).violations)
+    assert "s15_nobody_changes_what_another_has_locked" in found
+
+
+APART = (operators_apart, operator_stopped, operator_killed, api_unknown, lease_refused, slow)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_operators_who_reach_different_hosts_are_kept_apart(lived: Lived, seed: int) -> None:
+    outcome = lived(seed, APART)
+    assert not outcome.violations, told(outcome, APART)
+
+
+def test_without_the_rule_that_one_is_confirmed_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "confirmed_until", lambda now, **_: now + 60)
+    found = (violation.invariant for seed in SEEDS for violation in live(seed, faults=APART).violations)
     assert "s15_nobody_changes_what_another_has_locked" in found
 
 

@@ -123,7 +123,7 @@ def _elect(site: Site) -> None:
 
 def _frozen(machine: Machine) -> Mapping[str, Any]:
     """kubeadm and restarts that were under way are dead."""
-    kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name != "disk"}
+    kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name not in ("disk", "lock")}
     kept |= {"kubeadm_since": None, "restarting": False, "emptied_at": None if machine.emptied_at is None else 0.0}
     disk = {f"disk.{name}": getattr(machine.disk, name) for name in Disk.__slots__}
     disk["disk.certificates_expire"] = None if machine.disk.certificates_expire is None else True

@@ -22,7 +22,7 @@ from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.observer import Observer, Sight
 from quorate.simulation.hosts.scripts import Scripts
-from quorate.simulation.hosts.site import Lock, Site
+from quorate.simulation.hosts.site import Site
 from tests.explore.hosts.image import Image, freeze, thaw
 
 _LOOKS = 4  # three probes that are silent, and one that they change the mind of
@@ -77,8 +77,9 @@ class _Run:
             self.image = meanwhile
             self.site = observer.site = _just_now(self.site, thaw(self.image, self.world), self.world.time())
         actor = Actor("run", manifest, snapshot_taken=True)
-        self.site.lock = Lock("run", self.world.time())
-        executor = Executor(self.site, self.scripts, observer, actor, self._witness, random, Fence(self.site, self.scripts, "run"))
+        fence = Fence(actor, observer, self.scripts)
+        assert await fence.acquire()
+        executor = Executor(self.site, self.scripts, observer, actor, self._witness, random, fence)
         failed = ""
         LOOP.passed = self._record
         try:

@@ -17,6 +17,7 @@ class Deed(StrEnum):
     """The kinds of act that can do harm."""
 
     BEGIN = "begins a step"
+    SCRIPT = "runs a script"
     FOUND = "founds a ring"
     ADD = "adds a member"
     REMOVE = "removes a member"
@@ -41,7 +42,8 @@ class Actor:
     snapshot_taken: bool = False
     observed: float = 0.0  # when the observation that the step was decided on was begun
     since: float = 0.0  # when the last reading of the ring was begun: it can know nothing that was true only before
-    scripts: dict[Machine, float] = field(default_factory=dict)  # when the last one was sent that began on a machine
+    cut_off: set[Machine] = field(default_factory=set)  # that it does not reach, though others may
+    unasked: float = float("-inf")  # when it asked for the Lease last and reached no API server
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class Executor:
         """The keys, read from a host of the cluster; and a token, written through the API."""
         await self._written(lambda: None)
         donors = [entry.name for entry in self.actor.manifest.control_planes if entry.name != joining]
-        machines = [machine for name in donors if (machine := self._find(name)) is not None and machine.answers]
+        machines = [machine for name in donors if (machine := self._find(name)) is not None and self._observer.reaches(machine)]
         donor = next((machine for machine in machines if self.site.serves(machine)), None)
         if donor is None:
             raise StepFailed(joining, "no control plane host can be reached to read the cluster's authorities from")
@@ -216,11 +216,12 @@ class Executor:
             ring = self._fresh_ring().ring
         self._require(owner, gates.removal(ring, member))
         if not any(
-            machine.answers and self.site.member_is_well(machine) and machine.member != member for machine in self._control_planes()
+            self._observer.reaches(machine) and self.site.member_is_well(machine) and machine.member != member
+            for machine in self._control_planes()
         ):
             raise StepFailed(owner, "no member that stays can be asked")
         await self._fence.while_stopped()
-        self._fence.permit()
+        self._fence.confirm()
         self._tell(Deed.REMOVE, self.site.holder_of(member), member=member)
         if member in self.site.ring.members:
             self.site.ring.remove(member)
@@ -231,9 +232,9 @@ class Executor:
         """Best effort, through the machine of the member that leads."""
         holder = self.site.holder_of(leader)
         to = ring.successor
-        if holder is None or not holder.answers or to is None:
+        if holder is None or not self._observer.reaches(holder) or to is None:
             return
-        self._fence.permit()
+        self._fence.confirm()
         try:
             self.site.ring.move_leader(to.id)
         except NoQuorum:
@@ -386,7 +387,7 @@ class Executor:
         machines = {
             name: machine
             for name in self.actor.manifest.claims.control_planes
-            if (machine := self._find(name)) is not None and machine.answers
+            if (machine := self._find(name)) is not None and self._observer.reaches(machine)
         }
         self.actor.since = self.site.world.time()
         blind = Unknown("the members do not answer in time")
@@ -428,18 +429,22 @@ class Executor:
         await self._script(self._machine(host), script, kubeadm=True)
 
     async def _script(self, machine: Machine, script: Coroutine[Any, Any, None], *, kubeadm: bool = False) -> None:
-        """The run may be stopped before its script is sent, and before it hears of its end."""
+        """The run may be stopped right before its script is sent, and before it hears of its end."""
         try:
+            if not self._observer.reaches(machine):
+                raise NoAnswer(machine.name, "no answer")
+            until = self._fence.confirm(machine)
             await self._fence.while_stopped()
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, NoAnswer, StepFailed):
             script.close()
             raise
-        await self._scripts.run(machine, script, owner=self.actor.name, admit=self._admit, kubeadm=kubeadm)
-        await self._fence.while_stopped()
 
-    def _admit(self, machine: Machine) -> None:
-        self._fence.admit(machine)
-        self.actor.scripts[machine] = self.site.world.time()
+        def admit(machine: Machine) -> None:
+            self._fence.admit(machine, until)
+            self._tell(Deed.SCRIPT, machine)
+
+        await self._scripts.run(machine, script, owner=self.actor.name, admit=admit, kubeadm=kubeadm)
+        await self._fence.while_stopped()
 
     async def _on_all(self, hosts: tuple[str, ...], one: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """All at once; a failure is told when all have ended."""
@@ -467,7 +472,7 @@ class Executor:
 
     async def _written(self, write: Callable[[], None]) -> None:
         await self._takes(0.05, 0.3)
-        await self._until("the API", "an API server that answers", self._observer.api_answers)
+        await self._until("the API", "an API server that answers", self._observer.asks_api)
         self._fence.permit()
         write()
         self.site.settle()

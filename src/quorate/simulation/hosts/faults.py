@@ -247,6 +247,31 @@ def operator_stopped(operations: Operations, random: Random) -> Mend | None:
     return go_on
 
 
+def operators_apart(operations: Operations, random: Random) -> Mend | None:
+    """Somebody starts a run who reaches just those hosts for a while that one who works already does not."""
+    if not operations.working:
+        return None
+    first = random.choice(operations.working)
+    hosts = [machine for machine in operations.machines if operations.is_wanted(machine)]
+    lost = set(random.sample(hosts, random.randint(0, len(hosts))))
+    for machine in lost:
+        operations.scripts.cut(machine)
+    first.actor.cut_off |= lost
+    operations.start().actor.cut_off |= set(hosts) - lost
+
+    def mend() -> None:
+        for run in operations.runs:
+            run.actor.cut_off.clear()
+
+    return mend
+
+
+def lease_refused(operations: Operations, _random: Random) -> Mend | None:
+    """The API answers, and does not let the Lease be taken or renewed for a while: etcd is full, or a webhook is down."""
+    operations.site.lease_refused = True
+    return lambda: setattr(operations.site, "lease_refused", False)
+
+
 def clock_jumps(operations: Operations, random: Random) -> Mend | None:
     """The operator's clock jumps, forth or back."""
     operations.clock_offset += timedelta(seconds=random.choice((-300, -5, 5, 20, 300)))
@@ -318,6 +343,13 @@ HOST_FAULTS: tuple[Fault, ...] = (
     host_hostile,
     foreign_address,
 )
-WAY_FAULTS: tuple[Fault, ...] = (ssh_unreachable, connection_cut, script_killed, slow, ring_unknown, api_unknown)
-OPERATOR_FAULTS: tuple[Fault, ...] = (operator_killed, operator_interrupted, operator_stopped, second_operator, clock_jumps)
+WAY_FAULTS: tuple[Fault, ...] = (ssh_unreachable, connection_cut, script_killed, slow, ring_unknown, api_unknown, lease_refused)
+OPERATOR_FAULTS: tuple[Fault, ...] = (
+    operator_killed,
+    operator_interrupted,
+    operator_stopped,
+    second_operator,
+    operators_apart,
+    clock_jumps,
+)
 FAULTS: tuple[Fault, ...] = (*HOST_FAULTS, *WAY_FAULTS, *OPERATOR_FAULTS)

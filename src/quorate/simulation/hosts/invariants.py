@@ -24,9 +24,10 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
+from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.engine.ring import RingState
 from quorate.simulation.hosts.acts import Act, Deed
-from quorate.simulation.hosts.machines import EtcdManifest, Machine
+from quorate.simulation.hosts.machines import EtcdManifest, Lock, Machine
 from quorate.simulation.hosts.site import Entry, Site
 
 Invariant = Callable[[Site, Act], str | None]
@@ -58,7 +59,9 @@ def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
     """No control plane is taken down while another one is."""
     if act.deed is not Deed.PUT_DOWN:
         return None
-    others = [machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and machine.answers]
+    others = [
+        machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and _reaches(act, machine)
+    ]
     return f"{_name(act)} is taken down while {', '.join(others)} is" if others else None
 
 
@@ -128,7 +131,12 @@ def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
         return None
     for member in site.ring.members.values():
         machine = site.owner_of(member.id) if member.learner or not member.name else None
-        if machine is None or (machine is act.machine and act.deed is Deed.ADD) or not machine.answers or not _is_wanted(act, machine):
+        if (
+            machine is None
+            or (machine is act.machine and act.deed is Deed.ADD)
+            or not _reaches(act, machine)
+            or not _is_wanted(act, machine)
+        ):
             continue
         if machine.kubeadm_since is not None and machine.kubeadm_since < act.actor.observed:
             return f"{act.deed} {_name(act)} while {machine.name} is joining"
@@ -138,7 +146,7 @@ def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
 def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
     """A host that is as the manifest says is not touched. Whoever has lost the lock may begin what he decided before: nothing of it takes effect (S15)."""
     machine, manifest, wishes = act.machine, act.actor.manifest, act.actor.wishes
-    if act.deed is not Deed.BEGIN or machine is None or (site.lock is not None and site.lock.holder != act.actor.name):
+    if act.deed is not Deed.BEGIN or machine is None or _is_overtaken(site, act):
         return None
     match act.step:
         case UpgradeControlPlane():
@@ -253,14 +261,44 @@ def pods_leave_first(site: Site, act: Act) -> str | None:
 
 
 def s15_nobody_changes_what_another_has_locked(site: Site, act: Act) -> str | None:
-    """Nothing of a run takes effect once another has the lock, but scripts that had begun before, on machines that could not be asked then."""
-    lock = site.lock
-    if act.deed is Deed.BEGIN or lock is None or lock.holder == act.actor.name:
+    """No script begins and nothing is written while another has what stands against it: the machine, the Lease, or most of the hosts for as long as locks last.
+
+    Who has most of them, and found no API server to ask within that time, may go on beside somebody who has the Lease.
+    """
+    if act.deed not in (Deed.SCRIPT, Deed.REMOVE, Deed.DELETE_NODE):
         return None
-    sent = None if act.machine is None or act.deed in (Deed.REMOVE, Deed.DELETE_NODE) else act.actor.scripts.get(act.machine)
-    if sent is not None and sent <= lock.taken:
-        return None
-    return f"{act.actor.name} {act.deed} although {lock.holder} has had the lock for {site.world.time() - lock.taken:.0f} s"
+    name, now, lease = act.actor.name, site.world.time(), site.lease
+    machine = act.machine.lock if act.deed is Deed.SCRIPT and act.machine is not None else None
+    if machine is not None and machine.holder != name:
+        return f"{name} {act.deed} although {machine.holder} has had {_name(act)} for {now - machine.taken:.0f} s"
+    lasts = (
+        lease is not None and lease.holder != "" and now - lease.renewed < LASTS
+    )  # another one may have been left where the API refuses it
+    if lease is not None and lasts and lease.holder != name:
+        blind = act.deed is not Deed.DELETE_NODE and now - act.actor.unasked <= LASTS
+        if not (blind and _has_most(site, act, name, since=now)):
+            return f"{name} {act.deed} although {lease.holder} has had the Lease for {now - lease.taken:.0f} s"
+    elif not lasts:
+        others = {lock.holder for lock in _locks(site, act)} - {name}
+        if most := [other for other in others if _has_most(site, act, other, since=now - LASTS)]:
+            return f"{name} {act.deed} although {most[0]} has most of the hosts"
+    return None
+
+
+def _locks(site: Site, act: Act) -> list[Lock]:
+    machines = map(site.machine_of, act.actor.manifest.control_planes)
+    return [machine.lock for machine in machines if machine is not None and machine.lock is not None]
+
+
+def _has_most(site: Site, act: Act, holder: str, *, since: float) -> bool:
+    theirs = [lock for lock in _locks(site, act) if lock.holder == holder and lock.taken <= since]
+    return 2 * len(theirs) > len(act.actor.manifest.control_planes)
+
+
+def _is_overtaken(site: Site, act: Act) -> bool:
+    """Whether somebody else has locked anything."""
+    locks = [*_locks(site, act), *([site.lease] if site.lease is not None else [])]
+    return any(lock.holder not in ("", act.actor.name) for lock in locks)
 
 
 def s18_a_key_goes_only_when_nothing_is_stored_with_it(site: Site, act: Act) -> str | None:
@@ -314,6 +352,10 @@ def _bears_another(state: RingState) -> bool:
 
 def _has_quorum(state: RingState) -> bool:
     return len(state.well) > len(state.voters) // 2
+
+
+def _reaches(act: Act, machine: Machine) -> bool:
+    return machine.answers and machine not in act.actor.cut_off
 
 
 def _is_wanted(act: Act, machine: Machine) -> bool:

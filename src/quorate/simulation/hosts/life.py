@@ -14,6 +14,7 @@ from quorate.core.hosts.state import Wishes
 from quorate.core.hosts.steps import StartServices
 from quorate.core.versions import Version
 from quorate.hosts.run import events
+from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.engine.clock import VirtualTimeLoop
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act
@@ -22,7 +23,7 @@ from quorate.simulation.hosts.faults import FAULTS, Fault, Mend
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from quorate.simulation.hosts.operators import Operations, Run
-from quorate.simulation.hosts.site import LOCK_LASTS, Manifest
+from quorate.simulation.hosts.site import Manifest
 from quorate.simulation.machines.life import Outcome
 from quorate.simulation.machines.referee import Violation
 
@@ -145,7 +146,7 @@ class _Life:
                 operations.site.start_kubelet(machine)  # nobody but its owner starts what is on a host that was taken out
         for run in operations.working:
             await run.end()
-        await asyncio.sleep(LOCK_LASTS + self.random.uniform(*_BETWEEN))
+        await asyncio.sleep(LASTS + self.random.uniform(*_BETWEEN))
         operations.site.settle()
         if operations.site.quorum_is_gone:
             await self._say_it_is_lost()
@@ -205,8 +206,10 @@ class _Life:
         ended = await self._apply(run)
         if run.steps or ended.outcome is not events.Outcome.CONVERGED:
             self._report("idle", f"nothing was to be done, and yet: {'; '.join(map(str, run.steps)) or _told(ended)}")
-        if self.operations.site.lock is not None:
-            self._report("lock", f"the lock of {self.operations.site.lock.holder} is left over")
+        machines = map(self.operations.site.machine_of, self.operations.manifest.entries)
+        locks = [*(machine.lock for machine in machines if machine is not None), self.operations.site.lease]
+        if left := {lock.holder for lock in locks if lock is not None and lock.holder}:
+            self._report("lock", f"a lock of {', '.join(sorted(left))} is left over")
 
     # The decision.
 

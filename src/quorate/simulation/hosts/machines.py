@@ -65,6 +65,15 @@ class Disk:
             setattr(self, name, getattr(empty, name))
 
 
+@dataclass(slots=True)
+class Lock:
+    """Whose a machine, or the Lease, is, since when that was not renewed, and since when it is so. Nobody's, where it was given back, is that of ""."""
+
+    holder: str
+    renewed: float
+    taken: float
+
+
 @dataclass(slots=True, eq=False)
 class Machine:
     """One machine at one address. A name may get another machine, and then has another address."""
@@ -91,6 +100,7 @@ class Machine:
     emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
     restarting: bool = False  # its control plane is down for a restart
+    lock: Lock | None = None  # below /run
 
     @property
     def kubeadm_runs(self) -> bool:
@@ -127,7 +137,8 @@ class Machine:
         )
 
     def stop(self) -> None:
-        """Nothing runs on it any more."""
+        """Nothing runs on it any more: it is off, or started anew."""
+        self.lock = None
         self.containerd_runs = self.kubelet_runs = False
         self.kubelet_version = self.member = self.api_version = None
 

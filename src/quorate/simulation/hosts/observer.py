@@ -32,11 +32,12 @@ from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, HostFacts
 from quorate.hosts.probe.healthy import endpoint
+from quorate.hosts.run.lock_file import LASTS
 from quorate.hosts.run.session import Done
 from quorate.simulation.engine.ring import Member as RingMember
 from quorate.simulation.hosts.facts import facts_of
-from quorate.simulation.hosts.machines import KubeletConf, Machine
-from quorate.simulation.hosts.site import LOCK_LASTS, Entry, Manifest, Node, Objects, Site
+from quorate.simulation.hosts.machines import KubeletConf, Lock, Machine
+from quorate.simulation.hosts.site import Entry, Manifest, Node, Objects, Site
 from quorate.workload.membership import RingReading
 
 Facts = Mapping[str, HostFacts | Unreachable]
@@ -101,6 +102,7 @@ class Observer:
         self._memory = Memory()
         self.wishes = Wishes()
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self.cut_off: set[Machine] = set()
 
     async def observe(self, done: Done) -> Seen:
         """Look at everything once. Takes a second where all is well."""
@@ -126,7 +128,7 @@ class Observer:
     def _probe(self, entry: Entry) -> Machine | None:
         """The machine as it is at this instant; None where it does not answer."""
         machine = self.site.machine_of(entry)
-        if machine is None or not machine.answers:
+        if machine is None or not self.reaches(machine):
             return None
         copied = copy.copy(machine)
         copied.disk = copy.copy(machine.disk)
@@ -142,7 +144,7 @@ class Observer:
         ours = [name for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)]
         asked = [name for name in ours if not isinstance(known[name].manifest("etcd"), Absent)]
         if asked:
-            machines = {name: machine for name in asked if (machine := self._machine(name)) is not None}
+            machines = {name: machine for name in asked if (machine := self._machine(name)) is not None and self.reaches(machine)}
             return read_ring(self.site, machines, self._now()) if self.sight.ring else Unknown("the members do not answer in time")
         if isinstance(authority, Unknown):
             return authority
@@ -162,18 +164,22 @@ class Observer:
             return Unknown("no host that could be asked belongs to a cluster") if missing else Absent()
         if isinstance(authority, Unknown):
             return authority
-        return self.site.objects if self.sight.api and self.api_answers() else Unknown("no API server answers")
+        return self.site.objects if self.asks_api() else Unknown("no API server answers")
 
     def facts(self, host: str) -> HostFacts | Unreachable:
         """What a host tells at this instant."""
         entry = self.manifest.entry(host)
         return Unreachable(host, "NoAnswer", "no answer", "") if entry is None else self._facts(entry, self._probe(entry))
 
-    def api_answers(self) -> bool:
+    def reaches(self, machine: Machine) -> bool:
+        """Whether this operator can work on it."""
+        return machine.answers and machine not in self.cut_off
+
+    def asks_api(self) -> bool:
         """Whether the API can be asked through any host of the manifest."""
         machines = [self._machine(entry.name) for entry in self.manifest.control_planes]
-        return any(
-            machine is not None and machine.answers and machine.disk.admin_conf and self.site.serves(machine) for machine in machines
+        return self.sight.api and any(
+            machine is not None and self.reaches(machine) and machine.disk.admin_conf and self.site.serves(machine) for machine in machines
         )
 
     def _machine(self, name: str) -> Machine | None:
@@ -317,10 +323,15 @@ class Observer:
         )
 
     def _locked_by(self) -> str:
-        lock = self.site.lock
-        if lock is None or lock.holder == self._holder or self.site.world.time() - lock.renewed > LOCK_LASTS:
-            return ""
-        return f"locked by {lock.holder}"
+        machines = [
+            machine for entry in self.manifest.entries if (machine := self._machine(entry.name)) is not None and self.reaches(machine)
+        ]
+        locks = [*(machine.lock for machine in machines), self.site.lease if self.asks_api() else None]
+        theirs = [lock.holder for lock in locks if lock is not None and lock.holder not in ("", self._holder) and self._counts(lock)]
+        return f"locked by {theirs[0]}" if theirs else ""
+
+    def _counts(self, lock: Lock) -> bool:
+        return self.site.world.time() - lock.renewed < LASTS
 
 
 def _encryption(machine: Machine, facts: HostFacts) -> Encryption | Unknown | None:

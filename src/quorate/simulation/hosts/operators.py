@@ -36,7 +36,10 @@ class Run:
         self._task: asyncio.Task[None] | None = None
         self._killed = False
         self._clock_offset = operations.clock_offset
-        self._fence = Fence(operations.site, operations.scripts, name)
+        self._random = operations.site.world.random(name)
+        self._observer = Observer(operations.site, self.actor.manifest, operations.sight, self._random, self.now, name)
+        self._fence = Fence(self.actor, self._observer, operations.scripts)
+        self._observer.wishes, self._observer.cut_off, self._observer.sleep = wishes, self.actor.cut_off, self._fence.sleep
 
     @property
     def alive(self) -> bool:
@@ -73,11 +76,8 @@ class Run:
 
     async def _work(self) -> None:
         operations = self.operations
-        site, random = operations.site, operations.site.world.random(self.name)
-        observer = Observer(site, self.actor.manifest, operations.sight, random, self.now, self.name)
-        observer.wishes = self.actor.wishes
-        observer.sleep = self._fence.sleep
-        executor = Executor(site, operations.scripts, observer, self.actor, operations.witness, random, self._fence)
+        site, observer = operations.site, self._observer
+        executor = Executor(site, operations.scripts, observer, self.actor, operations.witness, self._random, self._fence)
 
         async def carry_out(step: Step, seen: Seen) -> None:
             self.steps.append(step)

@@ -9,14 +9,12 @@ from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
+from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Lock, Machine
 
 VALIDITY = timedelta(days=365)
 """Of a certificate that kubeadm has just made."""
 GRACE = 50.0
 """Seconds until a Node whose kubelet is silent is called not ready (kube-controller-manager, node-monitor-grace-period)."""
-LOCK_LASTS = 60.0
-"""Seconds after its last renewal for which a lock counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +97,15 @@ class Objects:
     written: str = ""  # the one that all are, as quorate has recorded it
 
 
-@dataclass(slots=True)
-class Lock:
-    """Who works on the hosts, since when that was not renewed, and since when it is so."""
-
-    holder: str
-    renewed: float
-    taken: float = 0.0
-
-
 class Site:
-    """The machines by address, the ring and the objects of the cluster that was founded last, and who has locked it."""
+    """The machines by address, the ring and the objects of the cluster that was founded last, and who has its Lease."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.machines: dict[str, Machine] = {}
         self.broken_settings: set[int] = set()  # with which an API server does not start
-        self.lock: Lock | None = None
+        self.lease: Lock | None = None
+        self.lease_refused = False  # by the API, for as long as this lasts
         self.authorities = 0  # made so far
         self.authority = 0  # of the cluster that was founded last
         self.founded = 0  # clusters
@@ -198,10 +188,18 @@ class Site:
         """Its etcd starts for the first time with a manifest that founds a ring."""
         self.founded, self.authority = self.founded + 1, machine.disk.authority
         self.ring = self._new_ring()
-        self.objects = Objects()
+        self.objects, self.lease = Objects(), None
         member = self.ring.found(machine.name, machine.peer_url)
         machine.disk.data = machine.member = member.id
         self.settle()
+
+    def unlock(self, holder: str) -> None:
+        """A run of this machine has ended: its locks count no more."""
+        for machine in self.machines.values():
+            if machine.lock is not None and machine.lock.holder == holder:
+                machine.lock = None
+        if self.lease is not None and self.lease.holder == holder:
+            self.lease.holder = ""
 
     def settle(self) -> None:
         """Kubelets start what should run, reports come or do not, and the ring looks who is there. To be called whenever something has changed."""
