@@ -76,6 +76,11 @@ RUNTIME: tuple[Guard, ...] = (
         "tests/kubernetes/test_moments.py::test_one_object_with_a_moment_that_is_none_hides_no_other",
     ),
     Guard(
+        "those that hang keep no other waiting",
+        {"kubernetes.controller:Controller._has_room": returns(False)},
+        "tests/kubernetes/runtime/test_controller.py::test_those_that_hang_keep_no_other_waiting_but_once_for_a_moment",
+    ),
+    Guard(
         "a worker ends by a cancellation of its own alone",
         {"kubernetes.tasks:cancelled_by_request_alone": takes_any_cancellation},
         "tests/kubernetes/runtime/test_controller.py::test_a_reconcile_whose_request_was_cancelled_by_others_failed_and_its_worker_goes_on",

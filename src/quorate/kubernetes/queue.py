@@ -114,6 +114,11 @@ class WorkQueue(Generic[K]):
             name, depth=self.__len__, running_for=self.running_for
         )
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was shut down."""
+        return self._stopped
+
     def __len__(self) -> int:
         """How many keys are ready and wait for a worker; neither delayed nor busy ones count."""
         return len(self._ready)

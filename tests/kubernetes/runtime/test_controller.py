@@ -160,18 +160,103 @@ async def test_one_key_is_never_reconciled_twice_at_once_and_different_keys_are(
 
 
 async def test_no_more_reconciles_run_at_once_than_there_are_workers() -> None:
-    reconcile = Recorder(takes=10.0)
+    reconcile = Recorder(takes=4.0)
     async with running(reconcile, concurrency=3) as world:
         for number in range(10):
             world.queue.add(Request("default", str(number)))
-        await asyncio.sleep(5)
+        await asyncio.sleep(2)
         assert world.count("controller_runtime_active_workers") == 3
         assert world.count("controller_runtime_max_concurrent_reconciles") == 3
         await asyncio.sleep(100)
         assert reconcile.most_at_once == 3
         assert len(reconcile.calls) == 10
         assert world.count("controller_runtime_active_workers") == 0
-        assert world.count("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(100)
+        assert world.count("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(40)
+
+
+class Ward:
+    """Those that hang for 70 s at a time, and are looked at again a second later; and one that is well."""
+
+    def __init__(self) -> None:
+        self.looked_at = asyncio.Queue[float]()  # the one that is well
+        self.hanging = self.most_hanging = 0
+
+    async def __call__(self, request: Request) -> Result:
+        if request == A:
+            self.looked_at.put_nowait(now())
+            return Result()
+        self.hanging += 1
+        self.most_hanging = max(self.most_hanging, self.hanging)
+        try:
+            await asyncio.sleep(70)
+        finally:
+            self.hanging -= 1
+        return Result(requeue_after=1.0)
+
+
+async def waits(world: World, ward: Ward, *, hanging: int) -> list[float]:
+    """How long the one that is well waits for a worker, each time that something happens to it: beside so many that hang at once, and then every 7 s."""
+    for number in range(hanging):
+        world.queue.add(Request("hangs", str(number)))
+    waited = []
+    for _ in range(50):
+        asked = now()
+        world.queue.add(A)
+        waited.append(await ward.looked_at.get() - asked)
+        await asyncio.sleep(7)
+    return waited
+
+
+async def test_those_that_hang_keep_no_other_waiting_but_once_for_a_moment() -> None:
+    ward = Ward()
+    async with running(ward, grace=0.0) as world:
+        first, *others = await waits(world, ward, hanging=100)
+        assert first == pytest.approx(5)
+        assert max(others) == 0
+
+
+async def test_of_those_that_hung_before_no_more_begin_at_once_than_there_are_workers() -> None:
+    ward = Ward()
+    async with running(ward, concurrency=10, grace=0.0) as world:
+        waited = await waits(world, ward, hanging=100)
+        assert ward.most_hanging == 20  # before it was known of them
+        assert max(waited[20:]) == 0
+        ward.most_hanging = 0
+        await asyncio.sleep(300)
+        assert ward.most_hanging == 10
+
+
+async def test_one_that_hung_and_does_so_no_more_waits_for_no_other() -> None:
+    hangs = {A, *(Request("hangs", str(number)) for number in range(20))}
+    began: list[float] = []
+
+    async def reconcile(request: Request) -> Result:
+        if request == A:
+            began.append(now())
+        await asyncio.sleep(70 if request in hangs else 0)
+        return Result(requeue_after=1.0)
+
+    async with running(reconcile, concurrency=10, grace=0.0) as world:
+        world.queue.add(A)
+        for request in hangs - {A}:
+            world.queue.add(request)
+        await asyncio.sleep(60)
+        hangs.remove(A)
+        await asyncio.sleep(300)
+        began.clear()
+        await asyncio.sleep(60)
+        assert len(began) > 50
+
+
+async def test_a_shutdown_begins_none_that_waits_behind_those_that_hang() -> None:
+    ward = Ward()
+    async with running(ward, concurrency=2, grace=100.0) as world:
+        for number in range(6):
+            world.queue.add(Request("hangs", str(number)))
+        await asyncio.sleep(300)
+        stopped = now()
+    assert now() - stopped < 75
+    assert ward.hanging == 0
 
 
 async def test_a_reconcile_that_takes_too_long_is_cancelled_and_retried() -> None:
