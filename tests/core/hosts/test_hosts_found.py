@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from quorate.core.health import Unknown
+from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.rules import found, guard
-from quorate.core.hosts.state import Host, Kind, Node
+from quorate.core.hosts.state import LEADERLESS, Host, Kind, Node
 from quorate.core.hosts.steps import EnsureMachineDeployments, Initialize, Join, JoinWorkers, Prepare, TakeSnapshot
 from quorate.core.upkeep import Upkeep
 
@@ -107,6 +109,22 @@ def test_two_that_began_are_for_somebody_who_knows(build: Build) -> None:
 
 def test_a_ring_with_others_is_no_beginning(build: Build) -> None:
     assert build.refused(build.new(build.half_initialized(1, member=1), build.prepared(2), ring="ggg")) == [found.NO_RING]
+
+
+def test_one_that_answers_without_a_leader_may_be_one_of_several(build: Build) -> None:
+    ill = Finding(Health.BAD, LEADERLESS, "its etcd says: 503 RAFT NO LEADER")
+    founder = build.half_initialized(1, findings=(ill,))
+    assert build.refused(build.new(founder, ring=Unknown("cp-1 knows no leader"))) == [found.NO_RING]
+    assert build.step(build.new(replace(founder, member=1), ring="g")) == Initialize("cp-1", resume=True)
+
+
+def test_it_waits_for_a_disk_that_may_not_be_mounted_yet(build: Build) -> None:
+    founder = build.half_initialized(1, just_booted=True, etcd_data_lost=True)
+    decision = build.decide(build.new(founder, ring=Unknown("refused")))
+    assert [check.name for check in decision.refusals] == [found.DATA_MOUNTED]
+    assert decision.wake_at is not None
+    for mounted in (replace(founder, just_booted=False), replace(founder, etcd_data_lost=False)):
+        assert build.step(build.new(mounted, ring=Unknown("refused"))) == Initialize("cp-1", resume=True)
 
 
 def test_it_goes_on_with_the_version_that_it_began_with(build: Build) -> None:

@@ -108,6 +108,11 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         {"ring": Unknown("connection refused")},
     ),
     "a beginning is alone": ({"rules.found:_alone": YES}, "found:test_a_ring_with_others_is_no_beginning", {}),
+    "a beginning goes on with its data": (
+        {"rules.found:_is_mounted": YES},
+        "found:test_it_waits_for_a_disk_that_may_not_be_mounted_yet",
+        {},
+    ),
     "a beginning goes on with its version": (
         {"rules.found:_same_version": YES},
         "found:test_it_goes_on_with_the_version_that_it_began_with",
@@ -234,6 +239,7 @@ NOT_GUARDS = {
     "rules.leftovers:may_be_reset": "asks the others",
     "rules.mend:_at_its_version": "words why nothing is done",
     "rules.repair:_control_plane_well": "asked by repair_comes_first alone",
+    "rules.repair:_worker_well": "asked by workers_come_first alone",
     "rules.skew:skew_allows": "asks the others",
     "rules.upgrade:bears_restart": "asks restart",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -73,9 +74,27 @@ def as_init_leaves_it_at_first(folder: Folder) -> None:
     folder.file("etc/kubernetes/kubelet.conf", kubeconfig())
 
 
-def cut_short(folder: Folder) -> None:
-    as_init_leaves_it_at_first(folder)
-    (folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
+def cut_short(*, mark: bool) -> Change:
+    def change(folder: Folder) -> None:
+        as_init_leaves_it_at_first(folder)
+        (folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
+        if mark:
+            folder.file(INITIALIZING.removeprefix("/"), "")
+
+    return change
+
+
+def initialized_by_hand(*, started: bool) -> Change:
+    """`kubeadm init` was cut short before the kubelet was started with what it had written, or somebody has made a super-admin.conf on a host that serves."""
+
+    def change(folder: Folder) -> None:
+        as_init_leaves_it_at_first(folder)
+        folder.file("etc/kubernetes/super-admin.conf", kubeconfig())
+        shutil.rmtree(folder.root / "var/lib/etcd")
+        if not started:
+            (folder.root / "var/lib/kubelet/pki/kubelet-client-current.pem").unlink()
+
+    return change
 
 
 def marked(folder: Folder) -> None:
@@ -158,7 +177,10 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
         (joining, LEARNER, Kind.HALF_JOINED),
         (initializing, NOT_LISTED, Kind.HALF_INITIALIZED),
         (just_begun, NOT_LISTED, Kind.HALF_INITIALIZED),
-        (cut_short, UNSURE, Kind.HALF_INITIALIZED),
+        (cut_short(mark=True), UNSURE, Kind.HALF_INITIALIZED),
+        (cut_short(mark=False), UNSURE, Kind.BROKEN),  # nobody knows when it was begun
+        (initialized_by_hand(started=False), UNSURE, Kind.HALF_INITIALIZED),
+        (initialized_by_hand(started=True), UNSURE, Kind.BROKEN),
         (without("etc/kubernetes/manifests/kube-scheduler.yaml", founder=True), UNSURE, Kind.BROKEN),  # it has served
         (founder_without_data(mark=False), UNSURE, Kind.BROKEN),
         (founder_without_data(mark=True), UNSURE, Kind.BROKEN),
@@ -189,7 +211,7 @@ def test_the_table(change: Change, listing: Listing, kind: Kind) -> None:
     assert found.kind is kind, found.findings
 
 
-@pytest.mark.parametrize(("node", "kind"), [("worker-1", Kind.MEMBER), (Absent(), Kind.HALF_JOINED), (Unknown("no answer"), Kind.MEMBER)])
+@pytest.mark.parametrize(("node", "kind"), [("worker-1", Kind.MEMBER), (Absent(), Kind.BROKEN), (Unknown("no answer"), Kind.MEMBER)])
 def test_a_worker_has_joined_when_it_has_a_node(node: Fact[str], kind: Kind) -> None:
     facts = replace(facts_of(joined), manifests={}, etcd_data=Absent(), api_server_livez=Absent(), etcd_health=Absent())
     assert judged(facts, Listing(authority=OURS, etcd=Absent(), node=node), control_plane=False).kind is kind
@@ -197,8 +219,9 @@ def test_a_worker_has_joined_when_it_has_a_node(node: Fact[str], kind: Kind) -> 
 
 def test_init_that_was_interrupted_while_it_waited_is_half_and_a_broken_founder_is_not() -> None:
     facts = facts_of(as_init_leaves_it_at_first, Absent())
-    assert judged(facts, UNSURE).kind is Kind.HALF_INITIALIZED
-    assert judged(facts, LISTED).kind is Kind.BROKEN, "it has a Node"
+    assert judged(replace(facts, initialization=None), UNSURE).kind is Kind.HALF_INITIALIZED
+    assert judged(facts, UNSURE).kind is Kind.BROKEN, "quorate has not begun it"
+    assert judged(facts, LISTED).kind is Kind.BROKEN
 
 
 @pytest.mark.parametrize("endpoint", ["kubelet_healthz", "api_server_livez", "api_server_readyz", "etcd_health"])

@@ -13,16 +13,19 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
 | our mark of an initialization that has not ended, and an etcd manifest that founds a ring  | HALF_INITIALIZED |
 | files incomplete, a voter                                                                  | BROKEN           |
-| files incomplete, super-admin.conf, an etcd manifest that founds a ring, or that mark      | HALF_INITIALIZED; BROKEN where it has served |
+| files incomplete, super-admin.conf, an etcd manifest that founds a ring, or that mark      | HALF_INITIALIZED; BROKEN where it may have served |
 | files incomplete                                                                           | HALF_JOINED      |
-| complete, a learner; or a worker without Node                                              | HALF_JOINED      |
-| complete, unhealthy, founded the ring, no Node known, kubelet.conf as init first writes it | HALF_INITIALIZED |
+| complete, a learner                                                                        | HALF_JOINED      |
 | complete, something is not healthy, or the ring or the API does not list it                | BROKEN           |
 | complete, also where certificates have expired which a renewal makes anew                  | MEMBER           |
 
 A founder has served once kubelet.conf names a file for the kubelet's certificate: `kubeadm init` writes that when the API server has answered, so etcd had
 data. What is missing then was lost since, and another `kubeadm init` without the data would found a second cluster. So HALF_INITIALIZED is then only a host
-that has our mark and etcd's data.
+that has our mark and etcd's data. Without our mark nobody knows when an initialization was begun: it is one that was cut short only where super-admin.conf is
+there, and neither etcd's data nor a certificate of the kubelet's, which that writes when it first starts (client-go 1.34, util/certificate).
+
+kubeadm makes an authority before anything of etcd, and takes it away after etcd's manifest. So an etcd beside no authority is somebody else's, of which this
+host may have the only copy, unless its log is of the ring. A worker has none of ours in any case.
 
 Marks that kubeadm leaves are no proof: a kind says where to go on, and no kind alone is leave to remove data. Continue a half-initialized host, do not reset
 it: its etcd may hold the only copy. A kind without a BAD finding may have UNKNOWN ones, which are never to be read as good.
@@ -35,6 +38,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+from http import HTTPStatus
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.state import (
@@ -43,12 +47,13 @@ from quorate.core.hosts.state import (
     INITIALIZING,
     JOINED_AS_WORKER,
     JOINED_HALF,
+    LEADERLESS,
     NODE_NOT_LISTED,
     WIPED,
     Kind,
 )
 from quorate.hosts.probe.facts import INITIALIZING as MARK
-from quorate.hosts.probe.facts import OTHERS, EtcdData, Fact, HostFacts, Kubeconfig
+from quorate.hosts.probe.facts import OTHERS, Answer, EtcdData, Fact, HostFacts, Kubeconfig
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
 from quorate.pki.certificates import Certificate
 
@@ -149,10 +154,13 @@ class _Host:
     @property
     def may_be_continued(self) -> bool:
         """Whether its initialization may have been cut short, so that `kubeadm init` can go on with what is there."""
-        kubelet, data = self.facts.kubeconfigs["kubelet"], self.facts.etcd_data
-        if isinstance(kubelet, Absent | Unknown) or kubelet.inline:
-            return True
-        return not isinstance(self.facts.initialization, Absent) and not isinstance(data, Absent) and data not in _NO_DATA
+        facts = self.facts
+        kubelet, data = facts.kubeconfigs["kubelet"], facts.etcd_data
+        has_served = isinstance(kubelet, Kubeconfig) and not kubelet.inline
+        if not isinstance(facts.initialization, Absent):
+            return not has_served or (not isinstance(data, Absent) and data not in _NO_DATA)
+        never_started = isinstance(facts.certificates["kubelet"], Absent) and not _has_etcd_data(facts)
+        return not has_served and never_started and not isinstance(facts.kubeconfigs["super-admin"], Absent)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -253,7 +261,10 @@ def _being_initialized(host: _Host) -> Condition | None:
     if isinstance(host.facts.initialization, Absent) or not host.founded_the_ring or not host.may_be_continued:
         return None
     finding = Finding(Health.BAD, INITIALIZING, f"an initialization that quorate began on it has not ended: it has {MARK}")
-    return Condition(Kind.HALF_INITIALIZED, (finding,))
+    etcd = host.facts.etcd_health
+    if not isinstance(etcd, Answer) or etcd.status == HTTPStatus.OK:
+        return Condition(Kind.HALF_INITIALIZED, (finding,))
+    return Condition(Kind.HALF_INITIALIZED, (finding, Finding(Health.BAD, LEADERLESS, f"its etcd says: {etcd.status} {etcd.body}")))
 
 
 def _incomplete(host: _Host) -> Condition | None:
@@ -261,7 +272,8 @@ def _incomplete(host: _Host) -> Condition | None:
         return None
     finding = Finding(Health.BAD, "Incomplete", f"{', '.join(host.traces)} there; missing: {', '.join(host.missing)}")
     if host.control_plane and host.listing.etcd is EtcdRole.VOTER:
-        never_a_node = isinstance(host.facts.kubeconfigs["kubelet"], Absent)
+        credentials = (host.facts.kubeconfigs["kubelet"], host.facts.certificates["kubelet"])
+        never_a_node = not host.founded_the_ring and all(isinstance(fact, Absent) for fact in credentials)
         return Condition(Kind.BROKEN, (replace(finding, reason=JOINED_HALF) if never_a_node else finding,))
     marks = (host.facts.kubeconfigs["super-admin"], host.facts.initialization)
     if host.founded_the_ring or not all(isinstance(mark, Absent) for mark in marks):
@@ -275,16 +287,11 @@ def _complete(host: _Host, now: datetime) -> Condition:
     bad = {finding.reason for finding in found if finding.health is Health.BAD}
     if host.control_plane and has_local_etcd(host.facts) and host.listing.etcd is EtcdRole.LEARNER:
         return Condition(Kind.HALF_JOINED, found)
-    if not host.control_plane and isinstance(host.listing.node, Absent):
-        return Condition(Kind.HALF_JOINED, found)
-    if bad and host.founded_the_ring and not isinstance(host.listing.node, str) and _as_init_first_writes_it(host.facts):
-        return Condition(Kind.HALF_INITIALIZED, found)
     return Condition(Kind.BROKEN if bad - {EXPIRED} else Kind.MEMBER, found)
 
 
-def _as_init_first_writes_it(facts: HostFacts) -> bool:
-    kubelet = facts.kubeconfigs["kubelet"]
-    return not isinstance(kubelet, Absent | Unknown) and kubelet.inline
+def _has_etcd_data(facts: HostFacts) -> bool:
+    return not isinstance(facts.etcd_data, Absent) and facts.etcd_data is not EtcdData.EMPTY
 
 
 def _listed(host: _Host) -> tuple[Finding, ...]:

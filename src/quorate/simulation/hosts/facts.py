@@ -63,7 +63,11 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         processes=_processes(machine),
         ports=Absent(),
         kubeconfigs=_kubeconfigs(machine),
-        certificates={"ca": _authority(disk.authority), "apiserver": _leaf(disk.certificates_expire)},
+        certificates={
+            "ca": _authority(disk.authority),
+            "apiserver": _leaf(disk.certificates_expire),
+            "kubelet": (_certificate(machine.address, _ENDLESS),) if disk.kubelet_conf is KubeletConf.FILE else Absent(),
+        },
         keys={},
         digests={"kubelet_configuration": "0" if disk.kubelet_configuration else Absent()},
         kubelet_flags=Absent(),
@@ -155,14 +159,14 @@ def _etcd_health(site: Site, machine: Machine) -> Fact[Answer]:
 
 
 def _authority(number: int) -> Fact[tuple[Certificate, ...]]:
-    return (_certificate(number, _ENDLESS),) if number else Absent()
+    return (_certificate(f"authority {number}", _ENDLESS),) if number else Absent()
 
 
 def _leaf(expires: datetime | None) -> Fact[tuple[Certificate, ...]]:
-    return Absent() if expires is None else (_certificate(0, expires),)
+    return Absent() if expires is None else (_certificate("leaf", expires),)
 
 
 @cache
-def _certificate(number: int, expires: datetime) -> Certificate:
-    name = x509.Name([])
-    return Certificate(f"authority {number}".encode(), name, datetime(2020, 1, 1, tzinfo=UTC), expires, bool(number), b"", None)
+def _certificate(what: str, expires: datetime) -> Certificate:
+    is_authority = what.startswith("authority")
+    return Certificate(what.encode(), x509.Name([]), datetime(2020, 1, 1, tzinfo=UTC), expires, is_authority, b"", None)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts.rules.clocks import clock_fits
 from quorate.core.hosts.rules.facts import names
-from quorate.core.hosts.state import UNTOUCHED, Cluster, Host, Kind
+from quorate.core.hosts.rules.guard import RUNBOOK
+from quorate.core.hosts.rules.members import PROBE_INTERVAL
+from quorate.core.hosts.state import LEADERLESS, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import EVERYTHING, Initialize, Prepare, Step
 from quorate.core.opinion import NOTHING, Opinion, wanting
 from quorate.core.ring import Ring
@@ -19,6 +22,7 @@ NO_TRACES = "no host has traces of a cluster"
 NO_RING = "there is no etcd yet"
 LEADER_READY = "a host is ready to initialize the cluster"
 FOUNDED_ONCE = "only one host has begun to initialize the cluster"
+DATA_MOUNTED = "what it has begun is there"
 SAME_VERSION = "it goes on with the version that it began with"
 
 
@@ -52,7 +56,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     return _or_nothing_else(Initialize(chosen.name), *checks, ready_too, clock_fits(cluster, chosen))
 
 
-def continue_the_initialization(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def continue_the_initialization(cluster: Cluster, now: datetime) -> Opinion[Step]:
     """An initialization that was cut short is continued, and never begun anew: the host's etcd and keys may be the only ones."""
     if not cluster.is_being_founded:
         return NOTHING
@@ -62,12 +66,15 @@ def continue_the_initialization(cluster: Cluster, _now: datetime) -> Opinion[Ste
             "Find the one whose etcd holds what you need, save the data of the others, and reset them: `quorate reset -m MANIFEST HOST`."
         )
         return _nothing_else(failed(FOUNDED_ONCE, names(founders), remedy))
-    return _or_nothing_else(
-        Initialize(founders[0].name, resume=True),
+    (founder,) = founders
+    opinion = _or_nothing_else(
+        Initialize(founder.name, resume=True),
         *_nothing_hidden(cluster),
-        _alone(cluster, founders[0]),
-        _same_version(cluster, founders[0]),
+        _alone(cluster, founder),
+        _is_mounted(founder),
+        _same_version(cluster, founder),
     )
+    return replace(opinion, wake_at=now + PROBE_INTERVAL) if _may_be_mounted_later(founder) else opinion
 
 
 def _or_nothing_else(step: Step, *checks: Check) -> Opinion[Step]:
@@ -122,11 +129,27 @@ def _no_ring(cluster: Cluster) -> Check:
 
 
 def _alone(cluster: Cluster, founder: Host) -> Check:
-    """A ring with others is no beginning: there was more of this cluster than the hosts show."""
+    """A ring with others is no beginning: there was more of this cluster than the hosts show. One alone in its ring is its leader."""
+    leaderless = [finding.message for finding in founder.findings if finding.reason == LEADERLESS]
+    if isinstance(cluster.ring, Unknown) and leaderless:
+        remedy = f"Bring the other members back; or {RUNBOOK}."
+        return unknown(NO_RING, f"{founder.name} may be one of several members: {', '.join(leaderless)}", remedy)
     others = [member.label for member in cluster.ring.members if member.id != founder.member_id] if isinstance(cluster.ring, Ring) else []
     if not others:
         return passed(NO_RING, f"beside that of {founder.name}")
     return failed(NO_RING, f"its ring has other members: {', '.join(others)}", "Bring their hosts back, or add them to the manifest.")
+
+
+def _may_be_mounted_later(founder: Host) -> bool:
+    return founder.just_booted and founder.etcd_data_lost
+
+
+def _is_mounted(founder: Host) -> Check:
+    """Without the data of what it has begun, kubeadm would found another cluster."""
+    if not _may_be_mounted_later(founder):
+        return passed(DATA_MOUNTED, founder.name)
+    evidence = f"{founder.name} has no etcd data, but was switched on a moment ago: the disk with them may not be mounted yet"
+    return unknown(DATA_MOUNTED, evidence)
 
 
 def _same_version(cluster: Cluster, founder: Host) -> Check:

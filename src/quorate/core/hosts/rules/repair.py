@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import assert_never
 
@@ -41,7 +42,7 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]
     silent = [host for host in cluster.workers if host.kind is Kind.UNREACHABLE]
     waiting = [host for host in cluster.workers if has_yet_to_join(host) and cluster.running != cluster.version and host not in ill]
-    checks = [failed(WORKERS_WELL, f"{host.name} {_told(host)}", _remedy(cluster, host)) for host in ill]
+    checks = [_worker_well(cluster, host) for host in ill]
     checks += [failed(WORKERS_WELL, f"{names(waiting)} has yet to join")] if waiting else []
     opinion = barring(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
     if not silent:
@@ -51,15 +52,23 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     return Opinion(checks=(*opinion.checks, unreachable), bars=opinion.bars)
 
 
+def _worker_well(cluster: Cluster, host: Host) -> Check:
+    answer = unknown if _may_pass((host,)) else failed
+    return answer(WORKERS_WELL, f"{host.name} {_told(host)}", _remedy(cluster, host))
+
+
 def _control_plane_well(cluster: Cluster) -> Check:
     ill = [host for host in cluster.control_planes if ills(host)]
     if not ill:
         return passed(CONTROL_PLANE_WELL, f"all {len(cluster.control_planes)}")
     evidence = "; ".join(f"{host.name} {_told(host)}" for host in ill)
-    answer = (
-        unknown if all(map(_only_lacks_its_node, ill)) else failed
-    )  # a kubelet may be about to make the Node: a run waits for that as long as it can
-    return answer(CONTROL_PLANE_WELL, evidence, " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill)))
+    remedy = " ".join(dict.fromkeys(_remedy(cluster, host) for host in ill))
+    return unknown(CONTROL_PLANE_WELL, evidence, remedy) if _may_pass(ill) else failed(CONTROL_PLANE_WELL, evidence, remedy)
+
+
+def _may_pass(ill: Iterable[Host]) -> bool:
+    """Whether kubelets may be about to make their Nodes: a run waits for that as long as it can."""
+    return all(map(_only_lacks_its_node, ill))
 
 
 def _ring_matches(cluster: Cluster) -> Check:
