@@ -387,3 +387,19 @@ def test_of_two_members_of_no_host_none_leaves_unsaid_be_they_well_or_dead(build
 def test_learners_that_never_were_hosts_leave_unasked(build: Build) -> None:
     strays = tuple(build.stray(number, "B", probes=3) for number in (6, 7))
     assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)) == RemoveMember(6, "cp-6")
+
+
+def test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_it(build: Build) -> None:
+    """The ring may be that of a founder which began anew, under the ids that it had."""
+    outside = [build.broken(number, member=Absent(), member_health=None, node=Absent(), holds_a_copy=True) for number in (3, 4)]
+    cluster = build.cluster(build.host(1), build.host(2), *outside)
+    assert leftovers.NO_MORE_COPIES in build.refused(cluster)
+    assert "quorate reset -m MANIFEST cp-3 cp-4" in build.said(cluster)
+    assert build.step(build.cluster(build.host(1), build.host(2), outside[0])) == Reset("cp-3")
+    assert leftovers.NO_MORE_COPIES in build.refused(build.cluster(build.host(1), outside[0]))
+    assert build.step(build.cluster(build.host(1), replace(outside[0], holds_a_copy=False))) == Reset("cp-3")
+
+
+def test_what_a_learner_had_received_goes_though_only_one_votes(build: Build) -> None:
+    cluster = build.cluster(build.host(1), build.half_joined(2, holds_a_copy=True))
+    assert build.step(cluster) == Reset("cp-2")

@@ -144,6 +144,11 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "members:test_a_host_is_not_reset_that_may_hold_something",
         {"host": {"member_health": GOOD}, "name": leftovers.RUNS_NO_ETCD},
     ),
+    "data outside the ring outnumber no voters": (
+        {"rules.leftovers:_no_more_copies": YES},
+        "members:test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_it",
+        {},
+    ),
     "the Node of a host on which nothing is left is not ready": (
         {"rules.leftovers:_of_wiped_hosts": (("cp-3", YES),)},
         "members:test_a_node_that_is_ready_is_not_deleted_for_a_host_on_which_nothing_is_left",

@@ -142,3 +142,12 @@ async def test_whose_cluster_ends_is_freed_of_the_data_where_they_were_seen(worl
     assert isinstance(facts, HostFacts)
     await clean(tools_for(world), "h3", replace(seen, facts={**seen.facts, "h3": replace(facts, etcd_folder="/srv/data/etcd")}))
     assert world.hosts["h3"].probes[-1].startswith("folders=/srv/data/etcd\n")
+
+
+async def test_the_data_of_another_ring_are_not_emptied_on_a_host_without_a_trace_of_this_cluster(world: World) -> None:
+    """The ring of this cluster cannot say of another one's member that it left."""
+    del world.hosts["h3"].files[KUBELET]
+    world.hosts["h3"].data_of = (5, 0xABC)
+    with pytest.raises(StepFailed, match="not known to be this cluster's: data of etcd cluster abc"):
+        await reset(world)
+    assert DATA in world.hosts["h3"].files

@@ -22,10 +22,10 @@ from quorate.pki.certificates import read_certificates
 from tests.hosts.probe.machine import NOW, Folder, authority, installed, joined, kubeconfig, manifest
 
 OURS = fingerprint(read_certificates(authority().certificate)[0])
-NOT_LISTED = Listing(authority=OURS, etcd=Absent(), node=Absent())
-LISTED = Listing(authority=OURS, etcd=EtcdRole.VOTER, node="cp-1")
-LEARNER = Listing(authority=OURS, etcd=EtcdRole.LEARNER, node="cp-1")
-UNSURE = Listing(authority=OURS, etcd=Unknown("no member answers"), node=Unknown("no API server answers"))
+NOT_LISTED = Listing(authority=OURS, cluster_id=77, etcd=Absent(), node=Absent())
+LISTED = Listing(authority=OURS, cluster_id=77, etcd=EtcdRole.VOTER, node="cp-1")
+LEARNER = Listing(authority=OURS, cluster_id=77, etcd=EtcdRole.LEARNER, node="cp-1")
+UNSURE = Listing(authority=OURS, cluster_id=77, etcd=Unknown("no member answers"), node=Unknown("no API server answers"))
 
 Change = Callable[[Folder], object]
 
@@ -214,7 +214,7 @@ def test_the_table(change: Change, listing: Listing, kind: Kind) -> None:
 @pytest.mark.parametrize(("node", "kind"), [("worker-1", Kind.MEMBER), (Absent(), Kind.BROKEN), (Unknown("no answer"), Kind.MEMBER)])
 def test_a_worker_has_joined_when_it_has_a_node(node: Fact[str], kind: Kind) -> None:
     facts = replace(facts_of(joined), manifests={}, etcd_data=Absent(), api_server_livez=Absent(), etcd_health=Absent())
-    assert judged(facts, Listing(authority=OURS, etcd=Absent(), node=node), control_plane=False).kind is kind
+    assert judged(facts, Listing(authority=OURS, cluster_id=77, etcd=Absent(), node=node), control_plane=False).kind is kind
 
 
 def test_init_that_was_interrupted_while_it_waited_is_half_and_a_broken_founder_is_not() -> None:

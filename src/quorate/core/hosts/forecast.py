@@ -251,6 +251,7 @@ class _Model:
             "components": None,
             "api_server": None,
             "encryption": None,
+            "holds_a_copy": False,
             "stopped": (),
             "drift": (),
             "lasting_drift": (),

@@ -49,6 +49,8 @@ LEADERLESS = "EtcdWithoutLeader"
 """The reason of the finding that says that the etcd of a host whose initialization was cut short runs, and is not well."""
 NODE_NOT_LISTED = "NodeNotListed"
 """The reason of the finding that says that the API has no Node of it, though it has joined."""
+ANOTHER_ETCD = "AnotherEtcd"
+"""The reason of the finding that says that an etcd is on it which is not this cluster's, or not known to be."""
 CLUSTERS_DIFFER = "ClustersDiffer"
 """The reason of the finding that says that the hosts belong to different clusters, so that nobody knows whether it is of the one that is meant."""
 NOT_UNIQUE = "NotUnique"
@@ -107,6 +109,7 @@ class Host:
     ] = ()  # firewalls and SELinux that are on, or not known to be off: what preparing it turns off unless they are to be kept
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
+    holds_a_copy: bool = False  # its etcd's log is of the ring's cluster, and there with what it acknowledged
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
     lasting_drift: tuple[
         str, ...

@@ -17,6 +17,7 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.rings import fresh_ring, known_member, matched, require
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.probe import probe
+from quorate.hosts.probe.condition import authorities, other_etcd
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.render.kubeadm_configuration import CRI_SOCKET
@@ -100,6 +101,10 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation, fa
         why = f"not reset, since whose the etcd data in {facts.etcd_folder} are is not known: {facts.etcd_identity.reason}"
         raise StepFailed(host, why, "If they are of no use, move them away")
     reading = await fresh_ring(tools, observation)
+    etcd = other_etcd(facts, reading.cluster_id)
+    if isinstance(etcd, str) and not (observation.cluster.host(host).control_plane and authorities(facts)):
+        why = f"not reset, since it has an etcd that is not known to be this cluster's: {etcd}"
+        raise StepFailed(host, why, "Save its data, and move them away; or run `quorate reset -m MANIFEST` for this host")
     members = matched(tools, observation, reading, **{host: facts})
     member = known_member(host, members)
     if member is not None:
@@ -109,6 +114,8 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation, fa
     if host in members.apart:
         what = f"its own etcd answers as member {members.apart[host]:x}, which is not in the ring"
         raise StepFailed(host, f"not reset, since {what}", "Find out which ring that is, save its data, and stop it")
+    if host in members.unasked:
+        raise StepFailed(host, "not reset, since an etcd of another ring runs on it that could not be asked", "Save its data, and stop it")
     if observation.cluster.host(host).control_plane:
         require(host, [gates.reset(reading.ring)])
 

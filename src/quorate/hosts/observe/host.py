@@ -9,6 +9,7 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.state import Host, Kind, Silence
 from quorate.core.ring import Member
 from quorate.core.versions import Version, parse_or_none
+from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.host_fields import OperatingSystem
@@ -42,6 +43,7 @@ class Learned:
     member_health: Finding | None
     node: objects.Node | Absent | Unknown
     authority: Fact[str]
+    cluster_id: Fact[int]
     inspection: Inspection
     system: OperatingSystem
     silence: Silence | None = None
@@ -80,7 +82,7 @@ def own_node(learned: Learned) -> objects.Node | Absent | Unknown:
 
 def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learned, facts: HostFacts, now: datetime) -> Host:
     node = host.node if isinstance(host.node, Absent | Unknown) else host.node.name
-    listing = Listing(authority=learned.authority, etcd=role(learned.member), node=node)
+    listing = Listing(authority=learned.authority, cluster_id=learned.cluster_id, etcd=role(learned.member), node=node)
     clock = facts.clock if isinstance(facts.clock, datetime) else None
     found = condition(facts, listing, control_plane=host.control_plane, now=clock or now)
     return replace(
@@ -96,6 +98,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         guarded_by=guarded_by(facts, learned.system),
         stopped=_stopped(facts),
         etcd_data_lost=data_lost(facts, learned.member),
+        holds_a_copy=holds_a_copy(facts, learned.cluster_id),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
         lasting_drift=lasting_drift(manifest, learned.machine.host, facts, control_plane=host.control_plane),
         certificates_expire=_expiry(facts) if host.control_plane else None,
@@ -167,6 +170,12 @@ def data_lost(facts: HostFacts, member: Member | Absent | Unknown) -> bool:
         return False
     had = isinstance(member, Member) or (isinstance(member, Unknown) and isinstance(facts.manifest("etcd"), StaticPod))
     return had and _has_no_data(facts)
+
+
+def holds_a_copy(facts: HostFacts, cluster_id: Fact[int]) -> bool:
+    """Whether the data on it are of the ring of this id, as far as they go. An etcd of the same names and addresses that begins anew has the same id."""
+    log = facts.etcd_identity
+    return isinstance(log, LogIdentity) and log.cluster_id == cluster_id and facts.etcd_data not in _LOST
 
 
 def _has_no_data(facts: HostFacts) -> bool:

@@ -40,6 +40,7 @@ class Claims:
 @dataclass(frozen=True, slots=True)
 class Membership:
     """The members by the host that they are of, and those of nobody. `apart`: the ids with which hosts' own etcd answers, and which the ring does not have.
+    `unasked`: hosts on which an etcd runs that gave no answer, and that was never of this ring by what is known.
 
     `contradictions` say in words where the manifest claims something else than a host's own etcd, or its data, says. While there is one nothing can be told
     of any member of nobody: it may be that of the host whose address is wrong.
@@ -48,6 +49,7 @@ class Membership:
     by_host: Mapping[str, Member | Absent | Unknown]
     strays: tuple[Member, ...] = ()
     apart: Mapping[str, int] = field(default_factory=dict)
+    unasked: frozenset[str] = frozenset()
     contradictions: tuple[str, ...] = ()
 
     def member(self, host: str) -> Member | Absent | Unknown:
@@ -58,6 +60,10 @@ class Membership:
         """How its own etcd does; None where there is none to ask. One that answers is well even where the ring does not have it."""
         if host in self.apart:
             return Finding(Health.GOOD, "EtcdApart", f"its own etcd answers as member {self.apart[host]:x}, which is not in the ring")
+        if host in self.unasked and isinstance(self.member(host), Absent):
+            return Finding(
+                Health.UNKNOWN, "EtcdNotAsked", "an etcd runs on it that could not be asked, and whose log is not this cluster's"
+            )
         return health(self.member(host))
 
 
@@ -81,6 +87,13 @@ def _addresses(manifest: Manifest, host: Host) -> tuple[str, ...]:
     return tuple(dict.fromkeys((node_address(manifest, host), host.private_address, *host.ipv6_addresses)))
 
 
+def cluster_id(reading: RingReading | Unknown | Absent, authority: Fact[str]) -> Fact[int]:
+    """Etcd's own id of the ring. Where no host has an authority there is no cluster, whatever etcd could not be asked."""
+    if isinstance(reading, RingReading):
+        return reading.cluster_id
+    return Absent() if isinstance(authority, Absent) else reading
+
+
 def role(member: Member | Absent | Unknown) -> Fact[EtcdRole]:
     """What the member is in the ring."""
     if isinstance(member, Member):
@@ -98,6 +111,10 @@ def health(member: Member | Absent | Unknown) -> Finding | None:
 def stray_members(strays: Sequence[Member], memory: Memory) -> tuple[StrayMember, ...]:
     """The strays, each with what is remembered of it."""
     return tuple(StrayMember(member, memory.members.of(member.id), memory.without_vote_for(member.id)) for member in strays)
+
+
+def _etcd_runs(facts: HostFacts) -> bool:
+    return isinstance(facts.processes, frozenset) and "etcd" in facts.processes
 
 
 class _Matching:
@@ -123,6 +140,7 @@ class _Matching:
             {host: owners[host] or self._none(host, strays) for host in self.claims},
             strays,
             apart,
+            frozenset(host for host in self.claims if self._runs_unasked(host)),
             (*self._misplaced(own), *self._twice(own), *self._elsewhere(own, left), *self._disputed(theirs, left)),
         )
 
@@ -164,6 +182,12 @@ class _Matching:
         why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"
         return Unknown(why, f"Bring {host} back, correct its address, or take it out of the manifest")
 
+    def _runs_unasked(self, host: str) -> bool:
+        """Whether an etcd runs there that may be of another ring: one that has left this one ends by itself."""
+        facts, log = self.facts[host], self._log(host)
+        ours = isinstance(log, LogIdentity) and log.cluster_id == self.cluster_id
+        return host not in self.answering and not ours and isinstance(facts, HostFacts) and _etcd_runs(facts)
+
     def _log(self, host: str) -> Fact[LogIdentity]:
         facts = self.facts[host]
         return Unknown(facts.reason, facts.remedy) if isinstance(facts, Unreachable) else facts.etcd_identity
@@ -200,7 +224,7 @@ class _Matching:
             where = f"the ring has member {member.label} ({member.id:x}) at {address_of(member) or 'no address'}, which the manifest gives to {host}"
             if host in self.answering:
                 yield f"{where}, but the etcd of {host} answers as member {self.answering[host]:x}, which is not in the ring"
-            elif member.id in self.answered and not (isinstance(facts.processes, frozenset) and "etcd" in facts.processes):
+            elif member.id in self.answered and not _etcd_runs(facts):
                 yield f"{where}, where it answers, but no etcd runs on {host}: another machine has that address"
             elif isinstance(log, LogIdentity) and log.cluster_id == self.cluster_id and member.name:
                 yield f"{where}, but the etcd data of {host} are those of member {log.member_id:x}, which is not in the ring"

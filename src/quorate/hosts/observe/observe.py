@@ -30,7 +30,7 @@ from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.lasting import lasting_configuration_drift
 from quorate.hosts.observe.machine_deployments import machine_deployments
-from quorate.hosts.observe.membership import Membership, claims_of, membership, stray_members
+from quorate.hosts.observe.membership import Membership, claims_of, cluster_id, membership, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.nodes import is_at, lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
@@ -236,6 +236,7 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
         member_health=members.health(name),
         node=_node(name, answers),
         authority=answers.authority,
+        cluster_id=cluster_id(answers.ring, answers.authority),
         inspection=answers.inspections.get(name, Inspection()),
         system=answers.systems[name],
         silence=memory.hosts.of(name),

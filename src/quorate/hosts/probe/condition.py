@@ -8,6 +8,7 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it |
 | authorities of this cluster and of another                                                 | BROKEN           |
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
+| no authority, and an etcd or its data that are not of the ring, which has no member of it  | FOREIGN; UNKNOWN where that cannot be told |
 | no trace, and the ring or the API lists the host                                           | BROKEN           |
 | no trace, and a Kubernetes runs that kubeadm did not make                                  | FOREIGN          |
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
@@ -42,6 +43,7 @@ from http import HTTPStatus
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.state import (
+    ANOTHER_ETCD,
     CLUSTERS_DIFFER,
     EXPIRED,
     INITIALIZING,
@@ -52,6 +54,7 @@ from quorate.core.hosts.state import (
     WIPED,
     Kind,
 )
+from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.facts import INITIALIZING as MARK
 from quorate.hosts.probe.facts import OTHERS, Answer, EtcdData, Fact, HostFacts, Kubeconfig
 from quorate.hosts.probe.healthy import findings, kubeadm_runs
@@ -76,6 +79,7 @@ class Listing:
     """What the cluster says of a host. `etcd` of a worker, or with an external etcd, is not looked at."""
 
     authority: Fact[str]  # fingerprint of this cluster's CA; Absent while there is no cluster
+    cluster_id: Fact[int]  # etcd's own, of the ring; Absent while there is no cluster
     etcd: Fact[EtcdRole]
     node: Fact[str]  # the name of its Node
 
@@ -112,13 +116,24 @@ def has_local_etcd(facts: HostFacts) -> bool:
     return servers is None or any(f"//{address}:" in servers for address in _LOCAL)
 
 
+def other_etcd(facts: HostFacts, cluster_id: Fact[int]) -> Fact[str]:
+    """The etcd on the host, in words, that is not of the ring of this id, running or not. Absent: there is none, or it is the ring's, or was."""
+    there, log = _has_etcd_data(facts), facts.etcd_identity
+    if (not there and isinstance(facts.manifest("etcd"), Absent)) or (isinstance(log, LogIdentity) and log.cluster_id == cluster_id):
+        return Absent()
+    if isinstance(log, LogIdentity):
+        whose = f"data of etcd cluster {log.cluster_id:x} in {facts.etcd_folder}"
+        return cluster_id if isinstance(cluster_id, Unknown) else whose
+    return log if isinstance(log, Unknown) else f"files in {facts.etcd_folder}" if there else "a manifest of etcd"
+
+
 def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: datetime) -> Condition:
     """What the host is. `control_plane` is what the manifest wants it to be; `now` tells which certificates have expired. Total."""
     host = _Host(facts, listing, control_plane)
-    for rule in (_another_cluster, _not_known, _untouched, _being_initialized, _incomplete):
+    for rule in (_another_cluster, _not_known, _another_etcd, _untouched, _being_initialized, _incomplete):
         if (found := rule(host)) is not None:
-            return Condition(found.kind, (*found.findings, *kubeadm_runs(facts), *_listed(host)))
-    return _complete(host, now)
+            return _with_its_etcd(host, Condition(found.kind, (*found.findings, *kubeadm_runs(facts), *_listed(host))))
+    return _with_its_etcd(host, _complete(host, now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +241,29 @@ def _by_reason(facts: Mapping[str, object]) -> Iterator[Finding]:
             names.setdefault(fact.reason, []).append(name)
     for reason, unknown in names.items():
         yield Finding(Health.UNKNOWN, "NotKnown", f"{', '.join(unknown)}: {reason}")
+
+
+def _another_etcd(host: _Host) -> Condition | None:
+    if authorities(host.facts) or isinstance(host.listing.etcd, EtcdRole):
+        return None
+    match other_etcd(host.facts, host.listing.cluster_id):
+        case str(etcd):
+            return Condition(Kind.FOREIGN, (Finding(Health.BAD, ANOTHER_ETCD, f"{etcd}, and no authority of a cluster"),))
+        case Unknown(reason):
+            message = f"etcd is on it, and no authority of a cluster; whose it is is not known: {reason}"
+            return Condition(Kind.UNKNOWN, (Finding(Health.UNKNOWN, ANOTHER_ETCD, message),))
+    return None
+
+
+def _with_its_etcd(host: _Host, found: Condition) -> Condition:
+    """A worker that has another etcd is not one that is only fit to be freed of everything."""
+    if host.control_plane or found.kind is not Kind.HALF_JOINED:
+        return found
+    etcd = other_etcd(host.facts, host.listing.cluster_id)
+    if isinstance(etcd, Absent):
+        return found
+    kept = f"{etcd}, which a reset would take" if isinstance(etcd, str) else f"whose the etcd on it is is not known: {etcd.reason}"
+    return Condition(Kind.BROKEN, (Finding(Health.BAD, ANOTHER_ETCD, kept), *found.findings))
 
 
 def _untouched(host: _Host) -> Condition | None:

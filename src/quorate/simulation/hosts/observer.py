@@ -24,13 +24,13 @@ from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, flag_of
-from quorate.hosts.observe.host import data_lost, starts_without_data
-from quorate.hosts.observe.membership import Membership, membership, role, stray_members
+from quorate.hosts.observe.host import data_lost, holds_a_copy, starts_without_data
+from quorate.hosts.observe.membership import Membership, cluster_id, membership, role, stray_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.probe.condition import Listing, condition
-from quorate.hosts.probe.facts import EtcdData, HostFacts
+from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import endpoint
 from quorate.hosts.run.lock_file import LASTS
 from quorate.hosts.run.session import Done
@@ -199,7 +199,9 @@ class Observer:
         manifest = self.manifest
         ring = reading.ring if isinstance(reading, RingReading) else reading
         members = membership(reading, manifest.claims, facts)
-        hosts = tuple(self._host(entry, facts[entry.name], probed.get(entry.name), authority, members, api) for entry in manifest.entries)
+        hosts = tuple(
+            self._host(entry, facts[entry.name], probed.get(entry.name), authority, reading, members, api) for entry in manifest.entries
+        )
         hosts, not_told_apart = set_apart(hosts, doubts(facts, {entry.name: entry.private_address for entry in manifest.entries}))
         known = api if isinstance(api, Objects) else Objects()
         silences = self._memory.members
@@ -233,6 +235,7 @@ class Observer:
         facts: HostFacts | Unreachable,
         machine: Machine | None,
         authority: str | Absent | Unknown,
+        reading: RingReading | Unknown | Absent,
         members: Membership,
         api: Objects | Unknown | Absent,
     ) -> Host:
@@ -251,14 +254,25 @@ class Observer:
         )
         if isinstance(facts, Unreachable) or machine is None:
             return replace(host, findings=(Finding(Health.UNKNOWN, "NoAnswer", "no answer"),))
-        listing = Listing(authority=authority, etcd=role(member), node=node.name if isinstance(node, Node) else node)
+        listing = Listing(
+            authority=authority,
+            cluster_id=cluster_id(reading, authority),
+            etcd=role(member),
+            node=node.name if isinstance(node, Node) else node,
+        )
         clock = facts.clock if isinstance(facts.clock, datetime) else self._now()
         found = condition(facts, listing, control_plane=entry.control_plane, now=clock)
         return replace(
-            host, kind=found.kind, findings=found.findings, clock_ahead=clock - self._now(), **self._of_disk(machine, facts, host, member)
+            host,
+            kind=found.kind,
+            findings=found.findings,
+            clock_ahead=clock - self._now(),
+            **self._of_disk(machine, facts, host, member, listing.cluster_id),
         )
 
-    def _of_disk(self, machine: Machine, facts: HostFacts, host: Host, member: Member | Absent | Unknown) -> dict[str, Any]:
+    def _of_disk(
+        self, machine: Machine, facts: HostFacts, host: Host, member: Member | Absent | Unknown, ring_id: Fact[int]
+    ) -> dict[str, Any]:
         disk, manifest = machine.disk, self.manifest
         joined = disk.kubelet_conf is not KubeletConf.NONE
         units = {"containerd": machine.containerd_runs, "kubelet": machine.kubelet_runs}
@@ -272,6 +286,7 @@ class Observer:
             "lacks": () if ready else ("packages",),
             "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs and not starts_without_data(facts)),
             "etcd_data_lost": data_lost(facts, member),
+            "holds_a_copy": holds_a_copy(facts, ring_id),
             "drift": ("settings",) if made and disk.settings != manifest.settings else (),
             "certificates_expire": disk.certificates_expire if host.control_plane else None,
             "encryption": _encryption(machine, facts) if host.control_plane else None,

@@ -14,9 +14,11 @@ from quorate.core.hosts.rules.facts import holds_the_data, names, takes_eviction
 from quorate.core.hosts.state import Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import DeleteNode, Reset, Step
 from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.ring import Ring
 
 OUT_OF_THE_RING = "the host has no member in the ring"
 RUNS_NO_ETCD = "the host's own etcd does not run apart from the ring"
+NO_MORE_COPIES = "no more hosts hold etcd's data outside the ring than serve in it"
 RUNS_NOTHING = "no Pods run on the host"
 NODE_GOES = "nothing is behind the Node"
 PODS_FIRST = "Pods leave a Node that is ready before it goes"
@@ -75,7 +77,14 @@ def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
     if not host.control_plane:
         return (_runs_nothing(host),)
     held = () if host.member_id is None else (host.member_id,)
-    return _out_of_the_ring(host), _runs_no_etcd(host), holds_the_data(cluster, apart_from=host.member_id), reset(cluster.ring, held)
+    quorum = reset(cluster.ring, held)
+    return (
+        _out_of_the_ring(host),
+        _runs_no_etcd(host),
+        _no_more_copies(cluster, host),
+        holds_the_data(cluster, apart_from=host.member_id),
+        quorum,
+    )
 
 
 def _out_of_the_ring(host: Host) -> Check:
@@ -90,10 +99,29 @@ def _out_of_the_ring(host: Host) -> Check:
 
 def _runs_no_etcd(host: Host) -> Check:
     finding = host.member_health
-    if finding is None or finding.health is not Health.GOOD:
-        return passed(RUNS_NO_ETCD, f"nothing well answers on {host.name}")
     remedy = f"Find out which ring the etcd on {host.name} belongs to, and save its data: `quorate etcd members -m MANIFEST`."
+    if finding is None or finding.health is Health.BAD:
+        return passed(RUNS_NO_ETCD, f"nothing well answers on {host.name}")
+    if finding.health is Health.UNKNOWN and isinstance(host.member, Absent):
+        return unknown(RUNS_NO_ETCD, f"{host.name}: {finding.message}", remedy)
     return failed(RUNS_NO_ETCD, f"{host.name} runs an etcd that is well, and that the ring does not know", remedy)
+
+
+def _no_more_copies(cluster: Cluster, host: Host) -> Check:
+    """A founder that lost its data and begins anew has the ids that it had, of cluster and member: etcd makes them of names and addresses. What serves
+    is empty then, and those that it does not know have the data.
+    """
+    voters = [member for member in cluster.ring.members if member.votes] if isinstance(cluster.ring, Ring) else []
+    copies = [other for other in cluster.control_planes if other.holds_a_copy and isinstance(other.member, Absent)]
+    joining = host.kind is Kind.HALF_JOINED  # what a learner had received
+    if host not in copies or len(copies) < len(voters) + joining:
+        return passed(NO_MORE_COPIES, f"{len(copies)}, beside {len(voters)} that vote")
+    evidence = f"{names(copies)} hold data of this ring and are not in it, in which {len(voters)} vote: it may have begun anew, without what it stored"
+    remedy = (
+        f"If the API lacks what it had, stop the etcd that serves, and restore it from those data (docs/restore.md). "
+        f"If nothing is missing, free them by name: `quorate reset -m MANIFEST {' '.join(copy.name for copy in copies)}`."
+    )
+    return failed(NO_MORE_COPIES, evidence, remedy)
 
 
 def _runs_nothing(host: Host) -> Check:
