@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,21 @@ async def test_two_hosts_that_are_off_keep_their_members_when_the_manifest_excha
     told = refusal(cluster)
     assert "the ring has member cp-2 (2) at 10.0.0.2, which the manifest gives to cp-3, but by its name it is that of cp-2" in told
     assert "the ring has member cp-3 (3) at 10.0.0.3, which the manifest gives to cp-2, but by its name it is that of cp-3" in told
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_voter_that_the_manifest_has_as_a_worker_stays_while_nobody_can_ask_it(tmp_path: Path, *, answers: bool) -> None:
+    """cp-3 was moved under staticWorkers by mistake. While it can be reached both are named and nothing is done; SSH does not reach it now."""
+    world = stand(tmp_path)
+    hosts = [
+        {"hostname": host.hostname, "publicAddress": host.public_address, "privateAddress": host.private_address} for host in three().hosts
+    ]
+    world.manifest = load({**SMALLEST, "controlPlane": {"hosts": hosts[:2]}, "staticWorkers": {"hosts": hosts[2:]}})
+    assert table.decide(await world.cluster(), NOW).step is None
+    world.unreachable = {"cp-3"}
+    world.etcd_ring.members[2].answers = answers
+    for probe in range(3):
+        now = NOW + timedelta(seconds=6 * probe)
+        cluster = replace(await world.cluster(now), snapshot_taken=True)
+    assert not [each.step for each in forecast(cluster, now).steps if isinstance(each.step, RemoveMember)]
+    assert "a static worker that cannot be asked whether it is that member" in refusal(cluster)

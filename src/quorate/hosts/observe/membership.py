@@ -233,16 +233,16 @@ class _Matching:
         """A member that no host says it is, and that may be another's than the one which has its address, since somebody cannot be asked."""
         for member in self.ring.members:
             here = self.all_claims.host_at(address_of(member)) if member.id not in theirs else None
-            if here is None or here == member.name or not member.name:
+            if here is None or not member.name:
                 continue
             where = f"the ring has member {member.label} ({member.id:x}) at {address_of(member)}, which the manifest gives to {here}"
             may_be = [host for host in self.claims if self._is_silent(host) and host not in claimed]
-            if self._is_silent(member.name):
+            if here != member.name and self._is_silent(member.name):
                 yield f"{where}, but by its name it is that of {member.name}, which cannot be asked"
-            elif here in self.claims and not self._is_silent(here) and may_be:
-                yield f"{where}, but {' and '.join(may_be)} cannot be asked whether it is that member"
             elif here not in self.claims and self._is_silent(here):
                 yield f"{where}, a static worker that cannot be asked whether it is that member"
+            elif here in self.claims and here != member.name and not self._is_silent(here) and may_be:
+                yield f"{where}, but {' and '.join(may_be)} cannot be asked whether it is that member"
 
     def _is_silent(self, host: str) -> bool:
         return isinstance(self.facts.get(host), Unreachable)
