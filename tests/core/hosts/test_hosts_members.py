@@ -11,7 +11,7 @@ from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules import facts, join, leftovers, members, repair
-from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
+from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID, departing
 from quorate.core.hosts.state import JOINED_AS_WORKER, Cluster, Kind, Node
 from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot
 from quorate.core.quorum import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL
@@ -389,6 +389,21 @@ def test_learners_that_never_were_hosts_leave_unasked(build: Build) -> None:
     assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)) == RemoveMember(6, "cp-6")
 
 
+def test_voters_of_one_name_are_as_many_hosts_whether_or_not_a_node_has_it(build: Build) -> None:
+    strays = (build.stray(6, name="old"), build.stray(7, name="old"))
+    cluster = build.three(strays=strays, lost_nodes=("old",), ring=build.ring("ggg"))
+    assert departing(cluster) == ("old (6)", "old (7)")
+    assert departing(replace(cluster, strays=strays[:1])) == ("old",)
+
+
+def test_a_member_of_no_host_that_one_question_failed_does_not_leave_before_its_replacement(build: Build) -> None:
+    unheard = build.stray(3, "u", name="cp-9")
+    cluster = build.cluster(build.host(1), build.host(2), build.prepared(4), strays=(unheard,))
+    assert members.REPLACED_FIRST in build.refused(cluster)
+    joined = build.cluster(build.host(1), build.host(2), build.host(4), strays=(unheard,))
+    assert build.step(joined) == RemoveMember(3, "cp-9")
+
+
 def test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_it(build: Build) -> None:
     """The ring may be that of a founder which began anew, under the ids that it had."""
     outside = [build.broken(number, member=Absent(), member_health=None, node=Absent(), holds_a_copy=True) for number in (3, 4)]
@@ -403,3 +418,12 @@ def test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_i
 def test_what_a_learner_had_received_goes_though_only_one_votes(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.half_joined(2, holds_a_copy=True))
     assert build.step(cluster) == Reset("cp-2")
+
+
+def test_the_node_of_a_machine_controllers_machine_stays_though_it_has_the_label(build: Build) -> None:
+    node = Node("md-1", GOOD, kubelet=V134, control_plane=True, machine="Machine md-1", kept_by="Machine md-1")
+    cluster = build.three(lost_nodes=("md-1",), other_nodes=(node,))
+    assert build.step(cluster) is None
+    assert "Take the label off Node md-1" in build.said(cluster)
+    assert departing(cluster) == ()
+    assert build.step(replace(cluster, other_nodes=(replace(node, machine=""),))) == DeleteNode("md-1"), "a cloud has given it an id"

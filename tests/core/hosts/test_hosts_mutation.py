@@ -149,6 +149,11 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "members:test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_it",
         {},
     ),
+    "a machine controller's machine keeps its Node": (
+        {"rules.leftovers:_is_no_machines": YES},
+        "members:test_the_node_of_a_machine_controllers_machine_stays_though_it_has_the_label",
+        {},
+    ),
     "the Node of a host on which nothing is left is not ready": (
         {"rules.leftovers:_of_wiped_hosts": (("cp-3", YES),)},
         "members:test_a_node_that_is_ready_is_not_deleted_for_a_host_on_which_nothing_is_left",

@@ -81,6 +81,7 @@ class Node:
     pressures: tuple[str, ...] = ()  # what its kubelet is short of, such as DiskPressure: no Pod without the right toleration stays on it
     control_plane: bool = False  # by its label
     static_worker: bool = False  # by the annotation that quorate puts on every worker that it joined
+    machine: str = ""  # of a machine controller, by its marks
     kept_by: str = ""  # who else made it, and takes it away with its machine: a machine controller, or a cloud
     ready_since: datetime | None = None  # or not ready since; None: the Node does not tell
 

@@ -32,17 +32,18 @@ def seen(node: objects.Node) -> Node:
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
         control_plane=is_control_plane(node),
         static_worker=STATIC_WORKER in node.metadata.annotations,
-        kept_by=_kept_by(node),
+        machine=_machine(node),
+        kept_by=_machine(node) or printable(node.spec.provider_id),
         ready_since=ready.last_transition_time if ready else node.metadata.creation_timestamp,
     )
 
 
-def _kept_by(node: objects.Node) -> str:
+def _machine(node: objects.Node) -> str:
     """Whose Node it is by its marks, empty where it has none."""
     owner = next((f"{each.kind} {each.name}" for each in node.metadata.owner_references), "")
     marks = {**node.metadata.labels, **node.metadata.annotations}
     machine = next((f"Machine {marks[name]}" for name in _MACHINES if marks.get(name)), "")
-    return printable(owner or machine or node.spec.provider_id)
+    return printable(owner or machine)
 
 
 def is_of_another_machine(node: objects.Node, host: Host) -> bool:

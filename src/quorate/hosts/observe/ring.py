@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -62,10 +63,11 @@ def address_of(member: Member) -> str:
 
 
 def _unanswered(reading: RingReading, hosts: Sequence[str]) -> list[tuple[str, str]]:
-    """What to ask besides: by the member's name, as its node is called, unless another member of that name is asked already; and at which address."""
+    """What to ask besides: by the member's name, as its node is called, unless another member of that name is asked too; and at which address."""
     silent = silent_members(reading)
     members = [(member, address_of(member)) for member in reading.ring.members if member.id in silent and member.name]
-    return [(f"{member.name} at {address}" if member.name in hosts else member.name, address) for member, address in members if address]
+    asked = Counter((*hosts, *(member.name for member, address in members if address)))
+    return [(f"{member.name} at {address}" if asked[member.name] > 1 else member.name, address) for member, address in members if address]
 
 
 @asynccontextmanager

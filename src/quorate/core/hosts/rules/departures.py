@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from quorate.core.checks import Check, failed, passed
 from quorate.core.hosts.state import Cluster
 
@@ -9,9 +11,16 @@ AS_MANY_AS_SAID = "no more hosts leave the cluster than was said"
 
 
 def departing(cluster: Cluster) -> tuple[str, ...]:
-    """Who is in the cluster and in no manifest: Nodes of no host, and voters of no host, by name. Who never voted and is no Node was never a host of it."""
-    voters = (stray.member.label for stray in cluster.strays if stray.member.votes)
-    return tuple(sorted({*cluster.lost_nodes, *voters}))
+    """Who is in the cluster and in no manifest: Nodes of no host, and voters of no host, by name. Who never voted and is no Node was never a host of it.
+
+    A Node of a machine controller's machine does not leave by us. Two voters of one name are two hosts, one of which may be the Node of that name.
+    """
+    machines = {node.name for node in cluster.other_nodes if node.machine and not node.static_worker}
+    voters = [stray.member for stray in cluster.strays if stray.member.votes]
+    alike = Counter(member.label for member in voters)
+    told = (f"{member.label} ({member.id:x})" if alike[member.label] > 1 else member.label for member in voters)
+    nodes = (name for name in cluster.lost_nodes if name not in machines and not alike[name])
+    return tuple(sorted((*nodes, *told)))
 
 
 def as_many_as_said(cluster: Cluster) -> Check:

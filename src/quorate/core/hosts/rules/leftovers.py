@@ -153,13 +153,23 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
 def _joined_by_us(cluster: Cluster, name: str) -> tuple[Check, ...]:
     """A worker's Node of the name of a host that has joined nothing, and at another address, need not be that host's predecessor: the name may be mistyped."""
     node = next((node for node in cluster.other_nodes if node.name == name), None)
-    if node is None or node.control_plane or node.static_worker or (node.ready.health is not Health.GOOD and not node.kept_by):
+    if node is None or node.static_worker:
+        return ()
+    if node.control_plane:
+        return (_is_no_machines(node),) if node.machine else ()
+    if node.ready.health is not Health.GOOD and not node.kept_by:
         return ()
     state = f"is that of {node.kept_by}" if node.kept_by else "is ready"
     evidence = (
         f"host {name} has joined nothing, and Node {name} at another address {state} and was not joined by quorate: it is another machine's"
     )
     return (failed(NODE_GOES, evidence, f"Give host {name} another hostname in the manifest, or delete Node {name} yourself."),)
+
+
+def _is_no_machines(node: Node) -> Check:
+    """Machines may have the label of a control plane too, so that Pods of one run on them."""
+    remedy = f"Take the label off Node {node.name}; or delete its machine, or the Node yourself."
+    return failed(NODE_GOES, f"Node {node.name} has the label of a control plane, and is that of {node.machine}", remedy)
 
 
 def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:

@@ -72,7 +72,7 @@ def remove_the_lost(cluster: Cluster, now: datetime) -> Opinion[Step]:
 
 
 def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """Members that are well, and whose hosts were taken out of the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
+    """Members that are not ill, and whose hosts left the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
     missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or host.has_joined_half]
@@ -83,7 +83,7 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             (_matches_nobody(cluster, stray.member), as_many_as_said(cluster), _replaced(missing, stray.member)),
         )
         for stray in cluster.strays
-        if _is_well(stray.member, stray.silence)
+        if _leaves_in_turn(stray)
     ]
     return _first_permitted(cluster, sorted(leavers, key=lambda leaver: _order(cluster, leaver)))
 
@@ -114,7 +114,7 @@ def _first_permitted(cluster: Cluster, leavers: list[_Leaver]) -> Opinion[Step]:
 
 def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
     for stray in cluster.strays:
-        if _is_well(stray.member, stray.silence):
+        if _leaves_in_turn(stray):
             continue
         reasons = [_matches_nobody(cluster, stray.member)]
         dead = stray.silence is not None or not stray.member.started  # one that never started has nothing that could answer
@@ -163,8 +163,9 @@ def _not_mounted(host: Host) -> Check:
     return unknown(LOST, f"{_lost(host)}, but it was switched on a moment ago: the disk with the data may not be mounted yet")
 
 
-def _is_well(member: Member, silence: Silence | None) -> bool:
-    return silence is None and member.votes_well
+def _leaves_in_turn(stray: StrayMember) -> bool:
+    """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes nobody's loss of a vote less than it is."""
+    return stray.silence is None and stray.member.votes and stray.member.health is not Health.BAD
 
 
 def _matches_nobody(cluster: Cluster, member: Member) -> Check:
