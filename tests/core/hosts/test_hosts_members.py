@@ -13,7 +13,7 @@ from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules import facts, join, leftovers, members, repair
 from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID, departing
 from quorate.core.hosts.state import JOINED_AS_WORKER, Cluster, Kind, Node
-from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot
+from quorate.core.hosts.steps import DeleteNode, Join, Prepare, RemoveMember, Reset, TakeSnapshot, UpdateNodes
 from quorate.core.quorum import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL
 from quorate.core.ring import Ring
 
@@ -427,3 +427,9 @@ def test_the_node_of_a_machine_controllers_machine_stays_though_it_has_the_label
     assert "Take the label off Node md-1" in build.said(cluster)
     assert departing(cluster) == ()
     assert build.step(replace(cluster, other_nodes=(replace(node, machine=""),))) == DeleteNode("md-1"), "a cloud has given it an id"
+
+
+def test_the_node_of_a_host_that_has_yet_to_join_gets_no_labels(build: Build) -> None:
+    """It is another machine's, or goes."""
+    wiped = build.wiped(3, member=Absent(), node=Node("cp-3", GOOD, kubelet=V134), node_drift=("label is missing",))
+    assert not isinstance(build.step(build.cluster(build.host(1), build.host(2), wiped)), UpdateNodes)

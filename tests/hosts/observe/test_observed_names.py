@@ -15,7 +15,7 @@ from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
 from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.rules.leftovers import NODE_GOES
 from quorate.core.hosts.state import Cluster, Wishes
-from quorate.core.hosts.steps import DeleteNode
+from quorate.core.hosts.steps import DeleteNode, UpdateNodes
 from quorate.hosts.connect.access import Access
 from quorate.hosts.connect.ssh.host import Host
 from quorate.hosts.connect.ssh.hosts import Unreachable
@@ -26,7 +26,7 @@ from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.marks import STATIC_WORKER
 from quorate.kubernetes.client import Client
 from tests.hosts.manifests import SMALLEST, load
-from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, bare, put_node, stand
+from tests.hosts.observe.world import NAMES, NODES, FakeClient, World, bare, put_node, stand, three
 from tests.hosts.probe.machine import NOW
 
 
@@ -209,3 +209,30 @@ async def test_a_ready_node_that_quorate_did_not_join_stays_when_a_bare_host_has
     put_node(world, "pool-1", "10.0.0.77", labels={}, annotations={STATIC_WORKER: "true"})
     cluster = replace(cluster, other_nodes=(await world.cluster()).other_nodes)
     assert decide(cluster, NOW).step == DeleteNode("pool-1", drain=True), "it is that of the host's predecessor"
+
+
+async def test_the_node_of_another_machine_is_not_made_a_control_plane(tmp_path: Path) -> None:
+    """Nothing is on cp-3, and its Node is ready: "another machine is Node cp-3: find it", says the plan, and gives it the label of a control plane."""
+    world = stand(tmp_path)
+    del world.etcd_ring.members[2]
+    bare(world, "cp-3")
+    put_node(world, "cp-3", "10.0.0.3", control_plane=False)
+    step = decide(await world.cluster(), NOW).step
+    assert not isinstance(step, UpdateNodes)
+
+
+async def test_the_node_of_a_machine_controllers_machine_is_not_deleted_for_a_label(tmp_path: Path) -> None:
+    """A worker of machine-controller's, ready and with Pods, has the label that makes Pods of control planes run on it too. It has no member and never had."""
+    world = stand(tmp_path)
+    put_node(world, "md-1", "10.0.0.77", annotations={"cluster.x-k8s.io/machine": "md-1"})
+    deleted = [each.step for each in forecast(await world.cluster(), NOW).steps if isinstance(each.step, DeleteNode)]
+    assert deleted == [], "and without a drain"
+    del world.etcd_ring.members[2]
+    world.manifest = three(
+        controlPlane={
+            "hosts": [{"hostname": n, "publicAddress": f"192.0.2.{n[-1]}", "privateAddress": f"10.0.0.{n[-1]}"} for n in NAMES[:2]]
+        }
+    )
+    world.machines.pop("cp-3")
+    steps = [each.step for each in forecast(await world.cluster(), NOW).steps]
+    assert DeleteNode("cp-3") in steps, "who leaves beside it is one, and may"

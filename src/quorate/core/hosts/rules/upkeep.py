@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from quorate.core.checks import failed, passed
-from quorate.core.hosts.rules.facts import names
+from quorate.core.hosts.rules.facts import has_yet_to_join, names
 from quorate.core.hosts.rules.skew import none_is_older
 from quorate.core.hosts.state import Cluster, Kind, Node
 from quorate.core.hosts.steps import EnsureMachineDeployments, Step, Uncordon, UpdateNodes
@@ -28,8 +28,8 @@ def let_pods_return(cluster: Cluster, _now: datetime) -> Opinion[Step]:
 
 
 def update_nodes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
-    """Labels, annotations and taints of all Nodes at once: nothing restarts for them."""
-    drifting = [host for host in cluster.hosts if host.node_drift and isinstance(host.node, Node)]
+    """Labels, annotations and taints of all Nodes at once: nothing restarts for them. That of a host which has yet to join is another machine's, or goes."""
+    drifting = [host for host in cluster.hosts if host.node_drift and isinstance(host.node, Node) and not has_yet_to_join(host)]
     if not cluster.stands or not drifting:
         return NOTHING
     return Opinion(UpdateNodes(tuple(host.name for host in drifting)), (passed(NODE_DRIFT, names(drifting)),))
