@@ -23,7 +23,7 @@ from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
-from quorate.hosts.probe.facts import INITIALIZING, EtcdData, HostFacts
+from quorate.hosts.probe.facts import INITIALIZING, RENEWED, EtcdData, HostFacts
 from quorate.hosts.run.resetting import Request, freeing
 from quorate.kubernetes.errors import ServerError
 from quorate.pki.issue import issue_client
@@ -681,3 +681,19 @@ async def test_a_server_of_another_distribution_is_not_bare(
     cluster = await world.cluster()
     assert cluster.host("cp-2").kind is kind
     assert (forecast(cluster, NOW).steps == ()) is (kind is Kind.FOREIGN)
+
+
+async def test_where_every_certificate_has_expired_their_renewal_is_the_way_out_and_no_restore(tmp_path: Path) -> None:
+    """Members refuse expired certificates, quorate's questions among them, and API servers lose their etcd. All data are there on all hosts."""
+    world = stand(tmp_path)
+    for certificate in RENEWED:
+        let_expire(world, *NAMES, certificate=certificate)
+    for member in world.etcd_ring.members:
+        member.answers = False
+    world.api_objects.down = True
+    for name in NAMES:
+        world.machines[name].folder.program("curl", r"printf 'no\n500'")
+    decision = decide(await world.cluster(), NOW)
+    (refused,) = [check for check in decision.refusals if check.name == QUORUM]
+    assert "expired" in refused.evidence
+    assert "kubeadm certs renew" in refused.remedy, refused.remedy

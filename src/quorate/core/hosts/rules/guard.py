@@ -9,7 +9,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.gates import readable
 from quorate.core.hosts.rules.facts import HOLDS_THE_DATA, data_lost, names, told
-from quorate.core.hosts.state import BELONGING, Cluster, Host, Kind
+from quorate.core.hosts.state import BELONGING, EXPIRED, Cluster, Host, Kind
 from quorate.core.hosts.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Member, Ring
@@ -88,7 +88,8 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             verdict = ring.commits
             silent = ", ".join(member.label for member in ring.members if not (member.learner or member.takes_part))
             evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
-            return barring(EVERYTHING, failed(QUORUM, evidence, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}."))
+            remedy = _or_renew(cluster.control_planes, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}.")
+            return barring(EVERYTHING, failed(QUORUM, evidence, remedy))
         case Ring() as ring:
             return Opinion(checks=(passed(QUORUM, str(ring.now)),))
 
@@ -120,7 +121,8 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if cluster.api.health is Health.GOOD:
         return Opinion(checks=(passed(API, told(cluster.api)),))
     answer = failed if cluster.api.health is Health.BAD else unknown
-    remedy = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
+    look = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
+    remedy = _or_renew(cluster.control_planes, look)
     if others := ", ".join(member.label for member in _well_elsewhere(cluster)):
         remedy += f" Those beside the members {others} are asked by nobody, since no host of the manifest is theirs: take one of them back into the manifest."
     return barring(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
@@ -155,9 +157,21 @@ def _unread(cluster: Cluster, reason: str) -> Check:
         f"the ring could not be read: {reason}. {len(left)} of {len(concerned)} hosts are left with their data, quorum {quorum}. {states}"
     )
     if len(left) < quorum:
-        return failed(QUORUM, evidence, f"Bring back {quorum - len(left)} of {names(gone)} with its data, or {RUNBOOK}.")
+        return failed(QUORUM, evidence, _or_renew(left, f"Bring back {quorum - len(left)} of {names(gone)} with its data, or {RUNBOOK}."))
     look = f"Find out why etcd does not answer on {names(left)}: `crictl ps -a` and `crictl logs` there show it"
-    return unknown(QUORUM, evidence, f"{look}. If it waits for members whose data are gone for good, {RUNBOOK}.")
+    return unknown(QUORUM, evidence, _or_renew(left, f"{look}. If it waits for members whose data are gone for good, {RUNBOOK}."))
+
+
+def _or_renew(hosts: Collection[Host], remedy: str) -> str:
+    """The remedy, unless certificates of these hosts have expired: nobody who answers with one is believed, or can be asked whether a restart is safe."""
+    expired = [host for host in hosts if any(finding.reason == EXPIRED for finding in host.findings)]
+    if not expired:
+        return remedy
+    return (
+        f"Renew the certificates that have expired on {names(expired)}, one host after the other: `kubeadm certs renew all` there; then restart its static "
+        f"Pods: `mkdir -p /etc/kubernetes/stopped`, move the files of /etc/kubernetes/manifests into it, wait until neither etcd nor kube-apiserver runs, and "
+        f"move them back. Then apply again. Nothing has to be restored for this."
+    )
 
 
 def _state(host: Host) -> str:
