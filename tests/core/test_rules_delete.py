@@ -53,6 +53,14 @@ def test_row_11_no_ring_is_saved_and_no_cluster_asked(build: Build) -> None:
     assert decide(control_plane, build.noon).step == DeleteAll(("cp-1", "cp-2", "cp-3"))
 
 
+def test_machines_that_their_owner_wants_to_keep_are_not_taken_along(build: Build) -> None:
+    kept = build.three(deletion=Deletion(build.noon, keeps_machines=True))
+    decision = decide(kept, build.noon)
+    assert decision.step is None
+    assert "--cascade=orphan" in decision.refusals[0].evidence
+    assert decide(build.control_plane(deletion=Deletion(build.noon, keeps_machines=True)), build.noon).step is None
+
+
 def test_machines_on_their_way_out_are_waited_for_by_name(build: Build) -> None:
     opinion = take_down(going(build, build.vanishing(1)), build.noon)
     assert (opinion.step, opinion.bars) == (None, EVERYTHING)

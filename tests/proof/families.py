@@ -49,6 +49,7 @@ CIRCUMSTANCES: tuple[Mapping[str, Any], ...] = (
     {"has_finalizer": False},
     {"deletion": Deletion(NOW)},
     {"deletion": Deletion(NOW, ("worker",))},
+    {"deletion": Deletion(NOW, keeps_machines=True)},
     {"workload": Finding(Health.BAD, "ConnectionDown", "down")},
     {"workload": Finding(Health.UNKNOWN, "NotConnected", "not yet")},
     {"certificates": Certificates(missing=("etcd",))},

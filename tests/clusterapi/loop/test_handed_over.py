@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.types.names import Finalizer, Label
+from quorate.core.machines.decide import decide
 from quorate.core.machines.steps import CreateReplica, DeleteAll, RemoveFinalizer, RemoveMember
 from quorate.kubernetes.errors import Conflict
 from tests.clusterapi.loop.test_last_look import DELETED, leaving, refused, step_of
@@ -107,3 +109,39 @@ async def test_a_control_plane_stays_while_there_are_workers_that_the_cache_has_
     await three.sync(but=(plural,))
     kind = "Machine" if plural == "machines" else "MachinePool"
     await refused(three, await three.observe(), DeleteAll, f"{kind} default/worker-1 exists, and workers go before their control plane")
+
+
+KEPT = {"metadata": {**DELETED["metadata"], "finalizers": [Finalizer.KUBEADM_CONTROL_PLANE, Finalizer.ORPHAN]}}
+"""`kubectl delete kcp demo --cascade=orphan`."""
+
+
+async def test_machines_that_their_owner_wants_to_keep_stay_with_all_that_is_theirs(three: World) -> None:
+    """The garbage collector takes the owner off all of it, and its finalizer off the control plane after that. What got its owner back would go with it."""
+    three.api.change(KCPS, "demo", KEPT)
+    three.api.change("secrets", "demo-ca", {"metadata": {"ownerReferences": []}})
+    observation = await three.look()
+    assert observation.view is not None
+    assert decide(observation.view, three.now).step is None
+    await maintain(three.clients, observation)
+    assert three.log == []
+
+
+async def test_they_stay_when_the_cache_has_yet_to_hear_that_they_are_to_be_kept(three: World) -> None:
+    three.api.change(KCPS, "demo", DELETED)
+    observation = await three.look()
+    three.api.change(KCPS, "demo", KEPT)
+    await refused(three, observation, DeleteAll, "was deleted with --cascade=orphan after this was decided: its Machines stay")
+
+
+async def test_once_they_are_nobodys_the_control_plane_goes_and_waits_for_no_workers(three: World) -> None:
+    three.api.put("machines", {"metadata": {"name": "worker-1"}, "spec": {"clusterName": "demo"}})
+    for name in ("cp-1", "cp-2", "cp-3"):
+        hand_over(three, name, GIVEN_UP)
+    three.api.change(KCPS, "demo", DELETED)
+    observation = await three.look()
+    step = await step_of(three, observation)
+    assert isinstance(step, RemoveFinalizer)
+    await three.actor.perform(step, observation)
+    assert three.api.names(KCPS) == []
+    assert leaving(three) == ["worker-1"]  # which never had our hook
+    assert all("deletionTimestamp" not in three.api.raw("machines", name)["metadata"] for name in three.api.names("machines"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from quorate.core.checks import failed, passed
 from quorate.core.machines import checks
 from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.certificates import KUBECONFIG
+from quorate.core.machines.state import Deletion
 from quorate.core.machines.steps import CreateReplica
 
 Build = Callable[..., Observation]
@@ -167,6 +169,18 @@ def test_deleting_waits_for_workers_first(observe: Build, idle: Decision, noon: 
     answer = report(observe(deleted=noon, workers=workers), idle, now=noon)
     names = ", ".join(workers[:5])
     assert condition(answer, "Deleting") == ("True", "WaitingForWorkersDeletion", f"Still there: {names}, ... (2 more)")
+
+
+def test_deleting_says_that_machines_stay_and_how_they_would_go(
+    observe: Build, machine: BuildMachine, idle: Decision, noon: datetime
+) -> None:
+    seen = observe(machine("cp-1"), deleted=noon)
+    assert seen.view is not None
+    kept = replace(seen, view=replace(seen.view, deletion=Deletion(noon, keeps_machines=True)))
+    status, _, message = condition(report(kept, idle, now=noon), "Deleting")
+    assert status == "True"
+    assert message.startswith("Waiting: it was deleted with --cascade=orphan")
+    assert message.endswith("To delete them, too, take its finalizer `orphan` off")
 
 
 def test_deleting_then_waits_for_its_own_machines(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:

@@ -21,7 +21,7 @@ from quorate.clusterapi.observe.ownership import Owner, is_of_control_plane, own
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.names import Finalizer, Label
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, MACHINES
 from quorate.core.checks import Check
 from quorate.core.health import Unknown
@@ -205,6 +205,8 @@ async def still_taken_down(clients: Clients, observation: Observation) -> dict[s
     hook for ever, since nobody is left to let it go.
     """
     live = await still_permitted(clients, observation)
+    if Finalizer.ORPHAN in live.kcp.metadata.finalizers:
+        raise Refused(f"{_name(live.kcp)} was deleted with --cascade=orphan after this was decided: its Machines stay")
     same_owners(observation, live)
     if live.ours and (workers := await _workers(clients, live)):
         raise Refused(f"{workers[0]} exists, and workers go before their control plane: it has yet to be seen")

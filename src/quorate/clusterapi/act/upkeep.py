@@ -26,7 +26,7 @@ from quorate.clusterapi.observe.strays import consents
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Label
+from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Finalizer, Label
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONFIGS, MACHINES
 from quorate.core.machines.rules.strays import CONSENT
 from quorate.core.ring import Ring
@@ -44,9 +44,11 @@ _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 async def maintain(clients: Clients, observation: Observation) -> None:
     """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is nobody's
     trouble. Raises everything that failed as a group.
+
+    Not while the garbage collector parts a control plane from its Machines: what got its owner back would go with it.
     """
     kcp, cluster = observation.kcp, observation.cluster
-    if cluster is None:
+    if cluster is None or Finalizer.ORPHAN in kcp.metadata.finalizers:
         return
     ended = await asyncio.gather(
         *(_machine(clients, kcp, cluster, observed) for observed in observation.machines),

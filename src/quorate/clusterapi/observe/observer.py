@@ -387,8 +387,10 @@ class _Pass:
             return None
         pools = self.clients.caches.pools.by_index(BY_CLUSTER, f"{self.namespace}/{self.name}")
         ours = {machine.metadata.uid for machine in control_plane}
-        if self.not_the_clusters and not any(is_ours(machine.metadata, self.kcp) for machine in control_plane):
-            return Deletion(since)  # it has made nothing that workers need
+        if Finalizer.ORPHAN in self.kcp.metadata.finalizers:
+            return Deletion(since, keeps_machines=True)
+        if not any(is_ours(machine.metadata, self.kcp) for machine in control_plane):
+            return Deletion(since)  # it has nothing that workers need
         workers = sorted(f"Machine {machine.metadata.name}" for machine in everyone if machine.metadata.uid not in ours)
         return Deletion(since, tuple(sorted(f"MachinePool {pool.metadata.name}" for pool in pools) + workers))
 

@@ -22,6 +22,7 @@ from quorate.clusterapi.types.names import (
     ScalingUpReason,
 )
 from quorate.core.machines import checks
+from quorate.core.machines.rules.delete import MACHINES_STAY
 
 STALE_DELETION = timedelta(minutes=15)
 """How long a Machine's deletion may take before it is mentioned."""
@@ -77,8 +78,10 @@ def deleting(facts: Facts) -> Condition:
         return make(type_, FALSE, DeletingReason.NOT_DELETING)
     if facts.error:
         return make(type_, TRUE, DeletingReason.INTERNAL_ERROR, facts.error)
-    workers = facts.view.deletion.workers if facts.view.deletion else ()
-    if workers:
+    deletion = facts.view.deletion
+    if deletion and deletion.keeps_machines:
+        return make(type_, TRUE, DeletingReason.WAITING_FOR_MACHINE_DELETION, f"Waiting: {MACHINES_STAY}")
+    if deletion and (workers := deletion.workers):
         return make(type_, TRUE, DeletingReason.WAITING_FOR_WORKERS_DELETION, f"Still there: {listed(workers, SHOWN_WORKERS)}")
     if machines := facts.observation.machines:
         stale = stale_deletions(machines, facts.now)

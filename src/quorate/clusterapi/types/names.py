@@ -62,6 +62,7 @@ class Finalizer:
     """Finalizers."""
 
     KUBEADM_CONTROL_PLANE = "kubeadm.controlplane.cluster.x-k8s.io"
+    ORPHAN = "orphan"  # of the garbage collector: `kubectl delete --cascade=orphan`
 
 
 class FieldManager:

@@ -134,6 +134,7 @@ class Deletion:
 
     since: datetime
     workers: tuple[str, ...] = ()  # what must go first, as a reader knows it
+    keeps_machines: bool = False  # its owner wants to keep its Machines: the garbage collector is about to take it off their owners
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,11 @@ from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer, Step
 from quorate.core.opinion import NOTHING, Opinion, barring
 
+MACHINES_GO_TOO = "its Machines are to go with it"
+MACHINES_STAY = (
+    "it was deleted with --cascade=orphan: the garbage collector has yet to take it off the owners of its Machines, which stay. "
+    "To delete them, too, take its finalizer `orphan` off"
+)
 WORKERS_ARE_GONE = "workers are gone"
 SHOWN = 5  # names in a message, as upstream shows
 
@@ -17,6 +22,8 @@ def take_down(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
     """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
     if control_plane.deletion is None:
         return NOTHING
+    if control_plane.deletion.keeps_machines:
+        return barring(EVERYTHING, failed(MACHINES_GO_TOO, MACHINES_STAY))
     workers = control_plane.deletion.workers
     if workers:
         listed = ", ".join(workers[:SHOWN]) + (f" and {len(workers) - SHOWN} more" if len(workers) > SHOWN else "")
