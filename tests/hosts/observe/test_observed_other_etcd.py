@@ -16,7 +16,7 @@ from quorate.core.hosts.rules.leftovers import RUNS_NO_ETCD
 from quorate.core.hosts.state import Cluster, Kind
 from quorate.core.hosts.steps import Initialize, Reset
 from tests.hosts.observe.world import NAMES, NODES, FolderHost, World, bare, join_worker, put_node, stand, three
-from tests.hosts.probe.machine import NOW, etcd_log, installed, manifest
+from tests.hosts.probe.machine import NOW, etcd_log, installed, joined, manifest
 
 WORKERS = {"hosts": [{"publicAddress": "192.0.2.11", "privateAddress": "10.0.0.11", "hostname": "w-1"}]}
 STAT = "4242 (etcd) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 5000 174 3\n"
@@ -138,3 +138,11 @@ async def test_a_host_is_not_reset_on_which_an_etcd_of_another_ring_runs_that_co
     assert destroyed(cluster) == []
     refused = [check for check in decide(cluster, NOW).refusals if check.name == RUNS_NO_ETCD]
     assert [check.outcome for check in refused] == [Outcome.UNKNOWN]
+
+
+async def test_a_host_that_serves_another_cluster_is_not_reset_for_a_node_that_it_left_behind(tmp_path: Path) -> None:
+    """Its member has left this ring, nobody deleted its Node, and it has been a control plane of another cluster since."""
+    world = two_and_another(tmp_path)
+    put_node(world, "cp-3", "10.0.0.3")
+    joined(world.machines["cp-3"].folder, "elsewhere", node="cp-3", member=33, cluster=0xABC)
+    assert destroyed(await world.cluster()) == []

@@ -200,6 +200,7 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
         (of_another_cluster, NOT_LISTED, Kind.FOREIGN),
         (of_another_cluster, UNSURE, Kind.FOREIGN),
         (of_another_cluster, LISTED, Kind.BROKEN),
+        (of_another_cluster, replace(LISTED, etcd=Absent()), Kind.FOREIGN),  # its member has left, and its Node was not deleted
         (of_two_clusters, LISTED, Kind.BROKEN),
         (authority_being_replaced, LISTED, Kind.MEMBER),
         (unreadable_authority, LISTED, Kind.UNKNOWN),

@@ -5,7 +5,7 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 
 | what is found                                                                              | kind             |
 |---|---|
-| authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it |
+| authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it, see below |
 | authorities of this cluster and of another                                                 | BROKEN           |
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
 | no authority, and an etcd or its data that are not of the ring, which has no member of it  | FOREIGN; UNKNOWN where that cannot be told |
@@ -26,7 +26,8 @@ that has our mark and etcd's data. Without our mark nobody knows when an initial
 there, and neither etcd's data nor a certificate of the kubelet's, which that writes when it first starts (client-go 1.34, util/certificate).
 
 kubeadm makes an authority before anything of etcd, and takes it away after etcd's manifest. So an etcd beside no authority is somebody else's, of which this
-host may have the only copy, unless its log is of the ring. A worker has none of ours in any case.
+host may have the only copy, unless its log is of the ring. A worker has none of ours in any case. And a control plane host with another cluster's authority
+that the ring does not list is FOREIGN, whatever Node it left behind.
 
 Marks that kubeadm leaves are no proof: a kind says where to go on, and no kind alone is leave to remove data. Continue a half-initialized host, do not reset
 it: its etcd may hold the only copy. A kind without a BAD finding may have UNKNOWN ones, which are never to be read as good.
@@ -205,7 +206,8 @@ def _another_cluster(host: _Host) -> Condition | None:
     if len(strangers) < len(found):
         kept = ", ".join(where for where in found if where not in strangers)
         return Condition(Kind.BROKEN, (Finding(Health.BAD, "AuthoritiesDiffer", f"{message}, but {kept} of this one"),))
-    listed = isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole)
+    left = host.control_plane and isinstance(host.listing.etcd, Absent)  # whatever Node was left behind
+    listed = isinstance(host.listing.etcd, EtcdRole) or (isinstance(host.listing.node, str) and not left)
     return Condition(Kind.BROKEN if listed else Kind.FOREIGN, (Finding(Health.BAD, "AnotherAuthority", message),))
 
 
