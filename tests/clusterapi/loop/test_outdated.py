@@ -166,3 +166,22 @@ def test_the_moment_at_which_time_alone_makes_it_differ_is_known(rollout: dict[s
     assert machines.outdated_from(kcp, observed, NOON + DAY) == moment
     if moment:
         assert ways(kcp, observed, now=moment - SECOND) != ways(kcp, observed, now=moment)
+
+
+HALF = timedelta(milliseconds=500)
+
+
+@pytest.mark.parametrize(("now", "expected"), [(NOON + DAY + HALF, False), (NOON + DAY + SECOND, True)])
+def test_a_schedule_with_a_fraction_of_a_second_waits_for_the_next_full_one(now: datetime, expected: bool) -> None:
+    """An API server writes creation times to the second: what is made half a second past noon was made at noon, and would be replaced for ever."""
+    kcp = control_plane(rollout={"after": NOON + DAY + HALF})
+    assert bool(ways(kcp, now=now)) is expected
+    assert machines.outdated_from(kcp, machine(), NOON) == NOON + DAY + SECOND
+
+
+def test_what_is_made_as_such_a_schedule_comes_is_not_outdated_by_it() -> None:
+    assert ways(control_plane(rollout={"after": NOON - HALF}), now=NOON) == []
+
+
+def test_the_last_fraction_of_a_second_there_is_rounds_to_nothing() -> None:
+    assert ways(control_plane(rollout={"after": datetime.max.replace(tzinfo=UTC)})) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -163,7 +163,7 @@ def outdated(
 def outdated_from(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> datetime | None:
     """The next moment at which time alone makes the Machine differ from what is desired; None where there is none ahead."""
     before, expiry = _before(kcp), machine.status.certificates_expiry_date
-    after, created = kcp.spec.rollout.after, machine.metadata.creation_timestamp
+    after, created = _after(kcp), machine.metadata.creation_timestamp
     moments = [expiry - before] if before and expiry and expiry - now > before else []
     moments += [after] if after and created and created < after and now < after else []
     return min(moments, default=None)
@@ -173,6 +173,14 @@ def _before(kcp: KubeadmControlPlane) -> timedelta | None:
     """How long before its certificate's end a Machine is replaced; at most what a timedelta holds, 2.7 million years: the field admits more."""
     days = kcp.spec.rollout.before.certificates_expiry_days
     return timedelta(days=min(days, timedelta.max.days)) if days else None
+
+
+def _after(kcp: KubeadmControlPlane) -> datetime | None:
+    """When `rollout.after` comes, in full seconds, as creation times are: what is made in the rest of its second would be too old as it is made."""
+    after = kcp.spec.rollout.after
+    if after is None or not after.microsecond or after.year == MAXYEAR:  # whose last second has none after it
+        return after
+    return after.replace(microsecond=0) + timedelta(seconds=1)
 
 
 def _expiring(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
@@ -186,7 +194,7 @@ def _expiring(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outd
 
 
 def _rolled_after(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outdated | None:
-    after, created = kcp.spec.rollout.after, machine.metadata.creation_timestamp
+    after, created = _after(kcp), machine.metadata.creation_timestamp
     if after is None or created is None or not created < after <= now:
         return None
     return Outdated("KubeadmControlPlane spec.rollout.after expired", (f"created {created:%Y-%m-%dT%H:%M:%SZ}",))
