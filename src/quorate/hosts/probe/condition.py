@@ -8,7 +8,7 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 | authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it, see below |
 | authorities of this cluster and of another                                                 | BROKEN           |
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
-| no authority, and an etcd or its data that are not of the ring, which has no member of it  | FOREIGN; UNKNOWN where that cannot be told |
+| no authority, and data of an etcd that are not of the ring, which has no member of it      | FOREIGN; UNKNOWN where that cannot be told |
 | no trace, and the ring or the API lists the host                                           | BROKEN           |
 | no trace, and a Kubernetes runs that kubeadm did not make                                  | FOREIGN          |
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
@@ -118,14 +118,14 @@ def has_local_etcd(facts: HostFacts) -> bool:
 
 
 def other_etcd(facts: HostFacts, cluster_id: Fact[int]) -> Fact[str]:
-    """The etcd on the host, in words, that is not of the ring of this id, running or not. Absent: there is none, or it is the ring's, or was."""
-    there, log = _has_etcd_data(facts), facts.etcd_identity
-    if (not there and isinstance(facts.manifest("etcd"), Absent)) or (isinstance(log, LogIdentity) and log.cluster_id == cluster_id):
+    """The data of etcd on the host, in words, that are not of the ring of this id. Absent: there are none, or they are the ring's, or were."""
+    log = facts.etcd_identity
+    if not _has_etcd_data(facts) or (isinstance(log, LogIdentity) and log.cluster_id == cluster_id):
         return Absent()
     if isinstance(log, LogIdentity):
         whose = f"data of etcd cluster {log.cluster_id:x} in {facts.etcd_folder}"
         return cluster_id if isinstance(cluster_id, Unknown) else whose
-    return log if isinstance(log, Unknown) else f"files in {facts.etcd_folder}" if there else "a manifest of etcd"
+    return log if isinstance(log, Unknown) else f"files in {facts.etcd_folder}"
 
 
 def condition(facts: HostFacts, listing: Listing, *, control_plane: bool, now: datetime) -> Condition:
