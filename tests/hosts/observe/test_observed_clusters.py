@@ -31,6 +31,8 @@ from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import NAMES, NODES, FolderHost, World, bare, join_worker, put_configurations, put_node, stand, three
 from tests.hosts.probe.machine import NOW, authority, joined
 
+KUBELET_CERTIFICATE = "var/lib/kubelet/pki/kubelet-client-current.pem"
+
 
 async def test_a_cluster_that_is_well_has_nothing_to_be_done(tmp_path: Path) -> None:
     cluster = await stand(tmp_path).cluster()
@@ -513,6 +515,8 @@ async def test_a_voter_stays_whose_node_somebody_deleted_and_one_whose_kubelet_n
     cluster = replace(await world.cluster(), snapshot_taken=True)
     assert (cluster.host("cp-3").kind, decide(cluster, NOW).step) == (Kind.BROKEN, None)
     (files / "kubelet.conf").unlink()
+    assert decide(replace(await world.cluster(), snapshot_taken=True), NOW).step is None  # its kubelet has had a certificate
+    (world.machines["cp-3"].folder.root / KUBELET_CERTIFICATE).unlink()
     cluster = replace(await world.cluster(), snapshot_taken=True)
     assert decide(cluster, NOW).step == RemoveMember(3, "cp-3")
 
@@ -528,8 +532,14 @@ async def test_pods_leave_a_host_whose_member_is_gone_unless_kubeadm_had_marked_
     assert decide(await world.cluster(), NOW).step == DeleteNode("cp-3", drain=not marked)
 
 
-async def test_the_last_that_is_well_stays_until_the_only_host_of_the_manifest_has_joined_to_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("certified", [True, False])
+async def test_the_last_that_is_well_stays_until_the_only_host_of_the_manifest_has_joined_to_the_end(
+    tmp_path: Path, certified: bool
+) -> None:
+    """Whether its kubelet has had a certificate, or never came so far: without kubelet.conf it starts no more."""
     world = stand(tmp_path)
+    if not certified:
+        (world.machines["cp-3"].folder.root / KUBELET_CERTIFICATE).unlink()
     world.etcd_ring.members.pop(1)
     for name in ("cp-2", "cp-3"):
         del world.api_objects.objects[f"{NODES}/{name}"]
@@ -539,7 +549,7 @@ async def test_the_last_that_is_well_stays_until_the_only_host_of_the_manifest_h
     decision = decide(replace(await world.cluster(), snapshot_taken=True), NOW)
     said = {check.name: check.remedy for check in decision.refusals}
     assert (decision.step, REPLACED_FIRST in said) == (None, True)
-    assert "`kubeadm init phase kubeconfig kubelet --node-name cp-3 " in said[CONTROL_PLANE_WELL]
+    assert certified or "`kubeadm init phase kubeconfig kubelet --node-name cp-3 " in said[CONTROL_PLANE_WELL]
 
 
 async def test_a_host_that_lacks_nothing_but_its_node_is_waited_for_with_what_makes_that_anew(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quorate.core.checks import Check, failed, passed, unknown
-from quorate.core.health import Health, Unknown
+from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.gates import removal
 from quorate.core.hosts.rules.departures import as_many_as_said
 from quorate.core.hosts.rules.facts import data_lost, holds_the_data, member_of, names, silence_of
@@ -75,7 +75,7 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     """Members that are not ill, and whose hosts left the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
-    missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or host.has_joined_half]
+    missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or _has_no_node(host)]
     leavers = [
         _Leaver(
             stray.member,
@@ -86,6 +86,11 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         if _leaves_in_turn(stray)
     ]
     return _first_permitted(cluster, sorted(leavers, key=lambda leaver: _order(cluster, leaver)))
+
+
+def _has_no_node(host: Host) -> bool:
+    """Its join was cut short, or somebody deleted its Node: whether its kubelet works is not known, and nobody leaves for it."""
+    return host.kind is Kind.BROKEN and isinstance(host.node, Absent)
 
 
 def blocks_the_name(cluster: Cluster, host: Host) -> bool:
