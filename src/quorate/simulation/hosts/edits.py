@@ -121,12 +121,12 @@ def obey(operations: Operations, ended: Ended) -> str | None:
     text = " ".join((ended.message, *(check.remedy for check in ended.because)))
     if any(words in text for words in _BRING_BACK) and (taken := operations.take_back()) is not None:
         return taken  # first, since where it is asked for nothing else can be done before
+    if (found := _REMOVE.search(text)) is not None and operations.may_leave != int(found[1]):
+        operations.may_leave = int(found[1])
+        return f"{found[1]} hosts may leave"
     if (found := _SET_VERSION.search(text)) is not None:
         operations.manifest = replace(operations.manifest, version=Version.parse(found[1] + (found[2] or ".0")))
         return f"version {operations.manifest.version}"
-    if (found := _REMOVE.search(text)) is not None:
-        operations.may_leave = int(found[1])
-        return f"{found[1]} hosts may leave"
     if (found := _RESET.search(text)) is not None:
         return operations.reset_host(found[1].split()[0])
     if (found := _DELETE_NODE.search(text)) is not None and operations.site.objects.nodes.pop(found[1], None) is not None:

@@ -108,7 +108,8 @@ def _no_traces(cluster: Cluster) -> Check:
     puzzling = [host for host in asked if host.kind is Kind.UNKNOWN]
     if puzzling and not traces:
         commands = ", ".join(f"`quorate explain -m MANIFEST {host.name}`" for host in puzzling)
-        return unknown(NO_TRACES, f"{names(puzzling)} may have some", f"Find out what they are ({commands}), then run the command again.")
+        remedy = f"Find out what they are ({commands}). If their cluster goes on, on hosts that were taken out, take one of them back into the manifest."
+        return unknown(NO_TRACES, f"{names(puzzling)} may have some", remedy)
     if not traces:
         return passed(NO_TRACES, "on none that answered")
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
