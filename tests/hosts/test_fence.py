@@ -58,6 +58,7 @@ from quorate.hosts.run.lock_refused import Locked, LockLost, NotLockable
 from quorate.hosts.run.operator import Holder
 from quorate.kubernetes.resource import NODES
 from tests.hosts.act.running import NEW, cluster, tools
+from tests.hosts.act.test_encryption import made as encrypting
 from tests.hosts.act.test_settings import configured, put, with_workers
 from tests.hosts.act.world import FakeHost, World
 from tests.hosts.locks import JANE, JOHN, Full, Host, Leases
@@ -558,6 +559,8 @@ STEPS: tuple[Step, ...] = (
 
 def stepping(step: Step) -> World:
     """A world in which every step has something to do."""
+    if isinstance(step, RewriteSecrets):
+        return encrypting()
     world = configured()
     world.manifest = replace(with_workers(), cluster_network=world.manifest.cluster_network)
     put(world, "kubelet-config", "kubelet", {"maxPods": 42})

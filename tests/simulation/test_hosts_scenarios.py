@@ -221,6 +221,9 @@ async def played(scenario: Scenario, monkeypatch: pytest.MonkeyPatch, places: Ma
         scene.operations.witnesses.append(judge)
         ended = await scene.run().end()
         assert ended is not None
+        if "the Lease" in ended.message:  # of a run before, which could not give it back: the next one outlasts it
+            ended = await scene.run().end()
+            assert ended is not None
         if ended.outcome is not scenario.outcome or (ended.outcome is Outcome.CONVERGED and unfinished(scene.operations)):
             broken.add(LIVENESS)
     return broken
