@@ -23,16 +23,17 @@ from tests.explore.search import Example, Found
 Model = Machines | Hosts
 
 CLOSING: tuple[Model, ...] = (
-    Machines("no Machine yet", size=0, backup_of=None, faults=2),
     Machines("three Machines that are well, with a backup of one", size=3, backup_of=1, faults=1),
     Machines("one Machine that is well, with a backup of three", size=1, backup_of=3, faults=1),
     Hosts("three hosts that are well", size=3, faults=2),
     Hosts("three bare hosts", size=3, faults=1, bare=True),
     Hosts("one host that is well", size=1, faults=2),
     Hosts("five hosts that are well", size=5, faults=1),
+    Machines("no Machine yet", size=0, backup_of=None, faults=1),
 )
 """What is explored to closure, the largest first."""
 AS_FAR_AS_IT_GOES: tuple[Model, ...] = (
+    Machines("no Machine yet", size=0, backup_of=None, faults=2),
     Machines("one Machine that is well, with a backup of three", size=1, backup_of=3, faults=2),
     Machines("three Machines that are well, with a backup of one", size=3, backup_of=1, faults=2),
     Machines("five Machines that are well, with a backup of three", size=5, backup_of=3, faults=1),
