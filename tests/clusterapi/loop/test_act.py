@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -14,6 +14,7 @@ import structlog
 
 from quorate.clusterapi.act import etcd_membership
 from quorate.clusterapi.act import step as act
+from quorate.clusterapi.act.machine_writes import release_hook
 from quorate.clusterapi.act.permission import still_permitted
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.desired import intent
@@ -67,6 +68,26 @@ async def test_a_member_leaves_the_ring_before_its_machine_is_released(three: Wo
     assert three.log == ["remove_member 2 through cp-1", "patch machines cp-2"]
     assert not three.holds_hook("cp-2")
     assert three.clients.expectations.pending(DEMO)
+
+
+@pytest.mark.parametrize("writes", [2, 3])
+async def test_a_machine_that_core_writes_to_as_its_member_leaves_is_looked_at_anew_and_let_go(
+    three: World, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """Its status, between our last look at it and our write: twice, or every time that we look."""
+    observation = await leaving(three, "cp-2")
+    left = [writes]
+
+    async def release(*asked: Any) -> str:
+        if left[0]:
+            left[0] -= 1
+            three.api.change("machines", "cp-2", {"status": {"phase": f"Deleting {left[0]}"}})
+        return await release_hook(*asked)
+
+    monkeypatch.setattr(etcd_membership, "release_hook", release)
+    with pytest.raises(Conflict) if writes == 3 else nullcontext():
+        await three.actor.perform(RemoveMember("cp-2", 2), observation)
+    assert three.holds_hook("cp-2") is (writes == 3)
 
 
 async def test_a_leader_passes_leadership_on_before_it_leaves(three: World) -> None:

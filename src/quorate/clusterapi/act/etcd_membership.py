@@ -35,11 +35,15 @@ from quorate.etcd.client import EtcdClient, host_of
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
+from quorate.kubernetes.errors import Conflict
 from quorate.workload.access import AccessUnavailable
 from quorate.workload.connection import Workload
 from quorate.workload.nodes import internal_addresses
 
 _log = structlog.get_logger(__name__)
+
+_LOOKS = 3
+"""Times that a Machine is looked at before it is let go, where others write to it meanwhile."""
 
 
 def view_of(observation: Observation) -> ControlPlane:
@@ -126,7 +130,7 @@ async def remove_member(clients: Clients, observation: Observation, replica: str
         view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     if _its_own(view, replica, member):
         await _through_others(clients, observation, view, replica, remove)
-    await release_hook(clients, observation, await still_leaves(clients, observation, replica))
+    await _let_go(clients, observation, replica)
 
 
 async def release(clients: Clients, observation: Observation, replica: str) -> None:
@@ -135,7 +139,20 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
         raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
-    await release_hook(clients, observation, await still_leaves(clients, observation, replica))
+    await _let_go(clients, observation, replica)
+
+
+async def _let_go(clients: Clients, observation: Observation, replica: str) -> None:
+    """Take our hook off the Machine as it is now. core writes what it sees of a Machine whose member leaves: what has changed meanwhile is looked at anew."""
+    for looks_left in reversed(range(_LOOKS)):
+        machine = await still_leaves(clients, observation, replica)
+        try:
+            await release_hook(clients, observation, machine)
+        except Conflict:
+            if not looks_left:
+                raise
+        else:
+            return
 
 
 async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
