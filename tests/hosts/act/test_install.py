@@ -16,6 +16,7 @@ from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.act.tokens import bootstrap_token
+from quorate.hosts.connect.ssh.errors import ConnectionCut
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.component_fields import EncryptionProviders
@@ -267,6 +268,30 @@ async def test_a_token_lives_by_the_clock_of_the_api_server() -> None:
         expires = base64.b64decode(world.api.objects[f"{SECRETS}/{name}"]["data"]["expiration"]).decode()
     assert expires == "2031-05-06T08:08:09Z"
     assert world.api.below(SECRETS) == []
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+async def test_a_token_stays_where_kubeadm_may_go_on_without_anybody(monkeypatch: pytest.MonkeyPatch, *, cut_off: bool) -> None:
+    """The connection to a host ends while it joins; or kubeadm ends with an error of its own."""
+    world = World(manifest())
+    executor = Executor(tools_for(world))
+    while not isinstance(step := next_step(world), Join):
+        assert step is not None
+        await executor.carry_out(step, world.observed())
+    assert world.api.below(SECRETS) == []
+    world.failures[step.host] = "kubeadm join --config", "it fails"
+    change = FakeHost.change
+
+    async def cut(self: FakeHost, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
+        outcome = await change(self, script, stdin=stdin, deadline=deadline)
+        if cut_off and "kubeadm join --config" in script:
+            raise ConnectionCut(self.name, "the connection ended before the script did")
+        return outcome
+
+    monkeypatch.setattr(FakeHost, "change", cut)
+    with pytest.raises(StepFailed):
+        await executor.carry_out(step, world.observed())
+    assert len(world.api.below(SECRETS)) == (1 if cut_off else 0)
 
 
 @pytest.mark.parametrize("keep", [True, False])
