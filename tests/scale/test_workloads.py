@@ -22,14 +22,15 @@ from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.errors import ConnectionFailed, Timeout
 from quorate.kubernetes.resource import NODES
 from quorate.local import ports
-from quorate.pki import KeyAlgorithm, KeyPair, admin_kubeconfig, issue_etcd_client
+from quorate.pki import KeyAlgorithm, admin_kubeconfig, issue_etcd_client
 from quorate.pki.keys import generate_key
 from quorate.workload import connection
-from quorate.workload.access import EtcdSecrets, port_forward_dialer
+from quorate.workload.access import port_forward_dialer
 from quorate.workload.connection import Phase
 from quorate.workload.connection import Workload as Connection
 from quorate.workload.nodes import CONTROL_PLANE
 from tests.scale.workloads import Workload, Workloads
+from tests.workload.given_kubeconfig import GivenKubeconfig
 
 ALGORITHM = KeyAlgorithm.ECDSA_P256
 
@@ -59,19 +60,6 @@ def credentials_of(workload: Workload) -> Credentials:
     authority = workload.etcd_authority
     pair = issue_etcd_client(authority, generate_key(ALGORITHM), now=datetime.now(UTC))
     return Credentials(authority.certificate, pair.certificate, pair.key)
-
-
-class GivenKubeconfig:
-    """The Secrets of a cluster whose etcd nobody asks for."""
-
-    def __init__(self, kubeconfig: bytes) -> None:
-        self._kubeconfig = kubeconfig
-
-    async def kubeconfig(self) -> bytes:
-        return self._kubeconfig
-
-    async def etcd(self) -> EtcdSecrets:
-        return EtcdSecrets(KeyPair(b"", b""))
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -18,11 +18,11 @@ from structlog.testing import capture_logs
 
 from quorate.clusterapi.connect.workloads import EtcdDialer, network_setup
 from quorate.kubernetes.client import Client
-from quorate.pki import KeyAlgorithm, KeyPair, admin_kubeconfig, generate_authority
-from quorate.workload.access import EtcdSecrets
+from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_authority
 from quorate.workload.connection import Phase, Setup, Workload
 from quorate.workload.turns import Turns
 from tests.https import served
+from tests.workload.given_kubeconfig import GivenKubeconfig
 
 NOW = datetime.now(UTC)
 
@@ -61,19 +61,6 @@ def black_hole() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-class Given:
-    """The Secrets of one cluster."""
-
-    def __init__(self, kubeconfig: bytes) -> None:
-        self._kubeconfig = kubeconfig
-
-    async def kubeconfig(self) -> bytes:
-        return self._kubeconfig
-
-    async def etcd(self) -> EtcdSecrets:
-        return EtcdSecrets(KeyPair(b"", b""))
-
-
 @pytest.fixture
 def clusters() -> Clusters:
     return Clusters()
@@ -90,7 +77,7 @@ class Connections:
 
     def __init__(self, setup: Setup[Client], kubeconfigs: Iterable[bytes]) -> None:
         self._changed = asyncio.Event()
-        self.all = [Workload(f"default/{n}", Given(each), setup, self._changed.set) for n, each in enumerate(kubeconfigs)]
+        self.all = [Workload(f"default/{n}", GivenKubeconfig(each), setup, self._changed.set) for n, each in enumerate(kubeconfigs)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

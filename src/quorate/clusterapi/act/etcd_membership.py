@@ -29,7 +29,7 @@ from quorate.core.machines.checks import dependable_ring, quorum_survives_remova
 from quorate.core.machines.rules.placement import next_leaders
 from quorate.core.machines.rules.remove import exempt_before_initialization, safe_to_let_go
 from quorate.core.machines.rules.strays import joins_on, may_be_removed
-from quorate.core.machines.state import ControlPlane
+from quorate.core.machines.state import ControlPlane, Stray
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import EtcdClient, host_of
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
@@ -174,23 +174,28 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
             raise Refused(f"the ring cannot be judged: {ring.reason}")
         if ring.member(member) is None:
             return (passed("the member is in the ring", "it is gone, which is what was wanted"),)
-        nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+        nobodys = _nobodys(view, member)
         if nobodys is None:
             raise Refused(f"member {member:x} is not nobody's any more")
         return may_be_removed(view, ring, nobodys, now)
 
     view = await pass_the_gate(clients, observation, ask)
-    nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+    nobodys = _nobodys(view, member)
     if _ring(view).leader == member and nobodys is not None and isinstance(nobodys.node, str) and nobodys.node:
         await still_permitted(clients, observation)
         await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), nobodys.node)
         view = await pass_the_gate(clients, observation, ask)
-    nobodys = next((stray for stray in view.strays if stray.member.id == member), None)
+    nobodys = _nobodys(view, member)
     if _ring(view).member(member) is not None:
         await _through_others(clients, observation, view, "", remove)
         if nobodys is not None and (machine := joins_on(view, nobodys)) and _may_have_its_address(observation, machine, nobodys.member):
             metadata = observation.kcp.metadata
             clients.progress.joiner_left(Request(metadata.namespace, metadata.name), machine)
+
+
+def _nobodys(view: ControlPlane, member: int) -> Stray | None:
+    """The member, if it is nobody's."""
+    return next((stray for stray in view.strays if stray.member.id == member), None)
 
 
 def _may_have_its_address(observation: Observation, machine: str, member: Member) -> bool:

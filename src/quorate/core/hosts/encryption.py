@@ -139,17 +139,12 @@ def disagreement(hosts: Mapping[str, Encryption]) -> str:
             deaf = [other for other, found in hosts.items() if writer not in found.configuration.of(resource)]
             if deaf:
                 return f"{name} stores {resource} {_with(writer)}, which {', '.join(deaf)} does not have"
-    return _namesakes(key for each in hosts.values() for part in (each.configuration, each.spare or PLAIN) for key in part.keys)
+    return namesakes(key for each in hosts.values() for part in (each.configuration, each.spare or PLAIN) for key in part.keys)
 
 
 def label(provider: str) -> str:
     """A provider's kind and name, without what tells namesakes apart."""
     return ":".join(provider.split(":")[:2])
-
-
-def namesakes(wanted: Configuration, found: Iterable[Configuration]) -> str:
-    """Why no API server could have these keys beside each other; empty where each could: keys that differ under one name."""
-    return _namesakes(key for each in (wanted, *found) for key in each.keys)
 
 
 def unreadable(wanted: Configuration, found: Iterable[Configuration]) -> str:
@@ -163,7 +158,8 @@ def _with(provider: str) -> str:
     return "as plain text" if provider == IDENTITY else f"with key {label(provider)}"
 
 
-def _namesakes(keys: Iterable[str]) -> str:
+def namesakes(keys: Iterable[str]) -> str:
+    """Why no API server could have these keys beside each other; empty where each could: keys that differ under one name."""
     seen: dict[str, str] = {}
     for key in sorted(set(keys)):
         if seen.setdefault(label(key), key) != key:

@@ -22,7 +22,7 @@ _OF_KUBEADM = (CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-bal
 
 def seen(node: objects.Node) -> Node:
     """The Node as the decision sees it."""
-    ready = condition(node.status.conditions, "Ready")
+    ready, machine = condition(node.status.conditions, "Ready"), _machine(node)
     return Node(
         name=node.metadata.name,
         ready=_ready(node, ready),
@@ -32,8 +32,8 @@ def seen(node: objects.Node) -> Node:
         pressures=tuple(each.type for each in node.status.conditions if each.type in _PRESSURES and each.status == "True"),
         control_plane=is_control_plane(node),
         static_worker=STATIC_WORKER in node.metadata.annotations,
-        machine=_machine(node),
-        kept_by=_machine(node) or printable(node.spec.provider_id),
+        machine=machine,
+        kept_by=machine or printable(node.spec.provider_id),
         ready_since=ready.last_transition_time if ready else node.metadata.creation_timestamp,
     )
 

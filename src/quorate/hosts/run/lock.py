@@ -25,8 +25,8 @@ from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.run import lock_file, lock_lease
 from quorate.hosts.run.clock import since_boot
 from quorate.hosts.run.lock_confirmed import TRUSTED, confirmed_until
-from quorate.hosts.run.lock_file import LASTS, Answer, Busy, Failed, Lost, Refusal, Taken, Theirs
-from quorate.hosts.run.lock_lease import LeaseLock, Others, Ours, Refused, Unasked
+from quorate.hosts.run.lock_file import LASTS, Answer, Busy, Failed, Lost, Refusal, Taken, Theirs, Unasked
+from quorate.hosts.run.lock_lease import LeaseLock, Others, Ours, Refused
 from quorate.hosts.run.lock_refused import GONE, MEND, Locked, LockLost, LockRefused, NotLockable
 from quorate.hosts.run.operator import Holder
 from quorate.kubernetes.leader import LeaseClient
@@ -345,7 +345,7 @@ class Lock:
                 raise self._lose(LockLost(f"host {host.name}"))
             case Busy(programs):
                 self._troubles[host.name] = f"it is still changed by {programs} of an earlier run"
-            case lock_file.Unasked(reason) | Failed(reason):
+            case Unasked(reason) | Failed(reason):
                 self._troubles[host.name] = reason
             case _:
                 assert_never(answer)

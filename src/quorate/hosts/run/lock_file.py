@@ -62,7 +62,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """The host cannot be asked."""
+    """The host, or an API server for the Lease, cannot be asked."""
 
     reason: str
 

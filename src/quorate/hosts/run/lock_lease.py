@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from quorate.hosts.connect.access import AccessFailed
 from quorate.hosts.connect.ssh.errors import SshError
-from quorate.hosts.run.lock_file import LASTS
+from quorate.hosts.run.lock_file import LASTS, Unasked
 from quorate.hosts.run.operator import Holder, decode
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound, Timeout
@@ -47,13 +47,6 @@ class Others:
 @dataclass(frozen=True, slots=True)
 class Refused:
     """An API server was asked, and says no: etcd has no space left, say, or a webhook does not answer. As far as it could be read it is nobody else's."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """No API server can be asked."""
 
     reason: str
 

@@ -93,7 +93,7 @@ def _cannot_read(cluster: Cluster) -> tuple[Check, ...]:
     if wanted is None:
         return ()
     found = [each.configuration for each in cluster.api_servers.values()]
-    if clash := namesakes(wanted, found):
+    if clash := namesakes(key for each in (wanted, *found) for key in each.keys):
         return (
             failed(
                 STAYS_READABLE, clash, "Give the new one in customEncryptionConfiguration another name, and leave the one before behind it."
