@@ -100,6 +100,14 @@ def test_what_a_host_does_not_allow_is_said_and_does_not_end_the_script(kernel: 
     assert "changed setting vm.overcommit_memory" in changes
 
 
+def test_a_limit_that_somebody_raised_stays_and_one_that_makes_no_sense_is_set(kernel: FakeHost) -> None:
+    kernel.file("/proc/sys/net/netfilter/nf_conntrack_max", "4000000\n")
+    kernel.file("/proc/sys/fs/inotify/max_user_watches", "\n")
+    changes = kernel.changes(prepare(load(document()), OperatingSystem.DEBIAN))
+    assert "changed setting net.netfilter.nf_conntrack_max" not in changes
+    assert "changed setting fs.inotify.max_user_watches" in changes
+
+
 @pytest.mark.parametrize(
     ("system", "program"),
     [

@@ -32,8 +32,10 @@ _PACKAGES = (
 _IPTABLES = tuple(f"{family}{suffix}" for family in ("iptables", "ip6tables") for suffix in ("", "-save", "-restore"))
 _READY_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
-_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-_NEEDED_INSTANCES = 8192  # a node with systemd, containerd and a kubelet holds 25 to 35; with the usual 128 the sixth one fails to boot
+_LIMITS = {
+    "fs/inotify/max_user_instances": 8192,  # a node with systemd, containerd and a kubelet holds 25 to 35: with the usual 128 the sixth fails to boot
+    "net/netfilter/nf_conntrack_max": 1_000_000,  # what quorate gives a host, and a container cannot set
+}
 _SYS_RESOURCE = 1 << 24
 
 # It outlives the process that starts it, so that it must not be a child of it.
@@ -82,7 +84,7 @@ class Engine:
         """Make sure that a daemon answers. Call it in `exclusively`. Idempotent. Raises MissingTool, BuildFailed."""
         if not self._answers({}) and not self._answers({"DOCKER_HOST": f"unix://{self._socket}"}):
             self._start_ours()
-        _allow_inotify()
+        _raise_limits()
 
     def stop_when_idle(self) -> None:
         """End a daemon of ours that no run has a network or container in any more. Idempotent."""
@@ -181,15 +183,14 @@ def _runtime() -> Sequence[str]:
     )
 
 
-def _allow_inotify() -> None:
-    if int(_INSTANCES.read_text()) >= _NEEDED_INSTANCES:
-        return
-    try:
-        _INSTANCES.write_text(str(_NEEDED_INSTANCES))
-    except OSError as error:
-        raise MissingTool(
-            f"too few inotify instances for the nodes: sysctl fs.inotify.max_user_instances={_NEEDED_INSTANCES} ({error})"
-        ) from None
+def _raise_limits() -> None:
+    for name, needed in _LIMITS.items():
+        limit = Path("/proc/sys") / name
+        try:
+            if int(limit.read_text()) < needed:
+                limit.write_text(str(needed))
+        except OSError as error:
+            raise MissingTool(f"too low a limit for the nodes: sysctl {name.replace('/', '.')}={needed} ({error})") from None
 
 
 def _until(done: Callable[[], bool], timeout: float, trouble: str) -> None:

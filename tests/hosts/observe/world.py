@@ -38,6 +38,7 @@ from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.host_files import yaml_documents
 from quorate.hosts.render.host_settings import settings_files
 from quorate.hosts.render.kubeadm_configuration import cluster_configuration, control_plane_endpoint, image_repository
+from quorate.hosts.render.prerequisites import sysctls
 from quorate.kubernetes.client import Client
 from tests.hosts.act.api import Api
 from tests.hosts.manifests import SMALLEST, load
@@ -280,6 +281,8 @@ def write_settings(machine: FolderHost, wanted: Manifest) -> None:
     for file in settings_files(wanted, OperatingSystem.DEBIAN, Version.parse("1.6.20")):
         machine.folder.file(file.path.lstrip("/"), file.content)
         (machine.folder.root / file.path.lstrip("/")).chmod(file.mode)
+    for name, value in sysctls(wanted).items():
+        machine.folder.file(f"proc/sys/{name.replace('.', '/')}", f"{value}\n")
 
 
 def write_static_pods(

@@ -16,6 +16,7 @@ from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.flags import arguments, flag_differences, parsed
 from quorate.hosts.observe.inspection import API_SERVER, KUBELET_CONFIGURATION, Inspection, Wanted
+from quorate.hosts.observe.kernel import kernel_drift
 from quorate.hosts.observe.known_flags import KUBEADMS
 from quorate.hosts.observe.kubelet import kubelet_differences, read
 from quorate.hosts.observe.values import difference
@@ -61,8 +62,7 @@ def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: 
 def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspection: Inspection) -> tuple[str, ...]:
     """What a host that has not joined lacks before kubeadm. Nothing of a host that has: what it was given then is not taken back from it.
 
-    The kernel's settings are looked at through the files that make them: what a host does not allow would else be asked of it again and again, and kubeadm's
-    preflight judges it anyway.
+    The kernel's settings are looked at through the files that make them: kubeadm's preflight judges what the host does not allow.
     """
     if _has_joined(facts):
         return ()
@@ -105,7 +105,7 @@ def drift(
     """In what a host that has joined differs, each as a sentence. What could not be read is no difference. Nothing of a host that has not (`lacking`)."""
     if not _has_joined(facts):
         return ()
-    found = [*_settings(inspection), *_kubelet(manifest, host, facts, inspection)]
+    found = [*_settings(inspection), *kernel_drift(manifest, facts), *_kubelet(manifest, host, facts, inspection)]
     if control_plane:
         found += [
             *_images(manifest, facts),

@@ -15,6 +15,7 @@ from quorate.hosts.manifest import Host, Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.endpoint import address_of, server_of_kube_proxy
 from quorate.hosts.observe.flags import parsed
+from quorate.hosts.observe.kernel import lasting_kernel_drift
 from quorate.hosts.observe.values import differ, difference
 from quorate.hosts.probe.facts import HostFacts, Kubeconfig
 from quorate.hosts.render.kubeadm_configuration import control_plane_endpoint, node_address
@@ -36,6 +37,7 @@ def lasting_drift(manifest: Manifest, host: Host, facts: HostFacts, *, control_p
         *_servers(manifest, host, facts, control_plane=control_plane),
         *_cloud_provider(manifest, facts),
         *_authorities(manifest, facts),
+        *lasting_kernel_drift(manifest, facts),
     )
     return tuple(map(printable, found))
 

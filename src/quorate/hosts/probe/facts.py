@@ -22,6 +22,7 @@ UNITS = ("containerd", "kubelet", "firewalld", "ufw", "nftables", "nm-cloud-setu
 MODULES = ("overlay", "br_netfilter", "nf_conntrack")
 SYSCTLS = (
     "net.ipv4.ip_forward",
+    "net.ipv6.conf.all.accept_ra",
     "net.ipv6.conf.all.forwarding",
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
@@ -121,6 +122,14 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelSetting:
+    """A setting of the running kernel, as text. Not `writable`: the host may not change it, as a container may not those of the machine that it is on."""
+
+    value: str
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Kubeconfig:
     """A kubeconfig without its key: `inline` where the client certificate is in it, not in a file beside it.
 
@@ -182,7 +191,7 @@ class HostFacts:
     swap: Fact[bool]  # in use
     swap_in_fstab: Fact[bool]  # will be after the next boot
     modules: Mapping[str, Fact[str]]  # "loaded" or "builtin"
-    sysctls: Mapping[str, Fact[str]]
+    sysctls: Mapping[str, Fact[KernelSetting]]
     programs: Mapping[str, Fact[Program]]
     packages: Mapping[str, Fact[Package]]
     units: Mapping[str, Fact[Unit]]

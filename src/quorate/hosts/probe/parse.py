@@ -27,6 +27,7 @@ from quorate.hosts.probe.facts import (
     Fact,
     Family,
     HostFacts,
+    KernelSetting,
     Kubeconfig,
     OperatingSystem,
     Package,
@@ -79,7 +80,7 @@ def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
         swap=record.read("swap", _one_of({"on": True, "off": False})),
         swap_in_fstab=record.read("swap_in_fstab", lambda fields: _integer(_text(fields)) > 0),
         modules=_each(record, "module.", MODULES, _text),
-        sysctls=_each(record, "sysctl.", SYSCTLS, _text),
+        sysctls=_each(record, "sysctl.", SYSCTLS, _kernel_setting),
         programs=_each(record, "program.", PROGRAMS, _program),
         packages=_packages(record),
         units=record.listed({name: f"unit.{name}.service" for name in UNITS}, "units", _unit),
@@ -186,6 +187,11 @@ def _program(fields: Fields) -> Program:
 def _package(fields: Fields) -> Package:
     version, held = _expect(fields, 2)[:2]
     return Package(_text((version,)), _one_of({"held": True, "free": False})((held,)))
+
+
+def _kernel_setting(fields: Fields) -> KernelSetting:
+    value, access = _expect(fields, 2)[:2]
+    return KernelSetting(_text((value,)), _one_of({"writable": True, "fixed": False})((access,)))
 
 
 def _unit(fields: Fields) -> Unit:

@@ -131,8 +131,15 @@ tell_module() { # NAME
         unknown "module.$1" '/sys is not mounted'
     fi
 }
-tell_sysctl() { # NAME
-    tell_file "sysctl.$1" "$root/proc/sys/$(printf %s "$1" | tr . /)"
+tell_sysctl() { # NAME: its value, and whether this host may change it
+    file=$root/proc/sys/$(printf %s "$1" | tr . /)
+    if [ ! -e "$file" ]; then
+        absent "sysctl.$1"
+    elif value=$(first_line "$file"); then
+        if [ -w "$file" ]; then known "sysctl.$1" "$value" writable; else known "sysctl.$1" "$value" fixed; fi
+    else
+        unknown "sysctl.$1" "$file cannot be read"
+    fi
 }
 
 tell_addresses() { # of its network interfaces, but those of kube-proxy and the cache for DNS, who have those of Services
@@ -534,7 +541,7 @@ tell_ufw
 tell_nftables
 tell_swap || unknown swap '/proc/swaps cannot be read'
 for name in overlay br_netfilter nf_conntrack; do tell_module $name || unknown module.$name 'the probe failed'; done
-for name in net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables \
+for name in net.ipv4.ip_forward net.ipv6.conf.all.accept_ra net.ipv6.conf.all.forwarding net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables \
     net.netfilter.nf_conntrack_max fs.inotify.max_user_instances fs.inotify.max_user_watches vm.overcommit_memory kernel.panic kernel.panic_on_oops; do
     tell_sysctl $name
 done

@@ -28,6 +28,8 @@ _SYSCTLS = {
     "net.netfilter.nf_conntrack_max": 1000000,
     "vm.overcommit_memory": 1,
 }
+LIMITS = frozenset({"fs.inotify.max_user_instances", "fs.inotify.max_user_watches", "net.netfilter.nf_conntrack_max"})
+"""The settings that may be higher, too."""
 _SYSCTLS_IPV6 = {"net.ipv6.conf.all.accept_ra": 2, "net.ipv6.conf.all.forwarding": 1}
 ENTERPRISE = (OperatingSystem.RHEL, OperatingSystem.CENTOS, OperatingSystem.ROCKY_LINUX)
 """Systems with firewalld and SELinux."""
@@ -108,8 +110,12 @@ def prepare(manifest: Manifest, system: OperatingSystem, *, keep_firewall: bool 
 def kernel(manifest: Manifest) -> str:
     """The part of a script that loads the kernel's modules and sets its settings, where they are otherwise."""
     return "\n".join(
-        (_FUNCTIONS, *(f"module {name}" for name in _MODULES), *(f"setting {key} {value}" for key, value in sysctls(manifest).items()))
+        (_FUNCTIONS, *(f"module {name}" for name in _MODULES), *(_setting(key, value) for key, value in sysctls(manifest).items()))
     )
+
+
+def _setting(key: str, value: int) -> str:
+    return f"setting {key} {value} {'-ge' if key in LIMITS else '-eq'}"
 
 
 def trust(system: OperatingSystem) -> tuple[str, str]:
@@ -149,7 +155,7 @@ setting() {
     file=/proc/sys/$(printf %s "$1" | tr . /)
     if [ ! -e "$file" ]; then
         echo "not possible: set $1: the kernel does not have it"
-    elif [ "$(cat "$file")" != "$2" ]; then
+    elif ! [ "$(cat "$file")" "$3" "$2" ]; then
         if (printf '%s\\n' "$2" >"$file") 2>/dev/null; then echo "changed setting $1"; else echo "not possible: set $1: it stays $(cat "$file")"; fi
     fi
 }
