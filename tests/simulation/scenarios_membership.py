@@ -16,6 +16,8 @@ from quorate.core.machines.steps import RemoveMember, RemoveStray
 from quorate.core.opinion import NOTHING
 from quorate.simulation.engine.link import Fate
 from quorate.simulation.machines.hosts import Host, State
+from quorate.simulation.machines.liveness import explained
+from quorate.simulation.machines.operator import obey
 from quorate.simulation.machines.scenarios import Stage
 from quorate.workload.static_pods import Component
 from tests.proof.guard import Function, returns
@@ -232,6 +234,32 @@ def members_are_odd_in_number(check: Function) -> Function:
     return lambda ring: failed("odd", "it would be even") if len(getattr(ring, "members", ())) % 2 else check(ring)
 
 
+async def a_voter_without_a_node_beside_one_that_is_lost(stage: Stage) -> None:
+    """kubeadm ends on a new host right after its member votes: it has no Node, so that nobody can ask it. Then another host is lost for good. Nothing can be
+    done, since as far as anybody can tell one of three is well; somebody on the hosts can tell more, and does what the condition says.
+    """
+    await stage.up()
+    deleted, lost = stage.followers(2)
+    stage.at_next_boot(stage.break_kubeadm(lambda host: host.member in stage.ring.voters))
+    stage.town.delete_machine(deleted)
+    await stage.until(lambda: stage.kubeadm_failed, "kubeadm fails on the new machine", within=300)
+    begun = stage.world.time()
+    stage.destroy(lost)
+    await stage.passes(30.0)
+    stage.mark(lost)
+    stage.mark(stage.names[-1])
+    await stage.until(lambda: explained(stage.town), "it is said that somebody has to act", within=900)
+    stage.expect(len(stage.ring.voters) == 3, "a member was removed beside one that may be lost")
+    stage.expect(obey(stage.town), "nobody is told what to do")
+    await stage.settled(within=1800)
+    stage.quorum_since(begun)
+
+
+def says_no_way_out(gate: Function) -> Function:
+    """The reason is told, and what to do about it is not."""
+    return lambda *asked: replace(gate(*asked), remedy="")
+
+
 def reborn_empty(stage: Stage, name: str, address: str) -> None:
     """A host comes back under its name with an empty disk, and kubeadm joins again."""
     old = stage.host(name)
@@ -334,6 +362,13 @@ SCENARIOS = (
         {"clusterapi.observe.ring:match": without_a_node_without_a_member},
         "liveness",
         ONE,
+    ),
+    Scenario(
+        "a voter without a Node beside one that is lost: whoever does what is said, and no more, is rid of it",
+        a_voter_without_a_node_beside_one_that_is_lost,
+        "a refusal of the gate says no way out",
+        {"core.quorum:removal_keeps_quorum": says_no_way_out, "core.quorum:quorum_survives_addition": says_no_way_out},
+        "liveness",
     ),
     Scenario(
         "B9 CAPI#13680: one more fails between the check and the removal",

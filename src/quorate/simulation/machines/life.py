@@ -16,6 +16,7 @@ from quorate.simulation.engine.world import World
 from quorate.simulation.machines import liveness
 from quorate.simulation.machines.cluster_objects import create_control_plane
 from quorate.simulation.machines.faults import FAULTS, Fault, Mend
+from quorate.simulation.machines.operator import obey
 from quorate.simulation.machines.referee import Referee, Violation
 from quorate.simulation.machines.setting import draw
 from quorate.simulation.machines.town import Town
@@ -25,6 +26,9 @@ COMING_UP = 1200.0
 """Seconds that a control plane may take to come up while nothing goes wrong."""
 IN_PEACE = 5400.0
 """Seconds in which it must be as desired once everything is mended: the health check, its retries, and one machine after the other."""
+_ORDERS = 6
+"""How often somebody comes who does what a stalled control plane asks for. Each may bring it on to where it needs the next."""
+_AFTER_AN_ORDER = 1800.0
 IDLE = 600.0
 """Seconds for which nothing may be written once it is as desired."""
 GOING = 1200.0
@@ -104,7 +108,7 @@ class _Life:
         if liveness.quorum_is_lost(self.town):  # by faults: by our doing it would be a violation
             self.outcome.lost = True
             return
-        if not await self._until_as_desired(IN_PEACE, "it is not as desired though nothing is wrong any more"):
+        if not await self._as_desired_within(IN_PEACE) and not await self._once_somebody_acts():
             return
         if await self._stays_idle():
             await self._end()
@@ -176,11 +180,28 @@ class _Life:
             self.town.start()
 
     async def _until_as_desired(self, limit: float, complaint: str) -> bool:
+        return await self._as_desired_within(limit) or self._complain(complaint)
+
+    async def _once_somebody_acts(self) -> bool:
+        """Where it waits for somebody it says so, and what it says is enough: whoever does that, and nothing else, is rid of it."""
+        for _ in range(_ORDERS):
+            if self._is_violated() or not (done := obey(self.town)):
+                break
+            self.outcome.deeds["obey"] += 1
+            self.world.trace.add("user", "; ".join(done))
+            if await self._as_desired_within(_AFTER_AN_ORDER):
+                return True
+        return self._complain("it is not as desired though nothing is wrong any more")
+
+    async def _as_desired_within(self, limit: float) -> bool:
         end = self.world.time() + limit
         while self.world.time() < end and not self._is_violated():
             if not liveness.unfinished(self.town):
                 return True
             await asyncio.sleep(_LOOK)
+        return False
+
+    def _complain(self, complaint: str) -> bool:
         if not self._is_violated():
             self.referee.report("liveness", f"{complaint}: {'; '.join(liveness.unfinished(self.town))}{self._conditions()}")
         return False
