@@ -23,10 +23,13 @@ from quorate.hosts.manifest.component_fields import EncryptionProviders
 from quorate.hosts.probe.facts import INITIALIZING
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
+from quorate.hosts.render.provider_files import RECORD
 from quorate.kubernetes.errors import ServerError
+from tests.hosts.act.test_settings import CONFIG_MAPS
 from tests.hosts.act.world import DATA, SECRETS, FakeHost, World, pki_files, tools_for
 from tests.hosts.manifests import document, load
 
+RECORDED = f"{CONFIG_MAPS}/{RECORD}"
 PROVIDERS = "/etc/kubernetes/encryption-providers/encryption-providers.yaml"
 
 
@@ -146,6 +149,29 @@ async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_
     assert world.hosts["h1"].files[PROVIDERS] == first
     placed = re.findall(rf"printf %s '([^']*)' \| place {INIT_PATH} ", "\n".join(world.hosts["h1"].scripts))
     assert f"value: {PROVIDERS}\n" in base64.b64decode(placed[-1]).decode()
+
+
+async def test_an_init_that_goes_on_says_nothing_of_how_secrets_are_stored() -> None:
+    """An earlier attempt may have stored some as plain text, before the manifest asked for encryption."""
+    world = World(manifest())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1",)), world.observed())
+    world.manifest = replace(world.manifest, features=replace(world.manifest.features, encryption_providers=EncryptionProviders()))
+    world.cut = (world.calls + 1, "halfway")
+    with pytest.raises(StepFailed):
+        await Executor(tools_for(world)).carry_out(Initialize("h1"), world.observed())
+    world.manifest = manifest()
+    await Executor(tools_for(world)).carry_out(Initialize("h1", resume=True), world.observed())
+    assert PROVIDERS in world.hosts["h1"].files
+    assert RECORDED not in world.api.objects
+
+
+async def test_an_init_records_how_secrets_are_stored_from_the_beginning() -> None:
+    world = World(manifest())
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1",)), world.observed())
+    await executor.carry_out(Initialize("h1"), world.observed())
+    assert RECORDED in world.api.objects
 
 
 async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None:

@@ -56,6 +56,7 @@ async def initialize(tools: Tools, step: Initialize, observation: Observation) -
     )
     await kubeadm.run(tools, step.host, command)
     await control_plane_serves(tools, step.host)
-    await record_of_first(tools)
+    if not step.resume:  # an earlier attempt may have stored Secrets otherwise: without a record every one is written anew
+        await record_of_first(tools)
     await remove(tools, token)
     await written(tools, step.host, "CoreDNS to be written", partial(update_core_dns, tools.manifest))

@@ -164,7 +164,7 @@ class Executor:
     async def _initialize(self, host: str, *, resume: bool) -> None:
         await self._run(host, self._kubeadm(host).init(resume=resume))
         await self._until_back(host)
-        if (stored := self._machine(host).disk.stores_with) != PLAIN:
+        if (stored := self._machine(host).disk.stores_with) != PLAIN and not resume:
             await self._written(lambda: setattr(self.site.objects, "written", stored.secrets[0]))
 
     async def _join(self, host: str) -> None:

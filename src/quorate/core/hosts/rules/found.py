@@ -115,8 +115,9 @@ def _no_traces(cluster: Cluster) -> Check:
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
     everything = not isinstance(cluster.ring, Absent) or all(host in traces for host in cluster.control_planes)  # `reset` would ask for it
     command = f"quorate reset -m MANIFEST {'--all' if everything else ' '.join(host.name for host in traces)}"
-    remedy = f"If that cluster is gone for good, free the hosts: `{command}`. If not, bring its control plane back."
-    return failed(NO_TRACES, evidence, remedy)
+    gone = f"If that cluster is gone for good, free the hosts: `{command}`."
+    goes_on = "If not, bring its control plane back; if its hosts were taken out, take one of them back into the manifest."
+    return failed(NO_TRACES, evidence, f"{gone} {goes_on}")
 
 
 def _no_ring(cluster: Cluster) -> Check:
