@@ -36,12 +36,14 @@ def test_without_flags_the_options_have_their_defaults(cli: Cli, given: list[Opt
 
 def test_flags_become_options(cli: Cli, given: list[Options]) -> None:
     flags = "--leader-elect --leader-elect-lease-duration=1m30s --namespace=a --watch-filter=b --kubeadmcontrolplane-concurrency=7"
+    flags += " --leader-elect-resource-name=of-b"
     more = "--kube-api-qps=5 --clustercache-client-burst=9 --insecure-diagnostics=true --etcd-dialer=in-memory --health-addr=0"
     assert cli("manager", *flags.split(), *more.split()).exit_code == 0
     assert given == [
         Options(
             leader_elect=True,
             leader_elect_lease_duration=90.0,
+            leader_elect_resource_name="of-b",
             namespace="a",
             watch_filter="b",
             concurrency=7,

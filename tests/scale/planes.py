@@ -68,14 +68,14 @@ async def _apply(client: Client, workload: Workload, port: int) -> None:
     owner = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "name": workload.name, "uid": made.metadata.uid, "controller": True}
     control_plane["metadata"] |= {
         "ownerReferences": [owner],
-        "labels": {Label.CLUSTER_NAME: workload.name, **_shard(workload)},
+        "labels": {Label.CLUSTER_NAME: workload.name, Label.WATCH_FILTER: shard_of(workload)},
     }
     await client.create(KUBEADM_CONTROL_PLANES, control_plane, NAMESPACE)
 
 
-def _shard(workload: Workload) -> dict[str, str]:
+def shard_of(workload: Workload) -> str:
     """Half of the control planes is for each of two shards."""
-    return {"cluster.x-k8s.io/watch-filter": "even" if int(workload.name.rpartition("-")[2]) % 2 == 0 else "odd"}
+    return "even" if int(workload.name.rpartition("-")[2]) % 2 == 0 else "odd"
 
 
 def _secret(cluster: str, purpose: str, pair: KeyPair) -> Json:

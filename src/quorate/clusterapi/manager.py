@@ -64,6 +64,7 @@ class Options:
     watch_filter: str = ""
     feature_gates: frozenset[str] = DEFAULT_FEATURE_GATES
     leader_elect: bool = False
+    leader_elect_resource_name: str = LEADER_ELECTION_LEASE
     leader_elect_lease_duration: float = 60.0
     leader_elect_renew_deadline: float = 40.0
     leader_elect_retry_period: float = 5.0
@@ -191,7 +192,7 @@ def _elector(options: Options, client: Client, random: Random, identity: str, me
     return LeaderElector(
         client,
         namespace=os.environ.get("POD_NAMESPACE") or options.namespace or DEFAULT_NAMESPACE,
-        name=LEADER_ELECTION_LEASE,
+        name=options.leader_elect_resource_name,
         identity=identity,
         now=_now,
         clock=boot_time,

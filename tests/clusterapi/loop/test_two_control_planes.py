@@ -96,6 +96,22 @@ async def test_two_that_different_processes_watch_are_two_all_the_same() -> None
     assert world.log == []
 
 
+async def test_one_that_was_given_to_another_process_is_left_to_that() -> None:
+    """Its label was changed, which the cache has yet to see."""
+    world = World(watch_filter="a")
+    await world.furnish()
+    world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: "a"}}})
+    await world.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await world.look())
+    await world.actor.perform(WriteKubeconfig(rotate=False), await world.look())
+    observation = await world.look()
+    world.log.clear()
+    for label in ("b", None):
+        world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: label}}})
+        with pytest.raises(Refused, match="demo is another manager's by now"):
+            await world.actor.perform(CreateReplica(initialize=True, failure_domain=""), observation)
+    assert world.log == []
+
+
 async def test_each_hears_when_the_other_comes_or_goes(empty: World) -> None:
     await empty.sync()
     (reflector,) = [each for each in empty.caches.reflectors if each.store is empty.caches.kcps]

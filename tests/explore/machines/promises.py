@@ -82,7 +82,8 @@ def s5_one_change_at_a_time(before: State, done: Pass) -> Iterator[str]:
     """Nobody joins, and nobody is sent away, while another one comes or goes. Exempt are a cluster that nobody has founded, and what follows.
 
     The only one that holds a place is joined by its replacement before it leaves. One that a health check failed is deleted beside others: the ring changes
-    at the hook, one member after the other. And in its stead one is made beside others that are broken, or have yet to join.
+    at the hook, one member after the other. And in its stead one is made beside others that are broken, or have yet to join. That somebody removes a member by
+    hand between the reading of the ring and the creation is no other than right after it: the Machine has yet to get a host.
     """
     made = _made(before, done)
     if len(made) + len(done.removed) > 1:
@@ -95,7 +96,7 @@ def s5_one_change_at_a_time(before: State, done: Pass) -> Iterator[str]:
     for name in [*sent_away, *(made if not alone else ())]:
         if leaving:
             yield f"{name} is {'made' if name in made else 'deleted'} while {', '.join(leaving)} leaves"
-    voting = {member.host for member in before.plant.members if not member.learner}
+    voting = {member.host for plant in (done.seen.plant, before.plant) for member in plant.members if not member.learner}
     joining = [name_of(machine) for machine in before.machines if not deleting(machine) and name_of(machine) not in voting]
     if made and joining and REMEDIATING not in annotations_of(before.control_plane):
         yield f"{', '.join(made)} is made while {', '.join(joining)} joins"

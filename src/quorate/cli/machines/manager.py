@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quorate.cli.durations import Duration
+from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE
 
 if TYPE_CHECKING:
     from quorate.clusterapi.manager import Options
@@ -115,6 +116,12 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     help="The way to the workload clusters' etcd; in-memory is for CAPD's in-memory machines.",
 )
 @_switch("--leader-elect", "Work only while holding the Lease that upstream's provider uses too.")
+@click.option(
+    "--leader-elect-resource-name",
+    default=LEADER_ELECTION_LEASE,
+    show_default=True,
+    help="The name of the Lease. Managers side by side, each with a --watch-filter of its own, each have one of their own.",
+)
 @_seconds("--leader-elect-lease-duration", 60.0, "How long a candidate waits before it takes over a Lease that is not renewed.")
 @_seconds("--leader-elect-renew-deadline", 40.0, "How long the leader tries to renew its Lease before it gives up and ends.")
 @_seconds("--leader-elect-retry-period", 5.0, "How long to wait between two tries.")

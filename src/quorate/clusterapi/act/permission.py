@@ -60,8 +60,9 @@ def still_leads(clients: Clients) -> None:
 async def still_permitted(clients: Clients, observation: Observation) -> Live:
     """What the API has now of the control plane, its Cluster and its Machines. Raises what the API answered, and Refused
 
-    where the control plane or its Cluster is gone, another one, or paused; where it is to live and was to go, or the other way round; and, if it is to live,
-    where the Cluster names another control plane, its Machines are others, others of them leave, or its cluster is not proven any more to be unfounded.
+    where the control plane or its Cluster is gone, another one, or paused, or the control plane was given to another manager; where it is to live and was to
+    go, or the other way round; and, if it is to live, where the Cluster names another control plane, its Machines are others, others of them leave, or its
+    cluster is not proven any more to be unfounded.
 
     `clusterctl move` pauses the Cluster, which the cache may learn of too late. All are read at once: this stands before every write that destroys.
     """
@@ -76,6 +77,8 @@ async def still_permitted(clients: Clients, observation: Observation) -> Live:
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     live = Live(newest_kcp.result(), newest_cluster.result(), machines.result())
+    if not clients.caches.watches(live.kcp):
+        raise Refused(f"{_name(kcp)} is another manager's by now: it has another label {Label.WATCH_FILTER} than this one's --watch-filter")
     if paused := specification.paused(live.kcp, live.cluster):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
     _lives_or_goes_as_it_did(kcp, live.kcp)

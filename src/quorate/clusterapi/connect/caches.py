@@ -71,6 +71,10 @@ class Caches:
         """The control planes of a Cluster (`namespace/name`): one, unless somebody made a mistake."""
         return self.kcps.by_index(BY_CLUSTER, cluster)
 
+    def watches(self, kcp: KubeadmControlPlane) -> bool:
+        """Whether the control plane, as it is labelled now, is one that this process works on."""
+        return self._watch_filter in ("", kcp.metadata.labels.get(Label.WATCH_FILTER))
+
     def requests_of(self, cluster: str) -> list[Request]:
         """The keys of the control planes of a Cluster (`namespace/name`)."""
         return [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self.control_planes_of(cluster)]
