@@ -56,6 +56,7 @@ _ETCD_DATA = {
     "without-log": EtcdData.WITHOUT_LOG,
     "begun-anew": EtcdData.BEGUN_ANEW,
 }
+_LONGEST_SETTING = 40  # characters of a setting of the kernel; those that are compared have 20 digits at most
 
 
 def parse(output: bytes, missing: Unknown = _CUT_OFF) -> HostFacts:
@@ -191,6 +192,8 @@ def _package(fields: Fields) -> Package:
 
 def _kernel_setting(fields: Fields) -> KernelSetting:
     value, access = _expect(fields, 2)[:2]
+    if len(value) > _LONGEST_SETTING:
+        raise ValueError(f"{value[:40]!r} and what follows is too long")
     return KernelSetting(_text((value,)), _one_of({"writable": True, "fixed": False})((access,)))
 
 
