@@ -221,6 +221,7 @@ def test_etcds_manifest_is_not_replaced_by_one_that_looks_for_its_data_elsewhere
         (Component.ETCD, "--wal-dir=/var/lib/etcd/wal", ""),
         (Component.ETCD, "", "--wal-dir=/fast"),
         (Component.API_SERVER, "'--etcd-prefix=/k8s'", "--etcd-prefix=/registry"),
+        (Component.API_SERVER, "--etcd_prefix=/k8s", ""),
         (Component.API_SERVER, "--etcd-servers-overrides=/events#https://10.0.0.9:2379", ""),
     ],
 )
@@ -234,7 +235,7 @@ def test_no_manifest_is_replaced_by_one_that_looks_elsewhere_for_what_is_stored(
     host.file(f"{FOLDER}/new/{component}.yaml", text(wanted))
     done = host.run(_take_place("h2", component, ()))
     assert (done.returncode, old.read_text()) == (1, text(found))
-    flag = (found or wanted).strip("'").partition("=")[0]
+    flag = (found or wanted).strip("'").partition("=")[0].replace("_", "-")
     assert f"the {flag} of {component} is" in done.stderr
     host.file(f"{FOLDER}/new/{component}.yaml", text(found.strip("'")))
     assert host.run(_take_place("h2", component, ())).returncode == 0

@@ -231,9 +231,10 @@ def test_etcds_data_stay_where_they_are() -> None:
     assert local == {**wanted["etcd"]["local"], "dataDir": "/srv/etcd"}
 
 
-def test_what_says_where_data_are_stays_whatever_the_manifest_says() -> None:
+@pytest.mark.parametrize("name", ["etcd-prefix", "etcd_prefix"])
+def test_what_says_where_data_are_stays_whatever_the_manifest_says(name: str) -> None:
     wanted = cluster_configuration(manifest())
-    wal, prefix = {"name": "wal-dir", "value": "/var/lib/etcd/wal"}, {"name": "etcd-prefix", "value": "/k8s"}
+    wal, prefix = {"name": "wal-dir", "value": "/var/lib/etcd/wal"}, {"name": name, "value": "/k8s"}
     found = {
         **wanted,
         "apiServer": {**wanted["apiServer"], "extraArgs": [prefix]},
@@ -243,7 +244,7 @@ def test_what_says_where_data_are_stays_whatever_the_manifest_says() -> None:
     for each in (manifest(), ours):
         merged = merged_cluster_configuration(each, found)
         assert wal in merged["etcd"]["local"]["extraArgs"]
-        flags = [argument for argument in merged["apiServer"]["extraArgs"] if argument["name"].startswith("etcd-")]
+        flags = [argument for argument in merged["apiServer"]["extraArgs"] if argument["name"].startswith("etcd")]
         assert flags == [prefix]
 
 

@@ -215,6 +215,19 @@ def test_etcd_data_without_its_log_is_lost_and_without_its_database_is_not(
     assert parse(folder.probe()).etcd_data == expected
 
 
+def test_a_log_may_be_elsewhere_by_etcds_environment(folder: Folder) -> None:
+    """As kubeadm's `extraEnvs` have it. A flag counts where there are both."""
+    environment = "    - name: ETCD_WAL_DIR\n      value: /fast/wal\n"
+    text = manifest("etcd:3.6.5-0", "--data-dir=/var/lib/etcd").replace("    env:\n", f"    env:\n{environment}")
+    folder.file("etc/kubernetes/manifests/etcd.yaml", text)
+    folder.file("var/lib/etcd/member/snap/db", "x")
+    folder.file("fast/wal/0-0.wal", "x")
+    facts = parse(folder.probe())
+    assert (facts.etcd_data, facts.etcd_log_folder) == (EtcdData.MEMBER, "/fast/wal")
+    folder.file("etc/kubernetes/manifests/etcd.yaml", text.replace("--data-dir", "--wal-dir=/slow/wal\n    - --data-dir"))
+    assert parse(folder.probe()).etcd_log_folder == "/slow/wal"
+
+
 @pytest.mark.parametrize(("there", "expected"), [(True, EtcdData.MEMBER), (False, EtcdData.INCOMPLETE)])
 def test_a_log_that_is_kept_elsewhere_is_looked_for_there_and_not_called_lost(folder: Folder, there: bool, expected: EtcdData) -> None:
     folder.file("etc/kubernetes/manifests/etcd.yaml", manifest("etcd:3.6.5-0", "--data-dir=/var/lib/etcd", "--wal-dir=/fast/wal"))

@@ -177,8 +177,9 @@ export KUBEADM_INIT_DRYRUN_DIR={FOLDER}/new
 _KEEP_DATA = """\
 if [ -e {manifests}/{component}.yaml ]; then
     for flag in {places}; do
-        found=$(tr -d '\\042\\047' <{manifests}/{component}.yaml | sed -n "s/^ *- --$flag=//p") # without quotes
-        wanted=$(tr -d '\\042\\047' <{folder}/new/{component}.yaml | sed -n "s/^ *- --$flag=//p")
+        name=$(printf %s "$flag" | sed 's/-/[-_]/g') # which Kubernetes takes for each other
+        found=$(tr -d '\\042\\047' <{manifests}/{component}.yaml | sed -n "s/^ *- --$name=//p") # without quotes
+        wanted=$(tr -d '\\042\\047' <{folder}/new/{component}.yaml | sed -n "s/^ *- --$name=//p")
         if [ "$found" = "$wanted" ] || [ "$flag$found" = data-dir ]; then continue; fi
         echo "the --$flag of {component} is ${{found:-not there}}, and ${{wanted:-not there}} in its new manifest, so that its data would not be found:" \
             "correct it in ConfigMap kubeadm-config (of etcd's --data-dir: etcd.local.dataDir)" >&2

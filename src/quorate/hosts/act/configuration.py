@@ -20,6 +20,7 @@ from quorate.hosts.act.tools import Tools
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.known_flags import IGNORED, KUBEADMS, PLACES
 from quorate.hosts.observe.kubelet import FIELDS
+from quorate.hosts.probe.facts import flag_name
 from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.render.host_files import yaml_documents
 from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
@@ -119,9 +120,9 @@ def _merged_part(component: str, found: Mapping[str, Any], wanted: Mapping[str, 
     made = {**found, **wanted}
     places = PLACES.get(component, frozenset())
     theirs = KUBEADMS[component] | IGNORED.get(component, {}).keys() | places
-    ours = [each for each in wanted.get("extraArgs") or () if each["name"] not in places]
-    named = {each["name"] for each in ours}
-    kept = [each for each in found.get("extraArgs") or () if each["name"] in theirs and each["name"] not in named]
+    ours = [each for each in wanted.get("extraArgs") or () if flag_name(each["name"]) not in places]
+    named = {flag_name(each["name"]) for each in ours}
+    kept = [each for each in found.get("extraArgs") or () if flag_name(each["name"]) in theirs - named]
     made["extraArgs"] = sorted([*kept, *ours], key=lambda each: str(each["name"]))
     for field in ("extraVolumes", "extraEnvs"):
         named = {each["name"] for each in wanted.get(field) or ()}

@@ -13,6 +13,7 @@ from typing import Any
 
 from quorate.hosts.observe.known_flags import DEFAULT_PLUGINS, IGNORED, PLACES
 from quorate.hosts.observe.values import difference, duration
+from quorate.hosts.probe.facts import flag_name
 
 _LISTS = frozenset(
     {
@@ -41,7 +42,7 @@ Value = frozenset[str] | timedelta | str
 
 def arguments(part: Mapping[str, Any]) -> dict[str, str]:
     """The extraArgs of a part of a ClusterConfiguration, by name."""
-    return {str(each["name"]): str(each.get("value", "")) for each in part.get("extraArgs") or ()}
+    return {flag_name(str(each["name"])): str(each.get("value", "")) for each in part.get("extraArgs") or ()}
 
 
 def parsed(flags: Iterable[str]) -> dict[str, str]:
@@ -49,7 +50,7 @@ def parsed(flags: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for flag in flags:
         name, separator, value = flag.removeprefix("--").partition("=")
-        value = value if separator else "true"
+        name, value = flag_name(name), value if separator else "true"
         found[name] = f"{found[name]},{value}" if name in found else value
     return found
 

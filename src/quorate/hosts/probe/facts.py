@@ -157,8 +157,14 @@ class StaticPod:
         return image.rpartition("/")[2].partition(":")[2]
 
     def flag(self, name: str) -> str | None:
-        """The value of the flag, None where it is not set."""
-        return next((flag.partition("=")[2] for flag in self.flags if flag.partition("=")[0] == f"--{name}"), None)
+        """The value of the flag, None where it is not set. Of one that is given twice the last counts."""
+        given = (flag.removeprefix("--").partition("=") for flag in reversed(self.flags))
+        return next((value for found, _, value in given if flag_name(found) == name), None)
+
+
+def flag_name(name: str) -> str:
+    """The name of a flag as it is documented: Kubernetes' programs take `_` for `-` in it. Source: k8s.io/component-base/cli/flag, WordSepNormalizeFunc."""
+    return name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,6 +324,15 @@ flags() { # FILE: the flags of the program in a static pod's manifest, one a lin
 flag() { # FILE NAME
     [ -r "$1" ] && sed -n "/^ *- *[\"']\{0,1\}--$2=/{s/[\"']//g;s/^ *- *--$2=//p;q;}" "$1"
 }
+environment() { # FILE NAME: what etcd reads where a flag is not set; kubeadm always sets the one of its data
+    [ -r "$1" ] && awk -v wanted="$2" '
+        { text = $0; sub(/^[ -]*/, "", text); at = index(text, ":"); key = substr(text, 1, at - 1)
+          value = substr(text, at + 1); gsub(/^ +|["\047]| +$/, "", value) }
+        /^ *- / { name = given = "" } # an item begins
+        key == "name" { name = value }
+        key == "value" { given = value }
+        name == wanted && given != "" { print given; exit }' "$1"
+}
 tell_manifests() { # every file that the kubelet reads: those without a dot in front
     if [ ! -d "$kubernetes/manifests" ]; then
         absent manifests
@@ -379,6 +388,7 @@ etcd_folders() { # sets `data` and `wal`, etcd's folders on the host: its manife
     data=$(flag "$kubernetes/manifests/etcd.yaml" data-dir) || data=
     data=$(on_host "${data:-/var/lib/etcd}")
     wal=$(flag "$kubernetes/manifests/etcd.yaml" wal-dir) || wal=
+    [ -n "$wal" ] || wal=$(environment "$kubernetes/manifests/etcd.yaml" ETCD_WAL_DIR) || wal=
     if [ -n "$wal" ]; then wal=$(on_host "$wal"); fi
 }
 on_host() { # FOLDER-IN-THE-CONTAINER: where etcd's manifest mounts it from; the same where it mounts nothing there
