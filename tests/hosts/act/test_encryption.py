@@ -15,6 +15,7 @@ from quorate.core.health import Absent
 from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Change, Configuration, Desired, Encryption, disagreement, next_change
 from quorate.core.hosts.steps import ChangeEncryption, Join, Reconfigure, RewriteSecrets, Step, UpdateConfiguration
 from quorate.hosts.act.component_manifests import CONFIGURATION
+from quorate.hosts.act.encryption import _nothing_needs
 from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.scripts import Outcome
@@ -245,6 +246,7 @@ async def test_a_key_stays_that_something_is_stored_with(prefix: str) -> None:
     [
         (("--etcd-prefix=/k8s",), "h1 has everything below /k8s in etcd, and h2 below /registry"),
         (("--etcd-servers-overrides=/secrets#https://192.0.2.9:2379",), "h1 has some of it in other servers"),
+        (("--etcd_prefix=/k8s",), "h1 has everything below /k8s in etcd, and h2 below /registry"),
         (("--etcd-prefix",), "h1 has everything below a prefix that cannot be read"),
     ],
 )
@@ -257,6 +259,18 @@ async def test_no_key_goes_while_it_is_not_known_where_everything_is_stored(plac
             await executor(world).carry_out(step, world.observed())
     assert GENERATED in world.hosts["h1"].files
     assert len(keys(world)) == 1
+
+
+async def test_a_key_stays_that_endpoints_are_stored_with_which_are_kept_below_services() -> None:
+    world = made()
+    key, _ = generated(os.urandom)
+    before = Configuration.made({"endpoints": (key, IDENTITY), "services": (key, IDENTITY)})
+    after = Configuration.made({"services": (key, IDENTITY)})
+    world.stored[b"/registry/services/specs/default/kubernetes"] = value(key)
+    await _nothing_needs(tools(world), world.observed(), before, after)
+    world.stored[b"/registry/services/endpoints/default/kubernetes"] = value(key)
+    with pytest.raises(StepFailed, match=r"1 objects are stored with .*, which would go: /registry/services/endpoints/default/kubernetes"):
+        await _nothing_needs(tools(world), world.observed(), before, after)
 
 
 async def test_what_is_asked_of_etcd_has_every_secret_that_the_api_lists() -> None:

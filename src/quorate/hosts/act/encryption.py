@@ -341,10 +341,18 @@ async def _nothing_needs(tools: Tools, observation: Observation, before: Configu
         raise StepFailed(WHERE, cause, remedy)
 
 
+_KEPT_BELOW = {"services/endpoints": "endpoints", "services/specs": "services", "controllers": "replicationcontrollers", "minions": "nodes"}
+"""Resources that are kept below another name than their own.
+Source: kubernetes, pkg/kubeapiserver/default_storage_factory_builder.go, SpecialDefaultResourcePrefixes."""
+
+
 def _read_there(configuration: Configuration, key: str) -> frozenset[str]:
     """With which providers an object of this key in etcd can certainly be read. A key begins with the resource, or with its group and the resource; of what
     no name in the configuration fits the group is not known, and every wildcard may be meant.
     """
+    special = next((kept for kept in _KEPT_BELOW if key.startswith(f"{kept}/")), None)
+    if special is not None:
+        key = f"{_KEPT_BELOW[special]}{key.removeprefix(special)}"
     for name in configuration.names:
         resource, _, group = name.partition(".")
         if not name.startswith("*") and key.startswith((f"{resource}/", f"{group}/{resource}/")):
