@@ -415,6 +415,15 @@ def test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_i
     assert build.step(build.cluster(build.host(1), replace(outside[0], holds_a_copy=False))) == Reset("cp-3")
 
 
+def test_no_host_is_reset_that_holds_data_of_another_ring(build: Build) -> None:
+    """Where etcd was not restored, they may be those of the cluster that somebody has founded anew by mistake."""
+    other = build.broken(3, member=Absent(), member_health=None, node=Absent(), holds_other_data=True)
+    cluster = build.cluster(build.host(1), build.host(2), other)
+    assert leftovers.NO_OTHER_DATA in build.refused(cluster)
+    assert "quorate reset -m MANIFEST cp-3" in build.said(cluster)
+    assert build.step(build.cluster(build.host(1), build.host(2), replace(other, holds_other_data=False))) == Reset("cp-3")
+
+
 def test_what_a_learner_had_received_goes_though_only_one_votes(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.half_joined(2, holds_a_copy=True))
     assert build.step(cluster) == Reset("cp-2")

@@ -149,6 +149,11 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "members:test_no_host_is_reset_where_as_many_hold_data_outside_the_ring_as_serve_in_it",
         {},
     ),
+    "data of another ring go by name alone": (
+        {"rules.leftovers:_no_other_data": YES},
+        "members:test_no_host_is_reset_that_holds_data_of_another_ring",
+        {},
+    ),
     "a machine controller's machine keeps its Node": (
         {"rules.leftovers:_is_no_machines": YES},
         "members:test_the_node_of_a_machine_controllers_machine_stays_though_it_has_the_label",

@@ -37,6 +37,7 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("start services", services.start_services),
     ("keep the quorum", guard.keep_the_quorum),
     ("keep the data", guard.keep_the_data),
+    ("keep the copies", leftovers.keep_the_copies),
     ("members agree", members.members_agree),
     ("agree on the time", clocks.agree_on_the_time),
     ("need writes", guard.need_writes),

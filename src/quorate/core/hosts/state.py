@@ -111,6 +111,7 @@ class Host:
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     holds_a_copy: bool = False  # its etcd's log is of the ring's cluster, and there with what it acknowledged
+    holds_other_data: bool = False  # its etcd's log is of another cluster than the ring's, and there with what it acknowledged
     drift: tuple[str, ...] = ()  # in what its components' flags and files differ from the manifest
     lasting_drift: tuple[
         str, ...

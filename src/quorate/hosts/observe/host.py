@@ -99,6 +99,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         stopped=_stopped(facts),
         etcd_data_lost=data_lost(facts, learned.member),
         holds_a_copy=holds_a_copy(facts, learned.cluster_id),
+        holds_other_data=host.control_plane and holds_other_data(facts, learned.cluster_id),
         drift=drift(manifest, contents, learned.machine.host, facts, learned.inspection, control_plane=host.control_plane),
         lasting_drift=lasting_drift(manifest, learned.machine.host, facts, control_plane=host.control_plane),
         certificates_expire=_expiry(facts) if host.control_plane else None,
@@ -176,6 +177,12 @@ def holds_a_copy(facts: HostFacts, cluster_id: Fact[int]) -> bool:
     """Whether the data on it are of the ring of this id, as far as they go. An etcd of the same names and addresses that begins anew has the same id."""
     log = facts.etcd_identity
     return isinstance(log, LogIdentity) and log.cluster_id == cluster_id and facts.etcd_data not in _LOST
+
+
+def holds_other_data(facts: HostFacts, cluster_id: Fact[int]) -> bool:
+    """Whether the data on it are of another ring than the one of this id, as after a restore, which gives the ring another one."""
+    known = isinstance(facts.etcd_identity, LogIdentity) and isinstance(cluster_id, int) and facts.etcd_data not in _LOST
+    return known and not holds_a_copy(facts, cluster_id)
 
 
 def _has_no_data(facts: HostFacts) -> bool:

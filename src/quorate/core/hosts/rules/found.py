@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -48,7 +49,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     chosen = next((host for host in ready if host.name == cluster.leader), None)
     if chosen is None and cluster.leader in cluster.wishes.without:
         chosen = next(iter(ready), None)
-    checks = (*_nothing_hidden(cluster), _no_traces(cluster), _no_ring(cluster))
+    checks = (*_nothing_hidden(cluster), _no_traces(cluster, cluster.hosts), _no_ring(cluster))
     if chosen is None:
         remedy = "Name it with --without to have another host initialize the cluster, if it holds none."
         return _nothing_else(*checks, failed(LEADER_READY, f"{cluster.leader} is {cluster.host(cluster.leader).kind.value}", remedy))
@@ -70,6 +71,7 @@ def continue_the_initialization(cluster: Cluster, now: datetime) -> Opinion[Step
     opinion = _or_nothing_else(
         Initialize(founder.name, resume=True),
         *_nothing_hidden(cluster),
+        _no_traces(cluster, (host for host in cluster.control_planes if host is not founder)),
         _alone(cluster, founder),
         _is_mounted(founder),
         _same_version(cluster, founder),
@@ -101,9 +103,12 @@ def _nothing_hidden(cluster: Cluster) -> tuple[Check, ...]:
     return (*exempt, failed(NO_CLUSTER_HIDDEN, evidence, remedy))
 
 
-def _no_traces(cluster: Cluster) -> Check:
-    """Traces on a worker too say that there was a cluster: its data may be somewhere, and a new one would not know these hosts."""
-    asked = [host for host in cluster.hosts if host.kind is not Kind.UNREACHABLE and host.name not in cluster.wishes.without]
+def _no_traces(cluster: Cluster, hosts: Iterable[Host]) -> Check:
+    """Traces on a worker too say that there was a cluster: its data may be somewhere, and a new one would not know these hosts.
+
+    Nobody joins an initialization that was cut short, so that a control plane host beside it has traces of a cluster that was there before.
+    """
+    asked = [host for host in hosts if host.kind is not Kind.UNREACHABLE and host.name not in cluster.wishes.without]
     traces = [host for host in asked if host.kind not in (*UNTOUCHED, Kind.UNKNOWN)]
     puzzling = [host for host in asked if host.kind is Kind.UNKNOWN]
     if puzzling and not traces:

@@ -12,12 +12,13 @@ from quorate.core.hosts.gates import reset
 from quorate.core.hosts.rules.departures import as_many_as_said
 from quorate.core.hosts.rules.facts import holds_the_data, names, takes_evictions
 from quorate.core.hosts.state import Cluster, Host, Kind, Node
-from quorate.core.hosts.steps import DeleteNode, Reset, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.hosts.steps import EVERYTHING, DeleteNode, Reset, Step
+from quorate.core.opinion import NOTHING, Opinion, barring
 from quorate.core.ring import Ring
 
 OUT_OF_THE_RING = "the host has no member in the ring"
 RUNS_NO_ETCD = "the host's own etcd does not run apart from the ring"
+NO_OTHER_DATA = "the host holds no data of another ring"
 NO_MORE_COPIES = "no more hosts hold etcd's data outside the ring than serve in it"
 RUNS_NOTHING = "no Pods run on the host"
 NODE_GOES = "nothing is behind the Node"
@@ -25,6 +26,14 @@ PODS_FIRST = "Pods leave a Node that is ready before it goes"
 
 LOOK_AGAIN = timedelta(seconds=5)
 """Until a Node is looked at again whose host is gone: it is called not ready after 50 s (kube-controller-manager, node-monitor-grace-period)."""
+
+
+def keep_the_copies(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+    """Where as many hosts hold etcd's data outside the ring as serve in it, it may have begun anew: nothing is done on such a ring, and nobody joins it, since
+    with every join it looks more like the one that was lost.
+    """
+    outside = [host for host in cluster.control_planes if is_to_be_reset(host) and not _no_more_copies(cluster, host).passed]
+    return barring(EVERYTHING, _no_more_copies(cluster, outside[0])) if cluster.stands and outside else NOTHING
 
 
 def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
@@ -82,6 +91,7 @@ def may_be_reset(cluster: Cluster, host: Host) -> tuple[Check, ...]:
         _out_of_the_ring(host),
         _runs_no_etcd(host),
         _no_more_copies(cluster, host),
+        _no_other_data(host),
         holds_the_data(cluster, apart_from=host.member_id),
         quorum,
     )
@@ -122,6 +132,19 @@ def _no_more_copies(cluster: Cluster, host: Host) -> Check:
         f"If nothing is missing, free them by name: `quorate reset -m MANIFEST {' '.join(copy.name for copy in copies)}`."
     )
     return failed(NO_MORE_COPIES, evidence, remedy)
+
+
+def _no_other_data(host: Host) -> Check:
+    """A cluster that somebody has founded anew by mistake, with the authorities that it had, knows the hosts of the one that has the data as its own."""
+    if not host.holds_other_data:
+        return passed(NO_OTHER_DATA, host.name)
+    remedy = (
+        f"If etcd was restored since, or they are of no use otherwise, move them away on the host (docs/restore.md), or free it by name: "
+        f"`quorate reset -m MANIFEST {host.name}`. If not, stop the etcd that serves: it may lack what they have."
+    )
+    return failed(
+        NO_OTHER_DATA, f"the etcd data on {host.name} are not of the ring that serves, which was founded or restored without them", remedy
+    )
 
 
 def _runs_nothing(host: Host) -> Check:
