@@ -17,7 +17,7 @@ from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import Decision, decide
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import ChangeEncryption, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
-from quorate.core.ring import Ring
+from quorate.core.plan import verdict
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.errors import SshError
 from quorate.hosts.run.events import (
@@ -212,8 +212,8 @@ class Session(Generic[Seen]):
         self._parts.emit(Started(self._parts.now(), self._command, cluster.name, str(cluster.version), self._by, names))
 
     def _tell(self, cluster: Cluster) -> None:
-        tolerates = cluster.ring.now.margin if isinstance(cluster.ring, Ring) and cluster.ring.members else None
-        self._parts.emit(Observed(self._parts.now(), ring_in_words(cluster.ring), tolerates, hosts_in_words(cluster)))
+        now = verdict(cluster.ring)
+        self._parts.emit(Observed(self._parts.now(), ring_in_words(cluster.ring), now.margin if now else None, hosts_in_words(cluster)))
 
     def _end(self, outcome: Outcome, message: str, because: tuple[CheckSeen, ...] = ()) -> Ended:
         ended = Ended(self._parts.now(), outcome, self._steps, message, because)
