@@ -160,7 +160,7 @@ def history(events: list[Event]) -> str:
         lines += [text] if text else []
         if isinstance(event, StepBegun):
             lines.append(f"            rule: {event.rule}")
-            lines += [f"            {check.outcome:<7} {check.name}: {check.evidence}" for check in event.checks]
+            lines += [f"            {check.outcome.value:<7} {check.name}: {check.evidence}" for check in event.checks]
     if not isinstance(events[-1], Ended):
         lines.append("the record ends here: the run was killed, or goes on")
     return "\n".join(lines) + "\n"

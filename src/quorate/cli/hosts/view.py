@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from quorate.cli.durations import format_age
-from quorate.hosts.run.events import CheckSeen, Ended, Event, Observed, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
+from quorate.core.checks import Check
+from quorate.hosts.run.events import Ended, Event, Observed, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
 
 HEADINGS = ("Host", "State", "Step", "Elapsed", "Now")
 
@@ -30,7 +31,7 @@ class View:
     ring: str = ""
     hosts: dict[str, Line] = field(default_factory=dict)
     step: StepBegun | None = None  # while it is carried out
-    waiting: tuple[CheckSeen, ...] = ()
+    waiting: tuple[Check, ...] = ()
     ended: Ended | None = None
 
 
@@ -115,7 +116,7 @@ def _text(event: Event, before: View) -> str:
             return "\n".join([f"{event.outcome.value}: {event.message}", *checks(event.because)])
 
 
-def checks(because: tuple[CheckSeen, ...]) -> list[str]:
+def checks(because: tuple[Check, ...]) -> list[str]:
     """Checks that did not pass, each with its way out."""
     lines = []
     for check in because:
