@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from quorate.core.health import Health
+from quorate.core.health import Absent, Health, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +172,18 @@ class Ring:
         """The verdict while one member is down for a restart or an upgrade but stays a member."""
         voters = self.voters
         return Verdict(voters=len(voters), good=sum(member.votes_well and member.id != member_id for member in voters))
+
+
+def verdict(ring: Ring | Unknown | Absent) -> Verdict | None:
+    """The verdict of a ring that may not be known; None where there is none."""
+    return ring.now if isinstance(ring, Ring) and ring.members else None
+
+
+def in_words(ring: Ring | Unknown | Absent) -> str:
+    """That verdict with its numbers, or why there is none."""
+    match ring:
+        case Absent():
+            return "there is none yet"
+        case Unknown(reason):
+            return f"unknown: {reason}"
+    return str(ring.now) if ring.members else "unknown: etcd named no members at all"

@@ -58,7 +58,7 @@ Forecast = plan.Forecast[Cluster, Step]
 def forecast(cluster: Cluster, now: datetime) -> Forecast:
     """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
     world = _Model(cluster, now)
-    foreseen = tuple(plan.play(world))
+    foreseen = plan.play(world)
     last = world.decide()
     return plan.Forecast(foreseen, world.cluster, is_converged(last), last.refusals)
 

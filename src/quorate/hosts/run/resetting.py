@@ -15,8 +15,8 @@ from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.rules.members import AGREEMENT
 from quorate.core.hosts.state import CLUSTERS_DIFFER, NOT_UNIQUE, UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, Step, TakeSnapshot
-from quorate.core.plan import verdict, without
-from quorate.core.ring import Ring, Verdict
+from quorate.core.plan import without
+from quorate.core.ring import Ring, Verdict, verdict
 
 RULE = "reset hosts as asked for"
 OURS = "the host is of this cluster"

@@ -17,7 +17,7 @@ from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import Decision, decide
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import ChangeEncryption, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
-from quorate.core.plan import verdict
+from quorate.core.ring import in_words, verdict
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.errors import SshError
 from quorate.hosts.run.events import (
@@ -31,7 +31,7 @@ from quorate.hosts.run.events import (
     StepDone,
     Waiting,
 )
-from quorate.hosts.run.overview import hosts_in_words, reached, ring_in_words
+from quorate.hosts.run.overview import hosts_in_words, reached
 from quorate.hosts.run.patience import Patience
 
 ATTEMPTS = 3
@@ -211,7 +211,7 @@ class Session(Generic[Seen]):
 
     def _tell(self, cluster: Cluster) -> None:
         now = verdict(cluster.ring)
-        self._parts.emit(Observed(self._parts.now(), ring_in_words(cluster.ring), now.margin if now else None, hosts_in_words(cluster)))
+        self._parts.emit(Observed(self._parts.now(), in_words(cluster.ring), now.margin if now else None, hosts_in_words(cluster)))
 
     def _end(self, outcome: Outcome, message: str, because: tuple[Check, ...] = ()) -> Ended:
         ended = Ended(self._parts.now(), outcome, self._steps, message, because)
