@@ -19,6 +19,7 @@ from quorate.core.checks import Check
 from quorate.core.health import Absent, Health, Unknown
 
 AnyStep = TypeVar("AnyStep")
+Instant = Annotated[datetime, Meta(tz=True)]
 
 
 def says(meaning: str) -> Meta:
@@ -79,7 +80,7 @@ class Decision:
 
     rule: Annotated[str, says("that decided it")]
     step: Annotated[str, says("empty: none can be taken, or none is left")]
-    wake_at: Annotated[datetime | None, says("when time alone could change the decision")]
+    wake_at: Annotated[Instant | None, says("when time alone could change the decision")]
     checks: Annotated[tuple[Check, ...], says("all that were asked on the way")]
 
 
@@ -181,7 +182,7 @@ class Summary:
     available: Annotated[str, says("the condition Available: True, False or Unknown")]
     etcd: Etcd
     next: Annotated[str, says("the step that comes next, or what is waited for; empty: nothing is left to do")]
-    created: datetime | None
+    created: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
