@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quorate.cli import describe
-from quorate.cli.describe import Standing
+from quorate.cli import describe, lines, views
 from quorate.cli.machines.events import sight
+from quorate.cli.views import Standing
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.core.checks import failed, passed
@@ -39,8 +39,8 @@ MakeMachine = Callable[..., ObservedMachine]
 def test_the_ring_in_one_phrase(members: str, text: str) -> None:
     healths = {"g": Health.GOOD, "b": Health.BAD}
     made = tuple(Member(number, f"cp-{number}", healths[letter.lower()], learner=letter.isupper()) for number, letter in enumerate(members))
-    assert describe.etcd(Ring(made, leader=0)) == text
-    assert describe.etcd(Unknown("no node to ask")) == "unknown"
+    assert lines.phrase(views.etcd(Ring(made, leader=0))) == text
+    assert lines.phrase(views.etcd(Unknown("no node to ask"))) == "unknown"
 
 
 def test_a_control_plane_is_converged_when_nothing_is_left_to_do(look: MakeLook) -> None:

@@ -11,15 +11,16 @@ import click
 from click.testing import Result
 
 from quorate.cli.documents import as_json
-from quorate.cli.lines import RESOLVES_BY_ITSELF
-from quorate.cli.machines.explain import as_text, explanation
+from quorate.cli.lines import RESOLVES_BY_ITSELF, explanation
+from quorate.cli.machines.status import status_of
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import ObservedMachine, Outdated
 from quorate.core.checks import failed, passed, unknown
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.decide import Decision
+from quorate.core.ring import Member
 
-from .conftest import FakeApi, kcp_document
+from .conftest import NOON, FakeApi, kcp_document
 
 Cli = Callable[..., Result]
 Kubeconfig = Callable[[str], str]
@@ -27,7 +28,7 @@ MakeLook = Callable[..., Look]
 
 
 def text_of(finding: Look) -> str:
-    return click.unstyle(as_text(explanation(finding)))
+    return click.unstyle(explanation(status_of(finding, NOON)))
 
 
 def test_each_check_has_its_outcome_its_evidence_and_what_would_change_it(look: MakeLook, noon: datetime) -> None:
@@ -54,37 +55,41 @@ def test_a_ring_that_nobody_read_says_why(look: MakeLook) -> None:
 def test_what_is_nobodys_is_shown_with_the_ring(look: MakeLook) -> None:
     finding = look()
     finding = replace(
-        finding, observation=replace(finding.observation, strays=("etcd member old has no Machine",), alarms=("NOSPACE of 9",))
+        finding,
+        observation=replace(finding.observation, strays=(Member(9, "old", Health.GOOD),), lost_nodes=("cp-9",), alarms=("NOSPACE of 9",)),
     )
-    assert "  stray: etcd member old has no Machine\n  alarm: NOSPACE of 9\n" in text_of(finding)
+    assert "  stray: old (9)\n  alarm: NOSPACE of 9\n  Node without a Machine: cp-9\n" in text_of(finding)
 
 
 def test_a_machine_shows_what_is_wrong_with_it_and_nothing_that_is_right(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
     findings = {"EtcdPodHealthy": Finding(Health.BAD, "Failed", "crashes"), "APIServerPodHealthy": Finding(Health.GOOD, "Running")}
     one = machine("cp-1", findings=findings, outdated=(Outdated("Version v1.33.0, v1.34.4 required"),))
     text = text_of(look(one))
-    assert "bad     cp-1 v1.34.4, node cp-1, etcd leader: waits for EtcdPodHealthy: crashes" in text
-    assert "EtcdPodHealthy: bad, crashes" in text
-    assert "outdated: Version v1.33.0, v1.34.4 required" in text
+    assert (
+        "cp-1, control plane: starting, etcd leader, Node unknown, v1.34.4, kubelet -\n"
+        "  waits for EtcdPodHealthy: crashes\n"
+        "  bad     EtcdPodHealthy: crashes\n"
+        "  differs: Version v1.33.0, v1.34.4 required\n"
+    ) in text
     assert "APIServerPodHealthy" not in text
 
 
 def test_a_machine_says_why_it_goes(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
     finding = look(machine("cp-1", outdated=(Outdated("Version v1.33.0, v1.34.4 required"),)), replicas={"outdated": ("old",)})
-    assert "good    cp-1 v1.34.4, node cp-1, etcd leader: ready; outdated, to be replaced\n" in text_of(finding)
-    assert explanation(finding).machines[0].fate == "outdated, to be replaced"
+    assert "cp-1, control plane: well, etcd leader, Node unknown, v1.34.4, kubelet -\n  outdated, to be replaced\n" in text_of(finding)
+    assert status_of(finding, NOON).machines[0].fate == "outdated, to be replaced"
 
 
 def test_json_says_the_same(look: MakeLook) -> None:
-    said = json.loads(as_json(explanation(look())))
-    assert (said["standing"], said["counts"]["ready"], said["members"][0]["role"]) == ("converged", 3, "leader")
+    said = json.loads(as_json(status_of(look(), NOON)))
+    assert (said["standing"], said["replicas"]["ready"], said["etcd"]["members"][0]["role"]) == ("converged", 3, "leader")
 
 
 def test_a_stalled_control_plane_ends_with_13(cli: Cli, api: FakeApi, kubeconfig: Kubeconfig) -> None:
     api.items["kubeadmcontrolplanes"] = [kcp_document()]
     result = cli("explain", "demo", "--kubeconfig", kubeconfig(api.url))
     assert result.exit_code == 13, result.output
-    assert "default/demo, cluster -, v1.34.4: stalled" in result.stdout
+    assert "default/demo at v1.34.4, cluster -: stalled" in result.stdout
     assert "Create a Cluster whose spec.controlPlaneRef names demo" in result.stdout
     assert "\x1b" not in result.stdout
 
@@ -98,7 +103,7 @@ def test_a_control_plane_on_its_way_ends_with_0(cli: Cli, api: FakeApi, kubeconf
     result = cli("explain", "demo", "-o", "json", "--kubeconfig", kubeconfig(api.url))
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
-    assert (said["standing"], said["checks"][-1]["outcome"]) == ("progressing", "fail")
+    assert (said["standing"], said["decision"]["checks"][-1]["outcome"]) == ("progressing", "fail")
 
 
 def test_a_control_plane_that_is_not_there_ends_with_12(cli: Cli, api: FakeApi, kubeconfig: Kubeconfig) -> None:

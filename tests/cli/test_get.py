@@ -12,7 +12,7 @@ import yaml
 from click.testing import Result
 
 from quorate.cli.machines.access import changed, look
-from quorate.cli.machines.get import HEADINGS, render, summary_of, table
+from quorate.cli.machines.get import HEADINGS, cells, render, summary_of, table
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import Connection
 from quorate.core.health import Health
@@ -28,8 +28,8 @@ DEMO = Request("default", "demo")
 
 def test_a_row_has_every_number_of_the_status(look: MakeLook, noon: datetime) -> None:
     available = {"conditions": [{"type": "Available", "status": "True"}]}
-    cells = summary_of(look(kcp=kcp(**available, readyReplicas=2))).cells(noon + timedelta(minutes=5))
-    told = dict(zip(HEADINGS, cells, strict=True))
+    row = cells(summary_of(look(kcp=kcp(**available, readyReplicas=2))), noon + timedelta(minutes=5))
+    told = dict(zip(HEADINGS, row, strict=True))
     assert [told[name] for name in ("DESIRED", "CURRENT", "READY", "AVAILABLE", "UP-TO-DATE")] == ["3", "3", "2", "3", "3"]
     assert (told["AVAILABLE?"], told["ETCD"], told["AGE"]) == ("True", "3 voters, tolerates 1", "5m")
 
@@ -45,7 +45,7 @@ def test_the_same_in_json_in_yaml_and_as_names(look: MakeLook, noon: datetime) -
     rows = [summary_of(look())]
     (from_json,) = json.loads(render(rows, "json", noon))
     (from_yaml,) = yaml.safe_load(render(rows, "yaml", noon))
-    assert (from_json["name"], from_json["desired"]) == ("demo", 3)
+    assert (from_json["name"], from_json["replicas"]["desired"]) == ("demo", 3)
     assert from_yaml == from_json
     assert json.loads(render(rows, "lines", noon)) == from_json
     assert render(rows, "name", noon) == "kubeadmcontrolplane.controlplane.cluster.x-k8s.io/demo\n"

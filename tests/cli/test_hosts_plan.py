@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from quorate.cli.hosts.explain import as_text as explained
-from quorate.cli.hosts.explain import explanation
-from quorate.cli.hosts.plan import HostsPlan, as_text, plan_of
+from quorate.cli import lines
+from quorate.cli.hosts.plan import plan_of
 from quorate.cli.hosts.reset import as_text as reset_text
-from quorate.cli.hosts.status import as_text as status_text
 from quorate.cli.hosts.status import status_of
+from quorate.cli.views import Plan, Step
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.state import Cluster
 from quorate.hosts.run.resetting import Request
@@ -49,7 +48,7 @@ def replaced() -> Cluster:
 
 
 def plan(cluster: Cluster) -> str:
-    return as_text(plan_of(cluster, BUILD.noon))
+    return lines.plan(plan_of(cluster, BUILD.noon))
 
 
 TEXTS: dict[str, Callable[[], str]] = {
@@ -60,9 +59,9 @@ TEXTS: dict[str, Callable[[], str]] = {
     "plan-quorum-lost": lambda: plan(two_lost()),
     "plan-replaced": lambda: plan(replaced()),
     "plan-locked": lambda: plan(BUILD.three(version=V135, locked_by="jane@desk (`quorate apply`, since 2026-01-01 11:58:00 UTC)")),
-    "status-unreachable": lambda: status_text(status_of(one_unreachable(), BUILD.noon)),
-    "status-well": lambda: status_text(status_of(BUILD.three(), BUILD.noon)),
-    "explain-replaced": lambda: explained(explanation(replaced(), BUILD.noon)),
+    "status-unreachable": lambda: lines.glance(status_of(one_unreachable(), BUILD.noon)),
+    "status-well": lambda: lines.glance(status_of(BUILD.three(), BUILD.noon)),
+    "explain-replaced": lambda: lines.explanation(status_of(replaced(), BUILD.noon)),
     "reset-one": lambda: reset_text(BUILD.three(snapshot_taken=False), Request(("cp-2",))),
     "reset-all": lambda: reset_text(replace(one_unreachable(), snapshot_taken=False), Request(("cp-1", "cp-2", "cp-3"), everything=True)),
 }
@@ -77,17 +76,21 @@ def test_every_golden_text_is_somebodys() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(TEXTS)
 
 
-def made(cluster: Cluster) -> HostsPlan:
+def made(cluster: Cluster) -> Plan:
     return plan_of(cluster, BUILD.noon)
+
+
+def tolerates(step: Step) -> int | None:
+    return step.after.tolerates if step.after else None
 
 
 def test_each_step_says_whom_it_is_about_and_how_many_failures_the_ring_tolerates_then() -> None:
     steps = made(bare()).steps
-    assert [(step.kind, step.hosts, step.tolerates) for step in steps[:2]] == [
+    assert [(step.kind, step.machines, tolerates(step)) for step in steps[:2]] == [
         ("Prepare", ("cp-1", "cp-2", "cp-3", "worker-1"), None),
         ("Initialize", ("cp-1",), 0),
     ]
-    assert [step.tolerates for step in steps if step.kind == "Join"] == [0, 1]
+    assert [tolerates(step) for step in steps if step.kind == "Join"] == [0, 1]
 
 
 def test_there_is_nothing_to_do_only_where_nothing_is_in_the_way_either() -> None:
@@ -97,4 +100,4 @@ def test_there_is_nothing_to_do_only_where_nothing_is_in_the_way_either() -> Non
 
 
 def test_a_ring_that_nobody_could_read_is_said_to_be_unknown() -> None:
-    assert made(replace(BUILD.three(), ring=Unknown("no member answers"))).ring == "unknown: no member answers"
+    assert made(replace(BUILD.three(), ring=Unknown("no member answers"))).status.etcd.summary == "unknown: no member answers"

@@ -9,11 +9,12 @@ from functools import reduce
 from quorate.cli import render
 from quorate.cli.hosts.display import HOSTS
 from quorate.cli.hosts.view import View, fold, footer, line, rows, title
-from quorate.hosts.run.events import CheckSeen, Ended, Event, Observed, Outcome, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
+from quorate.core.checks import failed
+from quorate.hosts.run.events import Ended, Event, Observed, Outcome, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
 from tests.core.hosts.conftest import Build
 
 NOON = Build().noon
-QUORUM = CheckSeen("quorum survives", "fail", "1 of 3", "Bring it back.")
+QUORUM = failed("quorum survives", "1 of 3", "Bring it back.")
 
 
 def at(seconds: float) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ import click
 import pytest
 from click.testing import Result
 
+from quorate.cli import lines
 from quorate.cli.documents import as_json
 from quorate.cli.failures import Failure
 from quorate.cli.lines import RESOLVES_BY_ITSELF
-from quorate.cli.plan import Plan, as_text, plan_of
+from quorate.cli.machines import plan as machines_plan
+from quorate.cli.views import Plan
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import ObservedMachine, Outdated
 from quorate.core.health import Finding, Health
 from quorate.core.machines.state import ControlPlane
 
-from .conftest import FakeApi, kcp_document
+from .conftest import NOON, FakeApi, kcp_document
 
 Cli = Callable[..., Result]
 Kubeconfig = Callable[[str], str]
@@ -56,23 +59,32 @@ def seen(look: MakeLook, machine: MakeMachine) -> Callable[..., Look]:
     return build
 
 
+def plan_of(found: Look) -> Plan:
+    return machines_plan.plan_of(found, NOON)
+
+
 def text_of(plan: Plan) -> str:
-    return click.unstyle(as_text(plan))
+    return click.unstyle(lines.plan(plan))
 
 
 def steps_of(plan: Plan) -> list[tuple[str, str]]:
     """Each step with the machine that it makes, and the ring after it up to its numbers."""
-    return [(f"{step.step} {step.makes}".strip(), step.ring_after.partition(" voters")[0]) for step in plan.steps]
+    return [(f"{step.step} {step.makes}".strip(), lines.short(step.after).partition(",")[0]) for step in plan.steps]
 
 
 def test_where_all_is_as_desired_there_is_nothing_to_do(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen())
     assert not plan.changes
     assert text_of(plan) == (
-        "default/demo, 3 replicas at v1.34.4\n"
+        "default/demo at v1.34.4, cluster demo: 3 replicas\n"
         "etcd now: 3 of 3 voters healthy, quorum 2: tolerates 1 more\n"
         "\n"
-        "Nothing to do: everything is as desired.\n"
+        "Machine  Role           State  Kubelet  API server  etcd    Node     Version\n"
+        "cp-1     control plane  well   -        well        leader  unknown  v1.34.4\n"
+        "cp-2     control plane  well   -        well        voter   unknown  v1.34.4\n"
+        "cp-3     control plane  well   -        well        voter   unknown  v1.34.4\n"
+        "\n"
+        "Nothing to do: everything is as the specification says.\n"
     )
 
 
@@ -85,10 +97,13 @@ def test_a_rolling_replacement_says_who_goes_and_why_in_which_order_and_the_ring
     assert steps_of(plan) == [step for steps in one_by_one for step in steps]
     assert plan.converges
     text = text_of(plan)
-    assert "Machines that differ\n  cp-1\n    Version v1.33.7, v1.34.4 required\n    kubeadmConfigSpec differs\n" in text
-    assert "    joinConfiguration: a, b required\n" in text
-    assert "    1  create a machine: new-1       4 of 4 voters healthy, quorum 3: tolerates 1 more\n" in text
-    assert text.endswith("\n\nThen everything is as desired.\n")
+    assert (
+        "Differs from the specification\n"
+        "  cp-1, cp-2, cp-3: Version v1.33.7, v1.34.4 required\n"
+        "  cp-1, cp-2, cp-3: kubeadmConfigSpec differs: joinConfiguration: a, b required\n"
+    ) in text
+    assert "    1  create a machine: new-1       3 of 3, tolerates 1 -> 4 of 4, tolerates 1\n" in text
+    assert text.endswith("\n\nThen everything is as the specification says.\n")
 
 
 def test_a_remediation_shows_the_margin_that_is_gone_meanwhile_and_back_in_the_end(seen: Callable[..., Look]) -> None:
@@ -98,9 +113,9 @@ def test_a_remediation_shows_the_margin_that_is_gone_meanwhile_and_back_in_the_e
         ("remove etcd member 2 of cp-2", "2 of 2"),
         ("create a machine new-1", "3 of 3"),
     ]
-    assert [step.tolerates for step in plan.steps] == [1, 0, 1]
+    assert [step.after.tolerates for step in plan.steps if step.after] == [1, 0, 1]
     assert [step.rule for step in plan.steps] == ["remediate", "release the leaving", "scale up"]
-    assert plan.replacements == ()
+    assert [machine.differs for machine in plan.status.machines] == [(), (), ()]
 
 
 def test_what_a_plan_ends_in_the_way_of_is_named_with_the_way_out(seen: Callable[..., Look]) -> None:
@@ -126,19 +141,18 @@ def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[...
 def test_json_says_the_same(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",)))
     said = json.loads(as_json(plan))
-    assert said["replacements"][0]["machine"] == "cp-1"
+    assert said["status"]["machines"][0]["differs"][0] == "Version v1.33.7, v1.34.4 required"
     assert said["steps"][0] == {
         "number": 1,
         "step": "create a machine",
         "kind": "CreateReplica",
         "rule": "replace the outdated",
+        "machines": [],
         "makes": "new-1",
-        "hosts": [],
-        "ring_before": "3 of 3 voters healthy, quorum 2: tolerates 1 more",
-        "ring_after": "4 of 4 voters healthy, quorum 3: tolerates 1 more",
-        "tolerates": 1,
+        "before": {"voters": 3, "healthy": 3, "quorum": 2, "tolerates": 1},
+        "after": {"voters": 4, "healthy": 4, "quorum": 3, "tolerates": 1},
     }
-    assert (said["converges"], said["stands_in_the_way"]) == (True, [])
+    assert (said["converges"], said["in_the_way"]) == (True, [])
 
 
 def test_without_a_cluster_nothing_can_be_planned(look: MakeLook) -> None:
@@ -163,13 +177,14 @@ def plan(cli: Cli, api: FakeApi, kubeconfig: Kubeconfig) -> Callable[..., Result
 
 def judged(monkeypatch: pytest.MonkeyPatch, change: Callable[[ControlPlane], ControlPlane]) -> None:
     """Has the plan made for another view than what the API server shows."""
-    make = plan_of
 
-    def changed(found: Look) -> Plan:
+    make = machines_plan.plan_of
+
+    def changed(found: Look, now: datetime) -> Plan:
         assert found.observation.view is not None
-        return make(replace(found, observation=replace(found.observation, view=change(found.observation.view))))
+        return make(replace(found, observation=replace(found.observation, view=change(found.observation.view))), now)
 
-    monkeypatch.setattr("quorate.cli.plan.plan_of", changed)
+    monkeypatch.setattr("quorate.cli.machines.plan.plan_of", changed)
 
 
 def test_changes_end_with_2(plan: Callable[..., Result]) -> None:
@@ -197,9 +212,9 @@ def test_an_edit_shows_in_the_plan(plan: Callable[..., Result]) -> None:
     settings = ("replicas=1", "spec.version=v1.35.1")
     result = plan("-o", "json", *(part for setting in settings for part in ("--set", setting)))
     assert result.exit_code == 2, result.output
-    said = json.loads(result.stdout)
-    assert (said["replicas"], said["version"]) == (1, "v1.35.1")
-    assert "1 replica at v1.35.1" in plan("--set", "replicas=1", "--set", "version=v1.35.1").stdout
+    said = json.loads(result.stdout)["status"]
+    assert (said["replicas"]["desired"], said["version"]) == (1, "v1.35.1")
+    assert "default/demo at v1.35.1, cluster demo: 1 replica\n" in plan("--set", "replicas=1", "--set", "version=v1.35.1").stdout
 
 
 def test_nested_fields_reach_the_judgement(plan: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +235,8 @@ def test_an_edited_file_is_planned_and_settings_go_on_top_of_it(plan: Callable[.
     file = edited(tmp_path, spec={**kcp_document()["spec"], "version": "v1.35.1", "replicas": 5})
     result = plan("-f", file, "--set", "replicas=1", "-o", "json")
     assert result.exit_code == 2, result.output
-    assert {key: json.loads(result.stdout)[key] for key in ("version", "replicas")} == {"version": "v1.35.1", "replicas": 1}
+    said = json.loads(result.stdout)["status"]
+    assert (said["replicas"]["desired"], said["version"]) == (1, "v1.35.1")
 
 
 PAUSED, SKIP_COREDNS = "cluster.x-k8s.io/paused", "controlplane.cluster.x-k8s.io/skip-coredns"
@@ -250,8 +266,8 @@ def test_an_edited_file_is_judged_with_its_annotations(
 ) -> None:
     api.items["kubeadmcontrolplanes"][0]["metadata"]["annotations"] = {PAUSED: ""} | BEGUN | APPLIED | OTHER
     found: list[Look] = []
-    make = plan_of
-    monkeypatch.setattr("quorate.cli.plan.plan_of", lambda look: found.append(look) or make(look))  # type: ignore[func-returns-value]
+    make = machines_plan.plan_of
+    monkeypatch.setattr("quorate.cli.machines.plan.plan_of", lambda look, now: found.append(look) or make(look, now))  # type: ignore[func-returns-value]
     plan("-f", edited(tmp_path, metadata={"name": "demo", **metadata}))
     observation = found[0].observation
     assert observation.kcp.metadata.annotations == left

@@ -128,12 +128,12 @@ def test_a_static_worker_that_left_the_manifest_is_drained_while_its_machine_run
 def test_one_host_is_freed_and_its_member_leaves_before(site: Site, hosts: dict[str, Machine]) -> None:
     site.run("reset", "cp3", "-y", "-o", "json").succeeded()
     assert {member["name"] for member in etcd.members(site.machines, hosts["cp1"])} == {"cp1", "cp2"}
-    assert [host["state"] for host in site.status()["hosts"]] == ["well", "well", "packages only"]
+    assert [host["state"] for host in site.status()["machines"]] == ["well", "well", "packages only"]
 
 
 def test_every_host_is_freed_in_the_end(site: Site) -> None:
     site.run("reset", "--all", "--confirm", "e2e", "-o", "json").succeeded()
-    assert {host["state"] for host in site.status()["hosts"]} == {"packages only"}
+    assert {host["state"] for host in site.status()["machines"]} == {"packages only"}
 
 
 def _expiries(site: Site) -> dict[tuple[str, str], str]:

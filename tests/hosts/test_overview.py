@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quorate.cli.hosts.status import status_of
 from quorate.core.health import Finding, Health
 from quorate.core.hosts.state import Node
-from quorate.hosts.run.overview import hosts_in_words, row
+from quorate.hosts.run.overview import hosts_in_words
 from tests.core.hosts.conftest import BAD, V134, Build
 
 BUILD = Build()
@@ -16,7 +17,7 @@ SILENT = Finding(Health.UNKNOWN, "NodeReady", "its kubelet is silent")
 def test_a_host_whose_node_is_not_ready_is_not_well_and_says_why() -> None:
     for ready in (BAD, SILENT):
         host = BUILD.host(2, node=Node("cp-2", ready, kubelet=V134))
-        seen = row(BUILD.cluster(BUILD.host(1), host, BUILD.host(3)), host, BUILD.noon)
+        seen = status_of(BUILD.cluster(BUILD.host(1), host, BUILD.host(3)), BUILD.noon).machines[1]
         assert seen.state == "ill"
         assert seen.wrong == (f"its Node is not known to be ready: {ready.reason}: {ready.message}",)
 

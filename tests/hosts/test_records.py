@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.core.checks import failed
 from quorate.hosts.run import records
 from quorate.hosts.run.events import (
-    CheckSeen,
     Ended,
     Event,
     Observed,
@@ -25,7 +25,7 @@ from quorate.hosts.run.events import (
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-CHECK = CheckSeen("quorum", "fail", "1 of 3", "Bring it back.")
+CHECK = failed("quorum", "1 of 3", "Bring it back.")
 ALL: list[Event] = [
     Started(NOON, "apply", "demo", "v1.34.4", "jane@desk", ("cp-1",)),
     Observed(NOON, "1 of 1", 0, {"cp-1": "well"}),

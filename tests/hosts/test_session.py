@@ -156,7 +156,7 @@ async def test_events_say_who_what_and_on_which_checks() -> None:
     assert (world.events[1].tolerates, world.events[1].hosts["cp-1"]) == (1, "well")
     assert isinstance(world.events[2], StepBegun)
     assert (world.events[2].step, world.events[2].hosts) == ("join cp-2 as a control plane", ("cp-2",))
-    assert [(check.name, check.outcome) for check in world.events[2].checks] == [("quorum", "pass")]
+    assert [(check.name, check.passed) for check in world.events[2].checks] == [("quorum", True)]
 
 
 async def test_what_somebody_has_to_resolve_ends_a_run_at_once() -> None:

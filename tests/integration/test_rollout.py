@@ -60,7 +60,7 @@ async def the_plan_comes_true(stage: Stage, manager: Manager, edit: str, spec: O
         await until_version(stage, spec["version"], 3)
         created = [name for name in by_age(await stage.machines()) if name not in before]
         assert created
-        assert all(ring["tolerates"] is None or ring["tolerates"] >= 0 for ring in foreseen["steps"])
+        assert all(step["after"] is None or step["after"]["tolerates"] >= 0 for step in foreseen["steps"])
     else:
         created = []
     await stage.until_condition("RollingOut", "False")

@@ -7,7 +7,8 @@ import re
 import click
 import pytest
 
-from quorate.cli.hosts.plan import as_text, plan_of
+from quorate.cli import lines
+from quorate.cli.hosts.plan import plan_of
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import Step
 from quorate.hosts.run.events import Outcome
@@ -18,7 +19,7 @@ MEMBER = re.compile(r"\betcd member [0-9a-f]+\b")
 
 
 def text(scene: Scene, cluster: Cluster) -> str:
-    return click.unstyle(as_text(plan_of(cluster, scene.operations.world.now())))
+    return click.unstyle(lines.plan(plan_of(cluster, scene.operations.world.now())))
 
 
 def told(steps: list[Step]) -> list[str]:

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 
+from quorate.cli.views import Replicas, Standing, coming
 from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine, is_coming_up
 from quorate.clusterapi.report.lifecycle import needing_somebody
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.core.checks import Check
-from quorate.core.health import Health, Unknown, worst
+from quorate.core.health import Absent, Health, Unknown, worst
 from quorate.core.machines.rules.placement import choose_victim
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.ring import Ring
+from quorate.core.ring import Member, Ring
 from quorate.kubernetes.objects import Condition
 
 
-class Standing(Enum):
-    """Where a control plane is on the way to what is desired of it."""
-
-    CONVERGED = "converged"
-    PROGRESSING = "progressing"
-    STALLED = "stalled"  # it waits for something that neither time nor a step under way will bring
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Replicas as the status of a KubeadmControlPlane counts them."""
-
-    desired: int
-    replicas: int
-    ready: int
-    available: int
-    up_to_date: int
-
-    @property
-    def settled(self) -> bool:
-        """Whether every count is the desired one."""
-        return {self.replicas, self.ready, self.available, self.up_to_date} == {self.desired}
-
-
-def counts(kcp: KubeadmControlPlane) -> Counts:
+def counts(kcp: KubeadmControlPlane) -> Replicas:
     """The counts of a control plane; what its status does not say yet is 0."""
     status, desired = kcp.status, 1 if kcp.spec.replicas is None else kcp.spec.replicas
-    return Counts(
+    return Replicas(
         desired, status.replicas or 0, status.ready_replicas or 0, status.available_replicas or 0, status.up_to_date_replicas or 0
     )
 
@@ -67,41 +40,27 @@ def next_step(finding: Finding) -> str:
     decision = finding.decision
     if decision is None:
         return "waits for a Cluster that owns it"
-    if decision.step is not None:
-        return str(decision.step)
-    if decision.refusals:
-        return f"waits: {reason(decision.refusals)}"
     settled = counts(finding.observation.kcp).settled
-    return "" if settled else "waits for machines to become ready and available"
-
-
-def reason(refusals: Iterable[Check]) -> str:
-    """The refusal that a reader should see first: one that somebody must act on, or else the first."""
-    ordered = sorted(refusals, key=lambda check: not check.remedy)
-    return f"{ordered[0].name}? {ordered[0].evidence}"
-
-
-def etcd(ring: Ring | Unknown) -> str:
-    """The ring in one phrase: `3 voters, tolerates 1`."""
-    if isinstance(ring, Unknown):
-        return "unknown"
-    verdict, learners = ring.now, len(ring.learners)
-    voters = f"{verdict.voters} voter{'' if verdict.voters == 1 else 's'}"
-    return ", ".join([voters, *([f"{learners} learning"] if learners else []), verdict.reach])
+    return coming(decision) or ("" if settled else "waits for machines to become ready and available")
 
 
 def role(observation: Observation, machine: ObservedMachine) -> str:
     """What the machine's member is in the ring: leader, voter, learner; empty where it has none or nobody could tell."""
-    member_id = _member(observation, machine)
-    if isinstance(observation.ring, Unknown) or member_id is None:
-        return ""
-    member = observation.ring.member(member_id)
-    return "" if member is None else observation.ring.role(member)
+    found = member(observation, machine)
+    return observation.ring.role(found) if isinstance(found, Member) and isinstance(observation.ring, Ring) else ""
 
 
-def _member(observation: Observation, machine: ObservedMachine) -> int | None:
+def member(observation: Observation, machine: ObservedMachine) -> Member | Unknown | None:
+    """The machine's member of the ring; None: it has none."""
     replica = _replica(observation, machine)
-    return replica.member if replica and isinstance(replica.member, int) else None
+    match observation.ring, replica.member if replica else Absent():
+        case _, Absent():
+            return None
+        case Ring() as ring, int(found):
+            return ring.member(found)
+        case (Unknown() as unknown, _) | (_, Unknown() as unknown):
+            return unknown
+    raise AssertionError(f"no such ring: {observation.ring!r}")
 
 
 def _replica(observation: Observation, machine: ObservedMachine) -> Replica | None:

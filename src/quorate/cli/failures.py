@@ -52,6 +52,13 @@ def pass_over(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+def wrong(message: str) -> click.UsageError:
+    """A wrong command line, of a command whose exit code 2 says something else."""
+    error = click.UsageError(message)
+    error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class, and reads it from the instance
+    return error
+
+
 class Failure(click.ClickException):
     """The reason, as printable lines for stderr whatever files it quotes, and the code to end with."""
 

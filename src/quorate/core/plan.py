@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from quorate.core.checks import Check
 from quorate.core.health import Absent, Unknown
 from quorate.core.opinion import Decision
-from quorate.core.ring import Ring, Verdict
+from quorate.core.ring import Ring, Verdict, verdict
 
 View_co = TypeVar("View_co", covariant=True)
 AnyStep = TypeVar("AnyStep")
@@ -21,50 +20,13 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True)  # without slots, as Decision
 class Foreseen(Generic[AnyStep_co]):
-    """One step of the plan, the rule behind it, the replica it makes (or "") and the ring's verdict before and after it; None: not known."""
+    """One step of the plan, the rule behind it, the replica it makes (or ""), and the ring's verdict as it and as the next one find it; None: not known."""
 
     step: AnyStep_co
     rule: str
     makes: str
     before: Verdict | None
     after: Verdict | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """One step of a plan as it is told, of either family; the keys of `-o json`.
-
-    `makes` is the machine that it makes (a placeholder, or empty), `hosts` the existing hosts that it is about (none: the cluster, or Machines). The ring is as
-    the step and as the next one find it, in words (empty: not known, or none). `tolerates` is how many more voters may fail then; below zero: how many are
-    missing; None: not known.
-    """
-
-    number: int
-    step: str
-    kind: str
-    rule: str
-    makes: str
-    hosts: tuple[str, ...]
-    ring_before: str
-    ring_after: str
-    tolerates: int | None
-
-
-def told(
-    number: int, foreseen: Foreseen[object], after: Verdict | None, ring: Callable[[Verdict], str], *, hosts: tuple[str, ...] = ()
-) -> PlannedStep:
-    """The step with its number, the verdict that the next one finds, and `ring` to put verdicts into words."""
-    return PlannedStep(
-        number=number,
-        step=str(foreseen.step),
-        kind=type(foreseen.step).__name__,
-        rule=foreseen.rule,
-        makes=foreseen.makes,
-        hosts=hosts,
-        ring_before=ring(foreseen.before) if foreseen.before else "",
-        ring_after=ring(after) if after else "",
-        tolerates=after.margin if after else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -102,23 +64,20 @@ class Model(Protocol[AnyStep]):
         ...
 
 
-def play(model: Model[AnyStep]) -> Iterator[Foreseen[AnyStep]]:
+def play(model: Model[AnyStep]) -> tuple[Foreseen[AnyStep], ...]:
     """Steps until there is none and nothing more is on its way."""
+    steps: list[Foreseen[AnyStep]] = []
     for _ in range(MOST_STEPS):
         decision = model.decide()
         if decision.step is not None:
             before = verdict(model.ring)
-            makes = model.take(decision.step)
-            yield Foreseen(decision.step, decision.rule, makes, before, verdict(model.ring))
+            steps.append(Foreseen(decision.step, decision.rule, model.take(decision.step), before, None))
             if model.is_last(decision.step):
-                return
+                break
         elif not model.wait():
-            return
-
-
-def verdict(ring: Ring | Unknown | Absent) -> Verdict | None:
-    """What the ring tolerates; None where it was not read."""
-    return ring.now if isinstance(ring, Ring) and ring.members else None
+            break
+    found_next = (*(step.before for step in steps[1:]), verdict(model.ring))
+    return tuple(replace(step, after=after) for step, after in zip(steps, found_next, strict=False))
 
 
 def without(ring: Ring, member_id: int) -> Ring:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from quorate.core.health import Health
+from quorate.core.health import Absent, Health, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,13 @@ class Ring:
         never comes that way, and the check that etcd makes before one asks who is started and connected, not who raised an alarm.
         Source: etcd 3.6, server/etcdserver: applyConfChange and mayRemoveMember in server.go, apply/apply.go (applierV3Capped), apply/corrupt.go.
         """
-        voters = [member for member in self.members if not member.learner]
+        voters = self.voters
         return Verdict(voters=len(voters), good=sum(member.takes_part for member in voters))
+
+    @property
+    def voters(self) -> tuple[Member, ...]:
+        """Who counts in the quorum: all but learners."""
+        return tuple(member for member in self.members if not member.learner)
 
     @property
     def learners(self) -> tuple[Member, ...]:
@@ -145,7 +150,7 @@ class Ring:
 
         A joining voter counts as failed until it has proved itself, except in a ring of at most one member: it could otherwise never grow.
         """
-        voters = [member for member in self.members if not member.learner and member.id not in removing]
+        voters = [member for member in self.voters if member.id not in removing]
         good = sum(member.votes_well for member in voters)
         if len(self.members) <= 1:
             good += adding
@@ -165,6 +170,20 @@ class Ring:
 
     def without(self, member_id: int) -> Verdict:
         """The verdict while one member is down for a restart or an upgrade but stays a member."""
-        voters = [member for member in self.members if not member.learner]
-        good = sum(member.votes_well and member.id != member_id for member in voters)
-        return Verdict(voters=len(voters), good=good)
+        voters = self.voters
+        return Verdict(voters=len(voters), good=sum(member.votes_well and member.id != member_id for member in voters))
+
+
+def verdict(ring: Ring | Unknown | Absent) -> Verdict | None:
+    """The verdict of a ring that may not be known; None where there is none."""
+    return ring.now if isinstance(ring, Ring) and ring.members else None
+
+
+def in_words(ring: Ring | Unknown | Absent) -> str:
+    """That verdict with its numbers, or why there is none."""
+    match ring:
+        case Absent():
+            return "there is none yet"
+        case Unknown(reason):
+            return f"unknown: {reason}"
+    return str(ring.now) if ring.members else "unknown: etcd named no members at all"

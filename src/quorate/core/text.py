@@ -8,6 +8,7 @@ categories, gets further than the place where it arrives.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 MOST = 2000
 """Characters of a text that are kept: a message of kubeadm or of an API server is shorter, and what is longer hides what stands after it."""
@@ -43,6 +44,14 @@ def without_passwords(text: str) -> str:
 def lines(data: bytes) -> tuple[str, ...]:
     """The lines of an answer that say something, each `printable`."""
     return tuple(line for each in data.decode(errors="replace").split("\n") if (line := printable(each).strip()))
+
+
+def together(said: Iterable[tuple[str, str]]) -> list[str]:
+    """What is said of somebody, once for all of whom it is true, in a line that begins with them."""
+    found: dict[str, list[str]] = {}
+    for what, whom in said:
+        found.setdefault(what, []).append(whom)
+    return [f"{', '.join(names)}: {what}" for what, names in found.items()]
 
 
 def _escaped(character: str) -> str:

@@ -13,7 +13,8 @@ import click
 import msgspec
 import pytest
 
-from quorate.cli.machines.explain import as_text, explanation
+from quorate.cli import lines
+from quorate.cli.machines.status import status_of
 from quorate.clusterapi.act.etcd_membership import read_afresh
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.act.upkeep import maintain
@@ -129,7 +130,7 @@ async def texts(world: World) -> tuple[str, str]:
     """What a reader is told in the end: by `quorate explain`, and by the conditions."""
     _, decision = await later(world)
     observation = await world.observe()
-    said = click.unstyle(as_text(explanation(Look(observation, decision))))
+    said = click.unstyle(lines.explanation(status_of(Look(observation, decision), world.now)))
     return said, str(report(observation, decision, now=world.now).status["conditions"])
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from quorate.cli import plan
+from quorate.cli import lines
 from quorate.cli.machines import get
-from quorate.cli.machines.explain import as_text, explanation
+from quorate.cli.machines.plan import plan_of
+from quorate.cli.machines.status import status_of
 from quorate.clusterapi.desired import intent
 from quorate.clusterapi.inspection import Finding
 from quorate.core.machines.decide import decide
@@ -103,7 +104,11 @@ async def shown(world: World) -> str:
     observation = await world.look()
     assert observation.view is not None
     found = Finding(observation, decide(observation.view, world.now))
-    texts = (as_text(explanation(found)), get.render([get.summary_of(found)], "table", NOON), plan.as_text(plan.plan_of(found)))
+    texts = (
+        lines.explanation(status_of(found, world.now)),
+        get.render([get.summary_of(found)], "table", NOON),
+        lines.plan(plan_of(found, world.now)),
+    )
     return click.unstyle("\n".join(texts))
 
 

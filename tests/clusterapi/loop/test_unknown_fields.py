@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.cli.machines import explain
+from quorate.cli import lines
+from quorate.cli.machines.status import status_of
 from quorate.clusterapi.api.bootstrap_schema import LASTS, PUBLISHED
 from quorate.clusterapi.api.crd import struct_schema
 from quorate.clusterapi.inspection import Finding
@@ -88,7 +89,7 @@ def told(observation: Observation) -> tuple[list[str], str]:
     assert decision.step is None
     made = report(observation, decision, now=NOON, grace=timedelta(minutes=5))
     events = [event.message for event in made.events if event.reason == UNKNOWN_FIELDS]
-    return events, explain.as_text(explain.explanation(Finding(observation, decision)))
+    return events, lines.explanation(status_of(Finding(observation, decision), NOON))
 
 
 NEWER: dict[str, tuple[Json, str]] = {

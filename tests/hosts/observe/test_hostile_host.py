@@ -12,17 +12,18 @@ from typing import Any
 import click
 import pytest
 
+from quorate.cli import lines
 from quorate.cli.documents import as_json
-from quorate.cli.hosts import explain as hosts_explain
-from quorate.cli.hosts import plan as hosts_plan
-from quorate.cli.hosts import status
+from quorate.cli.hosts.plan import plan_of
+from quorate.cli.hosts.status import status_of
 from quorate.core.hosts.state import Cluster, Host
+from quorate.core.ring import in_words
 from quorate.hosts.connect.ssh.errors import OutputTooLong, ScriptFailed
 from quorate.hosts.connect.ssh.scripts import LIMIT, Outcome
 from quorate.hosts.observe.inspection import KUBELET_CONFIGURATION
 from quorate.hosts.probe.probe import script
 from quorate.hosts.run import plan_file
-from quorate.hosts.run.overview import hosts_in_words, ring_in_words
+from quorate.hosts.run.overview import hosts_in_words
 from tests.core.test_text import BOMB, INJECTIONS
 from tests.hosts.observe.world import FolderHost, World, put_node, stand
 from tests.hosts.probe.machine import NOW
@@ -124,12 +125,10 @@ ANSWERS |= {f"configuration of {name}": configured_with(document) for name, docu
 
 def everything_said(cluster: Cluster) -> str:
     """What every command says of a cluster, and what a record and a kept plan hold of it."""
-    plan = hosts_plan.plan_of(cluster, NOW)
-    explained = hosts_explain.explanation(cluster, NOW)
-    now = status.status_of(cluster, NOW)
-    views = [hosts_plan.as_text(plan), hosts_explain.as_text(explained), status.as_text(now)]
-    records = [*hosts_in_words(cluster).values(), ring_in_words(cluster.ring), *map(str, plan_file.facts(cluster).items())]
-    return "\n".join(map(click.unstyle, (*views, *records, as_json(plan), as_json(explained), as_json(now))))
+    plan, status = plan_of(cluster, NOW), status_of(cluster, NOW)
+    views = [lines.plan(plan), lines.explanation(status), lines.glance(status)]
+    records = [*hosts_in_words(cluster).values(), in_words(cluster.ring), *map(str, plan_file.facts(cluster).items())]
+    return "\n".join(map(click.unstyle, (*views, *records, as_json(plan), as_json(status))))
 
 
 def assert_harmless(said: str) -> None:

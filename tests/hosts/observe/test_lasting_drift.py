@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from quorate.cli.hosts import explain as hosts_explain
-from quorate.cli.hosts import status
-from quorate.cli.hosts.plan import as_text, plan_of
+from quorate.cli import lines
+from quorate.cli.hosts.plan import plan_of
+from quorate.cli.hosts.status import status_of
 from quorate.hosts.run.overview import lasting, reached
 from quorate.kubernetes.errors import ApiError
 from quorate.pki.certificates import read_certificates
@@ -105,7 +105,7 @@ def world(tmp_path: Path) -> World:
 async def test_of_a_cluster_as_the_manifest_says_nothing_is_listed(world: World) -> None:
     cluster = await world.cluster()
     assert (lasting(cluster), reached(cluster)) == ((), "everything is as the manifest says")
-    assert "Nothing to do: everything is as the manifest says.\n" in as_text(plan_of(cluster, NOW))
+    assert "Nothing to do: everything is as the manifest says.\n" in lines.plan(plan_of(cluster, NOW))
 
 
 @pytest.mark.parametrize("change", LASTING, ids=lambda change: change.__name__)
@@ -117,8 +117,8 @@ async def test_what_no_step_changes_is_listed_in_plan_status_and_explain_and_at_
     listed = lasting(cluster)
     expected = [each.format(days=_days(authority().certificate)) for each in LASTING[change]]
     assert [line[: len(start)] for line, start in zip(listed, expected, strict=True)] == expected
-    plan = as_text(plan_of(cluster, NOW))
-    for text in (plan, status.as_text(status.status_of(cluster, NOW)), hosts_explain.as_text(hosts_explain.explanation(cluster, NOW))):
+    plan = lines.plan(plan_of(cluster, NOW))
+    for text in (plan, lines.glance(status_of(cluster, NOW)), lines.explanation(status_of(cluster, NOW))):
         assert all(line.partition(": ")[2] in text for line in listed)
     assert "everything else is as the manifest says." in plan
     assert "everything is as the manifest says" not in reached(cluster)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.hosts.plan import as_text, plan_of
+from quorate.cli import lines as told
+from quorate.cli.hosts.plan import plan_of
 from quorate.core.hosts.state import Cluster, Wishes
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.render.prerequisites import prepare
@@ -45,7 +46,7 @@ def world(tmp_path: Path) -> World:
 
 
 def section(cluster: Cluster, heading: str) -> list[str]:
-    lines = as_text(plan_of(cluster, NOW)).split("\n")
+    lines = told.plan(plan_of(cluster, NOW)).split("\n")
     return lines[lines.index(heading) + 1 : lines.index("", lines.index(heading))] if heading in lines else []
 
 
@@ -61,7 +62,7 @@ async def test_the_plan_says_host_by_host_what_is_switched_off(world: World) -> 
 
 async def test_the_plan_says_that_they_stay_and_what_has_to_be_open(world: World) -> None:
     cluster = await world.cluster()
-    text = as_text(plan_of(replace(cluster, wishes=Wishes(keep_firewall=True)), NOW))
+    text = told.plan(plan_of(replace(cluster, wishes=Wishes(keep_firewall=True)), NOW))
     assert SWITCHED_OFF not in text
     heading = next(line for line in text.split("\n") if line.startswith("Left on, as --keep-firewall says"))
     assert all(port in heading for port in ("6443", "2379", "2380", "10250", "nodePortRange"))

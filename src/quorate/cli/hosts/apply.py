@@ -14,7 +14,7 @@ from quorate.cli.hosts.access import Place, with_manifest
 from quorate.cli.hosts.wishes import with_wishes
 
 if TYPE_CHECKING:
-    from quorate.cli.hosts.plan import HostsPlan
+    from quorate.cli.views import Plan
     from quorate.core.hosts.state import Cluster
     from quorate.hosts.run.plan_file import Kept
 
@@ -41,7 +41,7 @@ def command(
 
     PLAN is a file of `quorate plan --out`; it is refused where the world has moved since. Interrupted at any point, the same command goes on from there.
     """
-    from quorate.cli import event_loop, logs, render
+    from quorate.cli import event_loop, lines, logs, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan
     from quorate.cli.hosts import run as hosts_run
@@ -64,7 +64,7 @@ def command(
     if kept:
         _require_unmoved(kept, observation.cluster, loaded.inputs, plan)
     access.say_notices(loaded.manifest)
-    click.echo(hosts_plan.as_text(plan), nl=False, err=output == "json")
+    click.echo(lines.plan(plan), nl=False, err=output == "json")
     if not plan.steps:
         ctx.exit(ExitCode.OK if plan.converges else ExitCode.LOCKED if observation.cluster.locked_by else ExitCode.STALLED)
     hosts_run.confirm("Carry this out?", yes=yes)
@@ -96,7 +96,7 @@ def _place_of(kept: Kept, flags: dict[str, Any]) -> Place:
     return Place(Path(kept.manifest), kept.terraform, flags["known_hosts"], flags["accept_new_host_keys"], kept.ignore_unsupported)
 
 
-def _require_unmoved(kept: Kept, cluster: Cluster, inputs: Any, plan: HostsPlan) -> None:
+def _require_unmoved(kept: Kept, cluster: Cluster, inputs: Any, plan: Plan) -> None:
     """Raises WorldMoved."""
     from quorate.hosts.run import plan_file
 

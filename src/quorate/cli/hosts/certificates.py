@@ -103,7 +103,7 @@ def as_text(found: tuple[Expiry, ...], cluster: Cluster, now: datetime) -> str:
 @click.pass_context
 def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bool, output: str, **flags: Any) -> None:
     """Renew the certificates of every control-plane host, one at a time, and restart what reads them. Asks first. The authorities stay."""
-    from quorate.cli import event_loop, logs, render
+    from quorate.cli import event_loop, lines, logs, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan
     from quorate.cli.hosts import run as hosts_run
@@ -119,7 +119,7 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     loaded, observation = event_loop.run(access.looked_at(access.place(flags), wishes, memory))
     foreseen = only_renewal(forecast(observation.cluster, access.now()))
     plan = hosts_plan.plan_of(observation.cluster, access.now(), foreseen)
-    click.echo(hosts_plan.as_text(plan), nl=False, err=output == "json")
+    click.echo(lines.plan(plan), nl=False, err=output == "json")
     if not plan.steps:
         click.echo("nothing is renewed: what the plan of `quorate plan -m` has comes first", err=True)
         ctx.exit(ExitCode.STALLED)

@@ -26,19 +26,16 @@ def command() -> None:
 @click.pass_context
 def members(ctx: click.Context, /, output: str, **flags: Any) -> None:
     """Show the ring: each member with its role and health, as it says itself. Ends with 13 where etcd has no quorum, or nobody could tell."""
-    from quorate.cli import event_loop, logs
+    from quorate.cli import event_loop, lines, logs, views
     from quorate.cli.hosts import access
-    from quorate.cli.lines import member_lines, members_text
-    from quorate.core.ring import Ring
-    from quorate.hosts.run.overview import ring_in_words
+    from quorate.core.ring import verdict
 
     logs.quiet(debug=ctx.find_root().params["debug"])
     _, observation = event_loop.run(access.looked_at(access.place(flags)))
-    ring = observation.cluster.ring
-    found = member_lines(ring)
-    text = "\n".join([ring_in_words(ring), *members_text(found), *observation.cluster.alarms]) + "\n"
-    click.echo(as_json(found) if output == "json" else text, nl=False)
-    ctx.exit(ExitCode.OK if isinstance(ring, Ring) and ring.members and ring.now else ExitCode.STALLED)
+    cluster = observation.cluster
+    found = views.etcd(cluster.ring, alarms=cluster.alarms)
+    click.echo(as_json(found.members) if output == "json" else "\n".join(lines.ring(found)) + "\n", nl=False)
+    ctx.exit(ExitCode.OK if verdict(cluster.ring) else ExitCode.STALLED)
 
 
 @command.command()

@@ -11,7 +11,6 @@ import click
 
 from quorate.cli.failures import ExitCode, Failure
 from quorate.cli.hosts.access import with_manifest
-from quorate.cli.lines import check_line
 
 if TYPE_CHECKING:
     from quorate.core.hosts.state import Cluster
@@ -138,12 +137,13 @@ def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitabl
 
 def as_text(cluster: Cluster, request: Request) -> str:
     """What would be done, for a person."""
-    from quorate.cli.hosts.plan import refusals, short
-    from quorate.hosts.run.overview import ring_in_words
+    from quorate.cli.lines import blocked, short
+    from quorate.cli.views import verdict
+    from quorate.core.ring import in_words
     from quorate.hosts.run.resetting import ANOTHERS, freeing, not_unique
 
     found = freeing(cluster, request)
-    lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {ring_in_words(cluster.ring)}"]
+    lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {in_words(cluster.ring)}"]
     if request.everything:
         lines.append("These are all hosts: the cluster ends, and its data is lost.")
     lines += [
@@ -152,8 +152,8 @@ def as_text(cluster: Cluster, request: Request) -> str:
     lines += dict.fromkeys(why for each in found if each.step is not None and each.host for why in not_unique(cluster.host(each.host)))
     steps = [each for each in found if each.step is not None]
     width = max((len(str(each.step)) for each in steps), default=0)
-    lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(each.before)}".rstrip() for number, each in enumerate(steps, 1)]
-    refused = tuple(check_line(check) for each in found if each.step is None for check in each.checks)
-    lines += ["Cannot be freed:", *refusals(refused)] if refused else []
+    lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(verdict(each.before))}".rstrip() for number, each in enumerate(steps, 1)]
+    refused = tuple(check for each in found if each.step is None for check in each.checks)
+    lines += ["Cannot be freed:", *blocked(refused)] if refused else []
     lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
     return "\n".join(lines) + "\n"

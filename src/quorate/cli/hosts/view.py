@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from quorate.cli.durations import format_age
-from quorate.hosts.run.events import CheckSeen, Ended, Event, Observed, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
+from quorate.cli.lines import blocked
+from quorate.core.checks import Check
+from quorate.hosts.run.events import Ended, Event, Observed, Progress, Started, StepBegun, StepBroke, StepDone, Waiting
 
+INDENT = " " * 12
+"""Of what belongs to an event, below its line: as wide as its time and what goes before its text."""
 HEADINGS = ("Host", "State", "Step", "Elapsed", "Now")
 
 
@@ -30,7 +34,7 @@ class View:
     ring: str = ""
     hosts: dict[str, Line] = field(default_factory=dict)
     step: StepBegun | None = None  # while it is carried out
-    waiting: tuple[CheckSeen, ...] = ()
+    waiting: tuple[Check, ...] = ()
     ended: Ended | None = None
 
 
@@ -110,15 +114,6 @@ def _text(event: Event, before: View) -> str:
         case StepBroke():
             return f"step {event.number}: failed on {event.where}: {event.cause}{f' -> {event.remedy}' if event.remedy else ''}"
         case Waiting(because=because):
-            return "" if because == before.waiting else "\n".join(["waiting, because", *checks(because)])
+            return "" if because == before.waiting else "\n".join(["waiting, because", *blocked(because, INDENT)])
         case Ended():
-            return "\n".join([f"{event.outcome.value}: {event.message}", *checks(event.because)])
-
-
-def checks(because: tuple[CheckSeen, ...]) -> list[str]:
-    """Checks that did not pass, each with its way out."""
-    lines = []
-    for check in because:
-        lines.append(f"            {check.name}: {check.evidence}")
-        lines += [f"              -> {check.remedy}"] if check.remedy else []
-    return lines
+            return "\n".join([f"{event.outcome.value}: {event.message}", *blocked(event.because, INDENT)])

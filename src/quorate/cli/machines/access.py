@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding, Inspector
+    from quorate.clusterapi.observe.observer import Edit
     from quorate.kubernetes.client import Client
     from quorate.kubernetes.config import RestConfig
     from quorate.kubernetes.controller import Request
@@ -68,6 +69,21 @@ async def inspector(access: Access, namespace: str) -> AsyncIterator[Inspector]:
     await _ask(config, namespace)
     async with inspecting(config, namespace=namespace, etcd_dialer=EtcdDialer(access.etcd_dialer)) as found:
         yield found
+
+
+async def found(access: Access, namespace: str, name: str, edit: Edit | None = None) -> Finding:
+    """One control plane as it is, or as it would be after an edit. Raises Failure where there is none, and what `inspector` does."""
+    from quorate.cli.failures import ExitCode, Failure
+    from quorate.kubernetes.controller import Request
+
+    request = Request(namespace, name)
+    async with inspector(access, namespace) as eyes:
+        finding = (await look(eyes, [request])).get(request)
+        if finding is not None and edit is not None:
+            finding = await eyes.look(request, edit)
+    if finding is None:
+        raise Failure(f"there is no KubeadmControlPlane {namespace}/{name}; `quorate get -A` shows all", ExitCode.NOT_FOUND)
+    return finding
 
 
 async def _ask(config: RestConfig, namespace: str) -> None:

@@ -95,7 +95,7 @@ class Sight:
 
 def sight(finding: Finding, at: datetime) -> Sight:
     """What a look at a control plane showed."""
-    from quorate.cli import describe
+    from quorate.cli import describe, lines, views
 
     observation, decision = finding.observation, finding.decision
     counts = describe.counts(observation.kcp)
@@ -104,11 +104,11 @@ def sight(finding: Finding, at: datetime) -> Sight:
         name=observation.kcp.metadata.name,
         version=printable(observation.kcp.spec.version),
         desired=counts.desired,
-        replicas=counts.replicas,
+        replicas=counts.current,
         ready=counts.ready,
         available=counts.available,
         up_to_date=counts.up_to_date,
-        etcd=describe.etcd(observation.ring),
+        etcd=lines.phrase(views.etcd(observation.ring)),
         next=describe.next_step(finding),
         standing=describe.standing(finding).value,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,37 +14,11 @@ from quorate.cli.machines.access import Access, with_access
 from quorate.core.text import printable
 
 if TYPE_CHECKING:
+    from quorate.cli.views import Summary
     from quorate.clusterapi.inspection import Finding, Inspector
     from quorate.kubernetes.controller import Request
 
 _WATCH_AGAIN = 5.0  # seconds between looks when nothing changes: etcd tells nobody
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One control plane; the keys of `-o json`."""
-
-    namespace: str
-    name: str
-    cluster: str  # empty: none owns it
-    desired: int
-    current: int
-    ready: int
-    available: int
-    up_to_date: int
-    version: str
-    is_available: str  # the condition Available: True, False, Unknown
-    etcd: str
-    next: str  # the next step, or what it waits for; empty: nothing left to do
-    created: datetime | None
-
-    def cells(self, now: datetime) -> tuple[str, ...]:
-        """The row of a table."""
-        from quorate.cli.durations import format_age
-
-        age = format_age((now - self.created).total_seconds()) if self.created else "-"
-        values = [getattr(self, field.name) for field in fields(self) if field.name != "created"]
-        return (*(str(value) or "-" for value in values), age)
 
 
 HEADINGS = (
@@ -162,26 +136,43 @@ def _increment(new: Sequence[Summary], output: str, *, first: bool) -> str:
 def summary_of(finding: Finding) -> Summary:
     """The row of a control plane."""
     from quorate.cli import describe
+    from quorate.cli.machines.status import etcd_of
+    from quorate.cli.views import Summary
 
-    observation = finding.observation
-    kcp = observation.kcp
-    counts = describe.counts(kcp)
+    observation, kcp = finding.observation, finding.observation.kcp
     condition = next((condition for condition in kcp.status.conditions if condition.type == "Available"), None)
     return Summary(
         namespace=kcp.metadata.namespace,
         name=kcp.metadata.name,
         cluster=observation.cluster.metadata.name if observation.cluster else "",
-        desired=counts.desired,
-        current=counts.replicas,
-        ready=counts.ready,
-        available=counts.available,
-        up_to_date=counts.up_to_date,
         version=printable(kcp.spec.version),
-        is_available=condition.status if condition else "Unknown",
-        etcd=describe.etcd(observation.ring),
+        standing=describe.standing(finding),
+        replicas=describe.counts(kcp),
+        available=condition.status if condition else "Unknown",
+        etcd=etcd_of(observation),
         next=describe.next_step(finding),
         created=kcp.metadata.creation_timestamp,
     )
+
+
+def cells(summary: Summary, now: datetime) -> tuple[str, ...]:
+    """The row of a table."""
+    from quorate.cli.durations import format_age
+    from quorate.cli.lines import phrase
+
+    counts = summary.replicas
+    values = (
+        summary.namespace,
+        summary.name,
+        summary.cluster,
+        *map(str, (counts.desired, counts.current, counts.ready, counts.available, counts.up_to_date)),
+        summary.version,
+        summary.available,
+        phrase(summary.etcd),
+        summary.next,
+        format_age((now - summary.created).total_seconds()) if summary.created else "",
+    )
+    return tuple(value or "-" for value in values)
 
 
 def render(summaries: Sequence[Summary], output: str, now: datetime) -> str:
@@ -189,20 +180,20 @@ def render(summaries: Sequence[Summary], output: str, now: datetime) -> str:
     if output == "name":
         return "".join(f"kubeadmcontrolplane.controlplane.cluster.x-k8s.io/{summary.name}\n" for summary in summaries)
     if output == "table":
-        return table([HEADINGS, *(summary.cells(now) for summary in summaries)])
-    return _serialized([asdict(summary) for summary in summaries], output)
+        return table([HEADINGS, *(cells(summary, now) for summary in summaries)])
+    if output == "json":
+        return as_json(summaries)
+    return _serialized(summaries, output)
 
 
-def _serialized(documents: list[dict[str, object]], output: str) -> str:
+def _serialized(summaries: Sequence[Summary], output: str) -> str:
     import msgspec
 
     from quorate.core.documents import dump
 
     if output == "yaml":
-        return dump(msgspec.to_builtins(documents), sort_keys=False)
-    if output == "lines":
-        return "".join(f"{msgspec.json.encode(document).decode()}\n" for document in documents)
-    return as_json(documents)
+        return dump(msgspec.to_builtins(summaries), sort_keys=False)
+    return "".join(f"{msgspec.json.encode(summary).decode()}\n" for summary in summaries)
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:

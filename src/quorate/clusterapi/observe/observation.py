@@ -13,7 +13,7 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane
-from quorate.core.ring import Ring
+from quorate.core.ring import Member, Ring
 from quorate.kubernetes.objects import Node
 
 COMING_UP = timedelta(minutes=2)
@@ -86,7 +86,8 @@ class Observation:
     connection: Connection
     ring: Ring | Unknown  # of managed etcd
     nodes: tuple[Node, ...] = ()  # control-plane Nodes of the workload cluster
-    strays: tuple[str, ...] = ()  # members without a Machine and Nodes without a Machine, as sentences for a condition
+    strays: tuple[Member, ...] = ()  # members of etcd without a Machine
+    lost_nodes: tuple[str, ...] = ()  # control-plane Nodes without a Machine, by name
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members, as sentences for a condition
     unmatched: tuple[str, ...] = ()  # Machines that have had a Node for over two minutes and no member, by name
     initialized: bool = False  # status says so already, or kubeadm-config was seen in this pass

@@ -39,6 +39,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Finalizer, MachineCondition
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
+from quorate.core.ring import Member
 from quorate.core.text import printable
 from quorate.kubeadm.compare import Compare
 from quorate.kubeadm.config import etcd_is_managed
@@ -179,6 +180,7 @@ class _Pass:
         seen = (metadata.uid for m in observed for metadata in (m.machine.metadata, *([m.node.metadata] if m.node else [])))
         arrivals = self.observer.arrivals.of(self.request, seen, self.now)
         replicas = tuple(self._replica(m, members, arrivals) for m in observed)
+        strays, lost_nodes = _of_nobody(members, observed, there)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -186,7 +188,8 @@ class _Pass:
             connection=connection,
             ring=ring_of(reading),
             nodes=there,
-            strays=_sentences(members, observed, there),
+            strays=strays,
+            lost_nodes=lost_nodes,
             alarms=alarms_of_nobody(reading),
             unmatched=self._unmatched(members, observed),
             initialized=initialized is True,
@@ -400,10 +403,12 @@ def _unsupported(replicas: Sequence[Replica]) -> tuple[str, ...]:
     return tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
 
 
-def _sentences(members: Membership, observed: tuple[ObservedMachine, ...], there: Iterable[Node]) -> tuple[str, ...]:
-    """Members and Nodes of nobody; none as long as a Machine without a Node may yet turn out to be theirs."""
+def _of_nobody(
+    members: Membership, observed: tuple[ObservedMachine, ...], there: Iterable[Node]
+) -> tuple[tuple[Member, ...], tuple[str, ...]]:
+    """Members and Nodes without a Machine; none as long as a Machine without a Node may yet turn out to be theirs."""
     if any(machine.node is None for machine in observed):
-        return ()
+        return (), ()
+    strays = (member for member in members.strays if member.id not in members.contested)
     nodes = nodes_of_nobody(there, (machine.node for machine in observed))
-    found = [f"etcd member {member.label} has no Machine" for member in members.strays if member.id not in members.contested]
-    return tuple(sorted(found) + [f"control plane Node {name} has no Machine" for name in sorted(nodes)])
+    return tuple(sorted(strays, key=lambda member: member.label)), tuple(sorted(nodes))

@@ -58,7 +58,7 @@ Forecast = plan.Forecast[Cluster, Step]
 def forecast(cluster: Cluster, now: datetime) -> Forecast:
     """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
     world = _Model(cluster, now)
-    foreseen = tuple(plan.play(world))
+    foreseen = plan.play(world)
     last = world.decide()
     return plan.Forecast(foreseen, world.cluster, is_converged(last), last.refusals)
 
@@ -104,16 +104,13 @@ class _Model:
 
     def take(self, step: Step) -> str:
         """The step succeeds. It makes no host that is not in the manifest."""
-        match step:
-            case RemoveMember(member):
-                self._hand_over(member)
-            case UpgradeControlPlane(host) | UpgradeKubelet(host) | Reconfigure(host) | ChangeEncryption(host) | RenewCertificates(host):
-                self._hand_over(self.cluster.host(host).member_id)
+        if isinstance(step, UpgradeControlPlane | UpgradeKubelet | Reconfigure | ChangeEncryption | RenewCertificates):
+            self._hand_over(self.cluster.host(step.host).member_id)
         self.cluster = self._after(step)
         return ""
 
     def _hand_over(self, member: int | None) -> None:
-        """A member that leads hands leadership over before it leaves or is restarted."""
+        """A member that leads hands leadership over before it is restarted."""
         ring = self.cluster.ring
         if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := ring.successor) is not None:
             self.cluster = replace(self.cluster, ring=Ring(ring.members, to.id))

@@ -54,7 +54,7 @@ Forecast = plan.Forecast[ControlPlane, Step]
 def forecast(control_plane: ControlPlane, now: datetime) -> Forecast:
     """Every step that would be taken from here on, if nothing fails and nobody interferes. Pure and total."""
     world = _Model(control_plane, now)
-    foreseen = tuple(plan.play(world))
+    foreseen = plan.play(world)
     return plan.Forecast(foreseen, world.view, world.converged, world.decision.refusals)
 
 

@@ -215,3 +215,13 @@ GROWS = frozenset({CreateReplica})
 SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate})
 """Steps that take away from a control plane that is to live."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
+
+
+def involved(step: Step) -> tuple[str, ...]:
+    """The replicas that a step is about; none where it is about the control plane."""
+    match step:
+        case DeleteReplica(name) | RemoveMember(name) | ReleaseHook(name) | Remediate(name) | MoveCoreDNS(name):
+            return (name,)
+        case AdoptReplicas(names) | RecordExpiries(names) | DeleteAll(names):
+            return names
+    return ()

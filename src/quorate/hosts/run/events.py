@@ -25,16 +25,6 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckSeen:
-    """One check behind a decision: `outcome` is pass, fail or unknown; `remedy` is empty where it passes or time alone helps."""
-
-    name: str
-    outcome: str
-    evidence: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Started:
     """A run began: of which command, for which cluster, by whom, and on which hosts."""
 
@@ -65,7 +55,7 @@ class StepBegun:
     step: str
     rule: str
     hosts: tuple[str, ...]
-    checks: tuple[CheckSeen, ...]
+    checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +93,7 @@ class Waiting:
     """Nothing can be done now, because of these checks. It is looked again at `until` at the latest."""
 
     at: datetime = field(compare=False)
-    because: tuple[CheckSeen, ...]
+    because: tuple[Check, ...]
     until: datetime = field(compare=False)
 
 
@@ -115,7 +105,7 @@ class Ended:
     outcome: Outcome
     steps: int
     message: str
-    because: tuple[CheckSeen, ...] = ()
+    because: tuple[Check, ...] = ()
 
 
 Event: TypeAlias = Started | Observed | StepBegun | Progress | StepDone | StepBroke | Waiting | Ended
@@ -123,11 +113,6 @@ Event: TypeAlias = Started | Observed | StepBegun | Progress | StepDone | StepBr
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Started, Observed, StepBegun, Progress, StepDone, StepBroke, Waiting, Ended)
 }
-
-
-def check_seen(check: Check) -> CheckSeen:
-    """A check as it is told."""
-    return CheckSeen(check.name, check.outcome.value, check.evidence, "" if check.passed else check.remedy)
 
 
 def encode(event: Event) -> str:

@@ -16,7 +16,7 @@ from quorate.core.hosts.rules.members import AGREEMENT
 from quorate.core.hosts.state import CLUSTERS_DIFFER, NOT_UNIQUE, UNTOUCHED, Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, Step, TakeSnapshot
 from quorate.core.plan import without
-from quorate.core.ring import Ring, Verdict
+from quorate.core.ring import Ring, Verdict, verdict
 
 RULE = "reset hosts as asked for"
 OURS = "the host is of this cluster"
@@ -107,7 +107,7 @@ def _saving(cluster: Cluster) -> Freeing | None:
         case _ if cluster.membership_problem:
             return Freeing("", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None)
         case Ring():
-            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), _verdict(cluster))
+            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), verdict(cluster.ring))
 
 
 def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
@@ -169,7 +169,7 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         if not check.passed:
             yield _refusal(cluster, host, check)
             return
-        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), _verdict(cluster))
+        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), verdict(cluster.ring))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
         check = _has_left(cluster, host.node)
@@ -177,12 +177,12 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
             yield _refusal(cluster, host, check)
             return
         drain = (host.works or not host.control_plane) and takes_evictions(host.node)
-        yield Freeing(host.name, DeleteNode(host.node.name, drain), (check,), _verdict(cluster))
+        yield Freeing(host.name, DeleteNode(host.node.name, drain), (check,), verdict(cluster.ring))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
         foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
-        yield Freeing(host.name, Reset(host.name), foreign, _verdict(cluster))
+        yield Freeing(host.name, Reset(host.name), foreign, verdict(cluster.ring))
 
 
 def _has_left(cluster: Cluster, node: Node) -> Check:
@@ -234,9 +234,4 @@ def _unreachable(host: Host) -> Check:
 
 
 def _refusal(cluster: Cluster, host: Host, check: Check) -> Freeing:
-    return Freeing(host.name, None, (check,), _verdict(cluster))
-
-
-def _verdict(cluster: Cluster) -> Verdict | None:
-    ring = cluster.ring
-    return None if isinstance(ring, Unknown | Absent) or not ring.members else ring.now
+    return Freeing(host.name, None, (check,), verdict(cluster.ring))

@@ -17,11 +17,10 @@ from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import Decision, decide
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import ChangeEncryption, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane, involved
-from quorate.core.ring import Ring
+from quorate.core.ring import in_words, verdict
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.errors import SshError
 from quorate.hosts.run.events import (
-    CheckSeen,
     Ended,
     Event,
     Observed,
@@ -31,9 +30,8 @@ from quorate.hosts.run.events import (
     StepBroke,
     StepDone,
     Waiting,
-    check_seen,
 )
-from quorate.hosts.run.overview import hosts_in_words, reached, ring_in_words
+from quorate.hosts.run.overview import hosts_in_words, reached
 from quorate.hosts.run.patience import Patience
 
 ATTEMPTS = 3
@@ -167,10 +165,10 @@ class Session(Generic[Seen]):
         self._repeated = self._repeated + 1 if step == self._last else 1
         if self._repeated > ATTEMPTS:
             cause = f"to {step} was done {ATTEMPTS} times, and is wanted again by the rule: {decision.rule}"
-            return self._end(Outcome.FAILED, cause, _refusals(decision))
+            return self._end(Outcome.FAILED, cause, decision.refusals)
         self._steps, self._last = self._steps + 1, step
         hosts = involved(step)
-        parts.emit(StepBegun(parts.now(), self._steps, str(step), decision.rule, hosts, tuple(map(check_seen, decision.checks))))
+        parts.emit(StepBegun(parts.now(), self._steps, str(step), decision.rule, hosts, decision.checks))
         try:
             await parts.carry_out(step, observation)
         except StepFailed as failure:
@@ -194,32 +192,28 @@ class Session(Generic[Seen]):
         until = self._patience.look_again(decision, now, booting=cluster.is_booting)
         if until is None:
             return False
-        parts.emit(Waiting(now, _refusals(decision), until))
+        parts.emit(Waiting(now, decision.refusals, until))
         await parts.sleep(max((until - now).total_seconds(), 0.0))
         return True
 
     def _world_moved(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
         wanted = f"{refused.evidence}, and is wanted now by the rule: {decision.rule}{f' ({decision.checks[-1].evidence})' if decision.checks else ''}"
         because = replace(refused, evidence="; ".join((wanted, *self._parts.moved(cluster, step))))
-        return self._end(Outcome.MOVED, f"the world has moved since the plan was approved: to {step} was not shown", (check_seen(because),))
+        return self._end(Outcome.MOVED, f"the world has moved since the plan was approved: to {step} was not shown", (because,))
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""
-        return self._end(Outcome.STALLED, f"{done}nothing more can be done: {decision.refusals[0].name}", _refusals(decision))
+        return self._end(Outcome.STALLED, f"{done}nothing more can be done: {decision.refusals[0].name}", decision.refusals)
 
     def _start(self, cluster: Cluster) -> None:
         names = tuple(host.name for host in cluster.hosts)
         self._parts.emit(Started(self._parts.now(), self._command, cluster.name, str(cluster.version), self._by, names))
 
     def _tell(self, cluster: Cluster) -> None:
-        tolerates = cluster.ring.now.margin if isinstance(cluster.ring, Ring) and cluster.ring.members else None
-        self._parts.emit(Observed(self._parts.now(), ring_in_words(cluster.ring), tolerates, hosts_in_words(cluster)))
+        now = verdict(cluster.ring)
+        self._parts.emit(Observed(self._parts.now(), in_words(cluster.ring), now.margin if now else None, hosts_in_words(cluster)))
 
-    def _end(self, outcome: Outcome, message: str, because: tuple[CheckSeen, ...] = ()) -> Ended:
+    def _end(self, outcome: Outcome, message: str, because: tuple[Check, ...] = ()) -> Ended:
         ended = Ended(self._parts.now(), outcome, self._steps, message, because)
         self._parts.emit(ended)
         return ended
-
-
-def _refusals(decision: Decision) -> tuple[CheckSeen, ...]:
-    return tuple(map(check_seen, decision.refusals))

@@ -86,7 +86,7 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             return barring(EVERYTHING, _unread(cluster, reason))
         case Ring() as ring if not ring.commits:
             verdict = ring.commits
-            silent = ", ".join(member.label for member in ring.members if not (member.learner or member.takes_part))
+            silent = ", ".join(member.label for member in ring.voters if not member.takes_part)
             evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
             remedy = _or_renew(cluster.control_planes, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}.")
             return barring(EVERYTHING, failed(QUORUM, evidence, remedy))
