@@ -25,9 +25,10 @@ manifests: .venv/ready ## config/ from the types
 	$(RUN) python -m quorate.clusterapi.api.crd config/crd
 	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
 
-rules: .venv/ready ## docs/rules.md and docs/exit-codes.md from the code
+rules: .venv/ready ## docs/rules.md, docs/exit-codes.md and docs/architecture.svg from the code
 	$(RUN) python -m quorate.core > docs/rules.md
 	$(RUN) python -m quorate.cli.exit_codes > docs/exit-codes.md
+	$(RUN) python -m tests.architecture > docs/architecture.svg
 
 guards: .venv/ready ## docs/guards.md from the mutation test
 	$(RUN) python -m tests.proof.guards > docs/guards.md

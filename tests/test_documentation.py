@@ -1,4 +1,4 @@
-"""What the documentation says is shown by a test is shown by a test that exists, in the file that it names."""
+"""The documentation speaks of what is there: its tests, its paths and its functions exist, and what is made from the code is current."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import architecture
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 MENTION = re.compile(r"`((?:tests/[\w./-]*)|(?:test_\w+))`")
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*)`(?: `(\w+)`)?")
+SOURCES = ROOT / "src" / "quorate"
 DEFINITION = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 
 
@@ -48,6 +52,43 @@ def test_a_wrong_file_and_a_wrong_name_are_found() -> None:
     assert untrue("| `tests/nowhere.py` |") == ["tests/nowhere.py"]
     assert untrue("| `tests/core/`: `test_removal` | `test_help_comes_within_150_ms` |") == []
     assert untrue("| `tests/core/`: `test_help_comes_within_150_ms` |") == ["tests/core: test_help_comes_within_150_ms"]
+
+
+def places(text: str) -> list[tuple[Path, str]]:
+    """Paths that a page names, in the repository or below src/quorate, each with the function named right after it: `core/quorum.py` `gate`."""
+    named = []
+    for path, function in PATH.findall(text):
+        root = next((root for root in (ROOT, SOURCES) if (root / path.partition("/")[0]).exists()), None)
+        if root is not None and not path.startswith((".cache/", ".local/", ".bin/")):  # these are made
+            named.append((root / path, function))
+    return named
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_that_a_page_names_exists_and_every_function_is_in_it(page: Path) -> None:
+    named = places(page.read_text())
+    assert [str(path) for path, _ in named if not path.exists()] == []
+    assert [f"{path}: {name}" for path, name in named if path.is_file() and name and not re.search(rf"\b{name}\b", path.read_text())] == []
+
+
+def test_a_wrong_path_would_be_found() -> None:
+    named = places("`core/quorum.py` `gate`, `src/nowhere.py`, `tests/core`, `text/plain` and `.cache/nodes`")
+    assert [(path.exists(), name) for path, name in named] == [(True, "gate"), (False, ""), (True, "")]
+
+
+def test_the_picture_of_the_packages_is_the_one_that_the_contracts_make() -> None:
+    assert (ROOT / "docs" / "architecture.svg").read_text() == architecture.picture(), "run `make rules` and commit the result"
+
+
+def test_every_package_is_in_the_picture() -> None:
+    drawn = {room.name for level in architecture.rooms() for room in level}
+    assert drawn == {path.stem for path in SOURCES.iterdir() if not path.name.startswith("__") and path.name != "py.typed"}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_of_pages_beside_the_site_lead_somewhere(page: Path) -> None:
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in target]
+    assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
 def test_every_row_of_the_decision_table_has_its_tests() -> None:
