@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
+from quorate.cli.machines.get import HEADINGS
 from tests import architecture
 
 ROOT = Path(__file__).parents[1]
@@ -101,6 +103,38 @@ def test_every_hazard_has_its_tests() -> None:
     rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs" / "hazards.md").read_text(), re.MULTILINE)
     assert sorted(int(number) for number, _ in rows) == list(range(1, len(rows) + 1))
     assert [number for number, shown in rows if not re.search(r"`test_\w+`", shown)] == []
+
+
+OUTPUTS = [path for folder in ("cli/golden", "cli/recorded", "e2e/plans") for path in (ROOT / "tests" / folder).glob("*.txt")]
+
+
+def pieces(page: str) -> list[str]:
+    """What a page shows of programs' output: blocks marked `text`, without the commands and what is left out (...) between its pieces."""
+    blocks = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [piece for block in blocks for piece in re.split(r"^(?:\$ .*|\.\.\.)\n", block, flags=re.MULTILINE) if piece.strip()]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("tutorial-*.md")), ids=lambda page: page.name)
+def test_a_tutorial_shows_only_what_programs_print(page: Path) -> None:
+    printed = [path.read_text() for path in OUTPUTS]
+    shown = pieces(page.read_text())
+    assert len(shown) > 5
+    assert [piece for piece in shown if not any(piece in text for text in printed)] == []
+
+
+def test_an_invented_output_would_be_found() -> None:
+    assert pieces("```text\n$ quorate get\none\n...\ntwo\n```\n```sh\nls\n```\n") == ["one\n", "two\n"]
+
+
+def test_recorded_tables_have_the_columns_that_are_printed_today() -> None:
+    definition = yaml.load(
+        (ROOT / "config/crd/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml").read_text(), Loader=yaml.CSafeLoader
+    )
+    columns = definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    kubectl = ("NAME", *(column["name"].upper() for column in columns if not column.get("priority")))
+    recorded = [tuple(line.split()) for line in (ROOT / "tests" / "cli" / "recorded" / "commands.txt").read_text().splitlines()]
+    assert kubectl in recorded
+    assert HEADINGS in recorded
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
