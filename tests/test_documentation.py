@@ -1,9 +1,11 @@
-"""The documentation speaks of what is there: its tests, its paths and its functions exist, and what is made from the code is current."""
+"""The documentation speaks of what is there: its tests, its paths and its functions exist, what is made from the code is current, and the site builds."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +93,14 @@ def test_every_package_is_in_the_picture() -> None:
 def test_links_of_pages_beside_the_site_lead_somewhere(page: Path) -> None:
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in target]
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_site_has_a_place_for_every_page_and_no_dead_link(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=50, check=False)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "index.html").exists()
 
 
 def test_every_row_of_the_decision_table_has_its_tests() -> None:
