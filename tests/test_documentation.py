@@ -80,6 +80,13 @@ def test_a_wrong_path_would_be_found() -> None:
     assert [(path.exists(), name) for path, name in named] == [(True, "gate"), (False, ""), (True, "")]
 
 
+def test_ten_questions_of_a_newcomer_have_a_path_each() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("| question |")[2].partition("\n\n")[0]
+    answers = dict(re.findall(r"^\| (.+\?) \| (.+) \|$", table, re.MULTILINE))
+    assert len(answers) >= 10
+    assert [question for question, answer in answers.items() if not places(answer)] == []
+
+
 def test_the_picture_of_the_packages_is_the_one_that_the_contracts_make() -> None:
     assert (ROOT / "docs" / "architecture.svg").read_text() == architecture.picture(), "run `make rules` and commit the result"
 
