@@ -49,8 +49,8 @@ def rooms() -> list[tuple[Room, ...]]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layered = [contract for contract in contracts if contract["type"] == "layers"]
     floors = {container.removeprefix(f"{_PACKAGE}."): _levels(each) for each in layered for container in each.get("containers", ())}
-    (house,) = (contract for contract in layered if "containers" not in contract)
-    return [tuple(Room(name, tuple(floors.get(name, ()))) for name in level) for level in _levels(house)]
+    (packages,) = (contract for contract in layered if "containers" not in contract)
+    return [tuple(Room(name, tuple(floors.get(name, ()))) for name in level) for level in _levels(packages)]
 
 
 def _levels(contract: dict[str, Any]) -> list[Level]:
@@ -67,9 +67,9 @@ def picture() -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + _GAP}" font-family="{_FONT}" fill="#0f172a">',
         "<!-- Made by `make rules` from the contracts of import-linter in pyproject.toml. -->",
-        "<title>The rooms of quorate and their floors: each imports only what stands below it</title>",
+        "<title>The packages of quorate and their layers: each imports only what stands below it</title>",
         f'<rect width="{_WIDTH}" height="{y + _GAP}" fill="#ffffff"/>',
-        _text(_EDGE, 34, "Each room imports only rooms below it, and each floor only floors below it", size=17, weight=600),
+        _text(_EDGE, 34, "Each package imports only packages below it, and each layer only layers below it", size=17, weight=600),
         *_legend(_EDGE, 52),
     )
     return "\n".join((*head, *drawn, "</svg>", ""))
