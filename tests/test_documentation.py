@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from quorate.cli.machines.get import HEADINGS
+from quorate.cli.main import quorate
+from quorate.hosts.manifest import parse
 from tests import architecture
 
 ROOT = Path(__file__).parents[1]
@@ -152,6 +156,39 @@ def test_recorded_tables_have_the_columns_that_are_printed_today() -> None:
     recorded = [tuple(line.split()) for line in (ROOT / "tests" / "cli" / "recorded" / "commands.txt").read_text().splitlines()]
     assert kubectl in recorded
     assert HEADINGS in recorded
+
+
+COMMAND = re.compile(r"^(?:\$ |until )?(?:\.?venv/bin/)?quorate ([^|>#;\n]+)", re.MULTILINE)
+
+
+def commands(page: str) -> list[list[str]]:
+    """What a page has its reader enter, in blocks and in what is shown of a terminal: the arguments of each `quorate`."""
+    blocks = re.findall(r"^```(?:sh|text)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    indented = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    return [shlex.split(line) for line in COMMAND.findall("\n".join([*blocks, *indented]))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page.read_text())], ids=lambda page: page.name)
+def test_every_command_that_a_page_shows_is_one_that_the_program_has(page: Path) -> None:
+    for arguments in commands(page.read_text()):
+        command: click.Command = quorate
+        with click.Context(quorate) as context:
+            left = list(arguments)
+            while isinstance(command, click.Group):
+                found = command.get_command(context, left.pop(0))
+                assert found is not None, arguments
+                command = found
+            command.make_context(arguments[0], left)  # raises UsageError for an option that it does not have
+
+
+def test_the_manifest_of_the_tutorial_is_valid_as_it_stands() -> None:
+    (manifest,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "tutorial-hosts.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert [host.hostname for host in parse(manifest).control_plane.hosts] == ["cp-1", "cp-2", "cp-3"]
+
+
+def test_commands_of_blocks_and_terminals_are_found() -> None:
+    page = "```sh\nvenv/bin/quorate get --watch\n```\n\n```text\n$ quorate plan demo\nquorate?\n```\n\n    quorate run  # until Ctrl-C\n"
+    assert commands(page) == [["get", "--watch"], ["plan", "demo"], ["run"]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
