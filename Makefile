@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test programs manifests rules guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
+.PHONY: help run test programs manifests rules docs guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -25,10 +25,14 @@ manifests: .venv/ready ## config/ from the types
 	$(RUN) python -m quorate.clusterapi.api.crd config/crd
 	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
 
-rules: .venv/ready ## docs/rules.md, docs/exit-codes.md and docs/schema.json from the code
+rules: .venv/ready ## docs/rules.md, docs/exit-codes.md, docs/schema.json and docs/architecture.svg from the code
 	$(RUN) python -m quorate.core > docs/rules.md
 	$(RUN) python -m quorate.cli.exit_codes > docs/exit-codes.md
 	$(RUN) python -m quorate.cli.schema > docs/schema.json
+	$(RUN) python -m tests.architecture > docs/architecture.svg
+
+docs: .venv/ready ## The documentation as a site, in .cache/site; a dead link or a page without a place ends it
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
 
 guards: .venv/ready ## docs/guards.md from the mutation test
 	$(RUN) python -m tests.proof.guards > docs/guards.md

@@ -16,6 +16,7 @@ from quorate.cli.hosts.status import status_of
 from quorate.cli.views import Plan, Step
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.state import Cluster
+from quorate.core.versions import Version
 from quorate.hosts.run.resetting import Request
 from tests.core.hosts.conftest import V135, Build
 
@@ -28,6 +29,10 @@ MISSING = ("package kubeadm", "sysctl net.ipv4.ip_forward")
 def bare() -> Cluster:
     hosts = [BUILD.bare(number, lacks=MISSING) for number in (1, 2, 3)]
     return BUILD.new(*hosts, BUILD.bare(1, control_plane=False, lacks=MISSING))
+
+
+def three_bare() -> Cluster:
+    return BUILD.new(*(BUILD.bare(number, lacks=MISSING) for number in (1, 2, 3)))
 
 
 def one_unreachable() -> Cluster:
@@ -53,16 +58,21 @@ def plan(cluster: Cluster) -> str:
 
 TEXTS: dict[str, Callable[[], str]] = {
     "plan-install": lambda: plan(bare()),
+    "plan-install-three": lambda: plan(three_bare()),
     "plan-nothing": lambda: plan(BUILD.three()),
     "plan-upgrade": lambda: plan(BUILD.cluster(*BUILD.three().hosts, BUILD.worker(1), version=V135, snapshot_taken=False)),
+    "plan-upgrade-three": lambda: plan(BUILD.three(version=V135, snapshot_taken=False)),
+    "plan-two-minors": lambda: plan(BUILD.three(version=Version.parse("v1.36.0"))),
     "plan-unreachable": lambda: plan(one_unreachable()),
     "plan-quorum-lost": lambda: plan(two_lost()),
     "plan-replaced": lambda: plan(replaced()),
     "plan-locked": lambda: plan(BUILD.three(version=V135, locked_by="jane@desk (`quorate apply`, since 2026-01-01 11:58:00 UTC)")),
     "status-unreachable": lambda: lines.glance(status_of(one_unreachable(), BUILD.noon)),
     "status-well": lambda: lines.glance(status_of(BUILD.three(), BUILD.noon)),
+    "explain-unreachable": lambda: lines.explanation(status_of(one_unreachable(), BUILD.noon)),
     "explain-replaced": lambda: lines.explanation(status_of(replaced(), BUILD.noon)),
     "reset-one": lambda: reset_text(BUILD.three(snapshot_taken=False), Request(("cp-2",))),
+    "reset-all-well": lambda: reset_text(BUILD.three(snapshot_taken=False), Request(("cp-1", "cp-2", "cp-3"), everything=True)),
     "reset-all": lambda: reset_text(replace(one_unreachable(), snapshot_taken=False), Request(("cp-1", "cp-2", "cp-3"), everything=True)),
 }
 
