@@ -20,9 +20,10 @@ from quorate.hosts.connect.ssh.errors import ConnectionCut
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.manifest.component_fields import EncryptionProviders
-from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.probe.facts import INITIALIZING, HostFacts, StaticPod
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, JOIN_PATH
+from quorate.hosts.render.provider_files import RECORD
 from quorate.kubernetes.errors import ServerError
 from tests.hosts.act.world import DATA, SECRETS, FakeHost, World, pki_files, tools_for
 from tests.hosts.manifests import document, load
@@ -144,8 +145,31 @@ async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_
     world.manifest = world.manifest if encrypts else replace(world.manifest, features=off)
     await Executor(tools_for(world)).carry_out(Initialize("h1", resume=True), world.observed())
     assert world.hosts["h1"].files[PROVIDERS] == first
+    assert f"value: {PROVIDERS}\n" in _last_init(world)
+
+
+async def test_an_init_that_goes_on_makes_no_key_beside_secrets_that_are_stored_as_plain_text() -> None:
+    """They would be called encrypted, and stay as they are: keys come in stages, once the cluster stands."""
+    on = manifest()
+    world = World(replace(on, features=replace(on.features, encryption_providers=EncryptionProviders())))
+    executor = Executor(tools_for(world))
+    await executor.carry_out(Prepare(("h1",)), world.observed())
+    world.cut = (world.calls + 1, "halfway")
+    with pytest.raises(StepFailed):
+        await executor.carry_out(Initialize("h1"), world.observed())
+    world.manifest, seen = on, world.observed()
+    found = seen.facts["h1"]
+    assert isinstance(found, HostFacts)
+    begun = replace(found, manifests={"kube-apiserver.yaml": StaticPod("0" * 64, (), ("--secure-port=6443",))})
+    await Executor(tools_for(world)).carry_out(Initialize("h1", resume=True), replace(seen, facts={**seen.facts, "h1": begun}))
+    assert PROVIDERS not in world.hosts["h1"].files
+    assert PROVIDERS not in _last_init(world)
+    assert not [path for path in world.api.objects if path.endswith(f"/{RECORD}")]
+
+
+def _last_init(world: World) -> str:
     placed = re.findall(rf"printf %s '([^']*)' \| place {INIT_PATH} ", "\n".join(world.hosts["h1"].scripts))
-    assert f"value: {PROVIDERS}\n" in base64.b64decode(placed[-1]).decode()
+    return base64.b64decode(placed[-1]).decode()
 
 
 async def test_an_init_is_marked_as_begun_until_kubeadm_has_ended_well() -> None:
