@@ -148,6 +148,28 @@ async def test_an_init_that_goes_on_keeps_the_key_that_secrets_may_be_encrypted_
     assert f"value: {PROVIDERS}\n" in _last_init(world)
 
 
+async def test_a_token_stays_where_one_of_several_workers_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(manifest())
+    executor = Executor(tools_for(world))
+    while not isinstance(step := next_step(world), JoinWorkers):
+        assert step is not None
+        await executor.carry_out(step, world.observed())
+    world.failures["h5"] = "kubeadm join --config", "it fails"
+    change = FakeHost.change
+
+    async def cut(self: FakeHost, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
+        outcome = await change(self, script, stdin=stdin, deadline=deadline)
+        if self.name == "h4" and "kubeadm join --config" in script:
+            raise ConnectionCut(self.name, "the connection ended before the script did")
+        return outcome
+
+    monkeypatch.setattr(FakeHost, "change", cut)
+    with pytest.raises(StepFailed) as failed:
+        await executor.carry_out(step, world.observed())
+    assert len(world.api.below(SECRETS)) == 1
+    assert isinstance(failed.value.__cause__, ConnectionCut)  # upon which the run looks again
+
+
 async def test_an_init_that_goes_on_makes_no_key_beside_secrets_that_are_stored_as_plain_text() -> None:
     """They would be called encrypted, and stay as they are: keys come in stages, once the cluster stands."""
     on = manifest()
@@ -294,9 +316,9 @@ async def test_a_token_lives_by_the_clock_of_the_api_server() -> None:
     assert world.api.below(SECRETS) == []
 
 
-@pytest.mark.parametrize("cut_off", [True, False])
-async def test_a_token_stays_where_kubeadm_may_go_on_without_anybody(monkeypatch: pytest.MonkeyPatch, *, cut_off: bool) -> None:
-    """The connection to a host ends while it joins; or kubeadm ends with an error of its own."""
+@pytest.mark.parametrize("end", [ConnectionCut("h2", "the connection ended before the script did"), asyncio.CancelledError(), None])
+async def test_a_token_stays_where_kubeadm_may_go_on_without_anybody(monkeypatch: pytest.MonkeyPatch, end: BaseException | None) -> None:
+    """The connection to a host ends while it joins; quorate is interrupted; or kubeadm ends with an error of its own."""
     world = World(manifest())
     executor = Executor(tools_for(world))
     while not isinstance(step := next_step(world), Join):
@@ -308,14 +330,14 @@ async def test_a_token_stays_where_kubeadm_may_go_on_without_anybody(monkeypatch
 
     async def cut(self: FakeHost, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:
         outcome = await change(self, script, stdin=stdin, deadline=deadline)
-        if cut_off and "kubeadm join --config" in script:
-            raise ConnectionCut(self.name, "the connection ended before the script did")
+        if end is not None and "kubeadm join --config" in script:
+            raise end
         return outcome
 
     monkeypatch.setattr(FakeHost, "change", cut)
-    with pytest.raises(StepFailed):
+    with pytest.raises((StepFailed, asyncio.CancelledError)):
         await executor.carry_out(step, world.observed())
-    assert len(world.api.below(SECRETS)) == (1 if cut_off else 0)
+    assert len(world.api.below(SECRETS)) == (0 if end is None else 1)
 
 
 @pytest.mark.parametrize("keep", [True, False])
