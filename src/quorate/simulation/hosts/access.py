@@ -15,6 +15,7 @@ from quorate.hosts.connect.ssh.hosts import Unreachable as UnreachableHost
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
 from quorate.simulation.engine.ring import NoQuorum
+from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Deed
 from quorate.simulation.hosts.api import Api
 from quorate.simulation.hosts.machines import Machine
@@ -142,12 +143,14 @@ class EtcdMember:
         await self._reach.travels()
 
     async def values(self, prefix: bytes) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """Nothing asks for it here."""
-        raise NotImplementedError
-        yield prefix, b""
+        """The Secrets, which is all that is asked for."""
+        await self._confirmed()
+        for key, value in material.stored(self._reach.site.objects.stored):
+            if key.startswith(prefix):
+                yield key, value
 
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
-        """The same."""
+        """Nothing asks for it here."""
         raise NotImplementedError
         yield b""
 

@@ -22,6 +22,7 @@ from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, Connect
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, SECRETS
 from quorate.kubernetes.transport import Request
 from quorate.simulation.engine.patches import merge_patch
+from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Deed
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.reach import Reach
@@ -41,6 +42,10 @@ _BUDGETS = BUDGETS.path(NAMESPACE)
 _DEPLOYMENT = f"{DEPLOYMENTS.path(NAMESPACE)}/{CORE_DNS}"
 _REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _PODS = "/api/v1/pods"
+_SECRETS = SECRETS.path()
+_SECRET = f"{SECRETS.path(material.NAMESPACE)}/"
+_REWRITTEN = (1.0, 10.0)
+"""Seconds for all Secrets that are stored alike to be written anew."""
 _DRAINED = (1.0, 20.0)
 """Seconds for Pods to leave."""
 
@@ -64,6 +69,8 @@ class Api:
         self._check(request)
         if request.method != "GET":
             self._reach.fence.permit()
+        if path.startswith(_SECRET):
+            await self._write_some(request)
         answer = self._answer(request, path, dry="dryRun=All" in query)
         self._site.settle()
         await self._reach.travels()
@@ -100,12 +107,34 @@ class Api:
             return _DONE
         if path in (_RECORDS, f"{_RECORDS}/{RECORD}"):
             return self._record(request, body)
+        if path == _SECRETS and method == "GET":
+            named = [
+                {"metadata": {"name": each, "namespace": material.NAMESPACE, "uid": each}} for each in map(material.name_of, objects.stored)
+            ]
+            return {"metadata": {"resourceVersion": "1"}, "items": named}
+        if path.startswith(_SECRET) and method == "PATCH":
+            return self._write_the_rest(request, name)
         if path == _DEPLOYMENT and method == "GET":
             _exists(request, objects.addons)
             return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"replicas": 2, "template": {"spec": {"containers": []}}}}
         if path in (_BUDGETS, f"{_BUDGETS}/{CORE_DNS}"):
             return self._budget(request, body)
         raise AssertionError(f"no object here is {path}, for {method}")
+
+    async def _write_some(self, request: Request) -> None:
+        """All Secrets that are stored alike are one here; while they are written some are stored otherwise already."""
+        self._site.store({self._machine.api_providers.secrets[0]})
+        await self._reach.takes(*_REWRITTEN)
+        self._check(request)
+        self._reach.fence.permit()
+
+    def _write_the_rest(self, request: Request, name: str) -> Json:
+        objects = self._site.objects
+        found = next((each for each in objects.stored if material.name_of(each) == name), None)
+        _exists(request, found is not None)
+        objects.stored = tuple(each for each in objects.stored if each != found)
+        self._site.store({self._machine.api_providers.secrets[0]})
+        return {"metadata": {"name": name, "namespace": material.NAMESPACE}}
 
     def _new_token(self, body: Json, *, dry: bool) -> Json:
         if not dry:

@@ -58,7 +58,9 @@ from quorate.simulation.hosts.shell import Host
 from quorate.simulation.hosts.site import Site
 from quorate.simulation.hosts.written import manifest_of
 
-_Real: TypeAlias = Initialize | Join | JoinWorkers | Reset | StartServices | RemoveMember | DeleteNode | Uncordon | UpdateNodes
+_Real: TypeAlias = (
+    Initialize | Join | JoinWorkers | Reset | StartServices | RemoveMember | DeleteNode | Uncordon | UpdateNodes | RewriteSecrets
+)
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
 _Change: TypeAlias = (
     UpdateConfiguration
@@ -68,7 +70,6 @@ _Change: TypeAlias = (
     | RenewCertificates
     | EnsureMachineDeployments
     | ChangeEncryption
-    | RewriteSecrets
 )
 _PATIENCE = 120.0
 """Seconds that a health gate, or a write, is waited for."""
@@ -142,8 +143,6 @@ class Executor:
                 await self._until_back(host)
             case ChangeEncryption(host, configuration):
                 await self._change_encryption(host, configuration)
-            case RewriteSecrets(provider):
-                await self._rewrite_secrets(provider)
             case EnsureMachineDeployments():
                 raise AssertionError("no manifest here has dynamicWorkers")
             case _:
@@ -248,25 +247,7 @@ class Executor:
         await fresh_ring(self._tools, self._seen)
         return keys.intersection(self.site.objects.stored)
 
-    async def _rewrite_secrets(self, provider: str) -> None:
-        """Through one API server, one Secret after the other."""
-        await self._written(lambda: self._written_anew(()))
-        await self._takes(1.0, 10.0)
-        await self._written(lambda: self._written_anew(self.site.objects.stored))
-        if others := set(self.site.objects.stored) - {provider}:
-            raise StepFailed("etcd", f"Secrets are still stored with {', '.join(others)}")
-        await self._written(lambda: setattr(self.site.objects, "written", provider))
-
-    def _written_anew(self, gone: tuple[str, ...]) -> None:
-        """Some Secrets are, or all of those that were stored with what is gone then."""
-        through = next(machine for machine in self._control_planes() if machine.answers and self.site.serves(machine))
-        self.site.objects.stored = tuple(provider for provider in self.site.objects.stored if provider not in gone)
-        self.site.store({through.api_providers.secrets[0]})
-
     # What they share.
-
-    def _control_planes(self) -> list[Machine]:
-        return [machine for entry in self.actor.manifest.control_planes if (machine := self._find(entry.name)) is not None]
 
     def _find(self, host: str) -> Machine | None:
         return self._reach.machine(host)

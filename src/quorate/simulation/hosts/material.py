@@ -5,18 +5,20 @@ None of it is in a trace or in what is judged, so that it may be drawn anew in e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from random import Random
 from typing import Any
 
-from quorate.core.hosts.encryption import Configuration
+from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration
 from quorate.hosts.render import provider_files
 from quorate.pki.issue import generate_authority, generate_service_account
 from quorate.pki.keys import KeyAlgorithm
 from quorate.simulation.engine.world import EPOCH
 
 PKI = "/etc/kubernetes/pki/"
+NAMESPACE = "default"
+"""Of all Secrets."""
 _AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
 _entries: dict[str, Mapping[str, Any]] = {}
 
@@ -56,3 +58,16 @@ def read(content: bytes) -> Configuration:
     found = provider_files.read(content)
     _entries.update(found.entries)
     return found.configuration
+
+
+def name_of(provider: str) -> str:
+    """What the Secrets are called that are stored with this provider."""
+    return f"stored-with-{provider.replace(':', '-')}"
+
+
+def stored(providers: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
+    """What etcd has of the Secrets that are stored with these."""
+    for provider in providers:
+        kind, _, rest = provider.partition(":")
+        value = "plain" if provider == IDENTITY else f"{provider_files.ENCRYPTED.decode()}{kind}:v1:{rest.partition(':')[0]}:"
+        yield f"/registry/{SECRETS}/{NAMESPACE}/{name_of(provider)}".encode(), value.encode()
