@@ -16,12 +16,12 @@ YES = passed("disabled", "by the test")
 
 
 def put_wrong(monkeypatch: pytest.MonkeyPatch, places: Mapping[str, object]) -> None:
-    """No module of the rules calls these functions any more, each `module:name`, but gets the answer; where that is a function, it is called instead."""
+    """No module of the rules or the steps calls these functions any more, each `module:name`, but gets the answer; a function is called in their place."""
     for place, answer in places.items():
         module, _, name = place.partition(":")
         function = vars(importlib.import_module(f"quorate.core.hosts.{module}"))[name]
         instead = answer if callable(answer) else lambda *_arguments, _answer=answer, **_named: _answer
-        for loaded in [loaded for key, loaded in sys.modules.items() if key.startswith("quorate.core.hosts")]:
+        for loaded in [loaded for key, loaded in sys.modules.items() if key.startswith(("quorate.core.hosts", "quorate.hosts.act"))]:
             for key in [key for key, value in vars(loaded).items() if value is function]:
                 monkeypatch.setattr(loaded, key, instead)
         monkeypatch.setattr(table, "RULES", tuple((rule, instead if judged is function else judged) for rule, judged in table.RULES))

@@ -111,7 +111,6 @@ WRONG: dict[str, tuple[str, Sequence[Fault], dict[str, object]]] = {
     "every kubelet is to be upgraded": ("s8_equal_hosts_are_left_alone", (), {"rules.upgrade:_kubelet_pending": True}),
     "no snapshot is taken": ("snapshot_comes_first", (), {"rules.snapshot:after_a_snapshot": as_it_is}),
     "upgrades do not wait for repair": ("repair_comes_first", HOST_FAULTS, {"rules.repair:repair_comes_first": NOTHING}),
-    "members that are silent keep nobody from joining": ("liveness", HOST_FAULTS, {"rules.join:_members_answer": YES}),
     "services that are stopped stay so": ("liveness", HOST_FAULTS, {"rules.services:start_services": NOTHING}),
 }
 SEEDS = range(60)

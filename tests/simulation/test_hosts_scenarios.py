@@ -9,11 +9,12 @@ from datetime import datetime
 
 import pytest
 
-from quorate.core.hosts.encryption import Configuration
+from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import StartServices, Step
+from quorate.core.hosts.steps import RemoveMember, StartServices, Step
 from quorate.core.opinion import NOTHING, Opinion
 from quorate.core.versions import Version
+from quorate.hosts.act import ring
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Deed
 from quorate.simulation.hosts.executor import Executor
@@ -74,6 +75,16 @@ async def quorum_is_lost_beside_a_join_that_was_cut_short(scene: Scene) -> None:
     disk.prepared, disk.kubelet, disk.kubeadm = True, OLD, OLD
     disk.authority, disk.bootstrap_conf = scene.operations.site.authority, True
     scene.want(*THREE, "worker")
+
+
+async def a_member_is_silent_beside_a_newcomer(scene: Scene) -> None:
+    """The ring bears both, and kubeadm adds nobody while a member is silent."""
+    five = (*THREE, "cp4", "cp5")
+    await scene.applied(*five)
+    machine = scene.machine("cp5")
+    machine.etcd_fails, machine.member = True, None
+    scene.operations.site.settle()
+    scene.want(*five, "cp6")
 
 
 async def two_minors_at_once(scene: Scene) -> None:
@@ -170,6 +181,13 @@ SCENARIOS = (
         {"rules.guard:keep_the_quorum": NOTHING, "rules.guard:need_the_api": NOTHING},
     ),
     Scenario(
+        "members that are silent keep nobody from joining",
+        a_member_is_silent_beside_a_newcomer,
+        Outcome.STALLED,
+        LIVENESS,
+        {"rules.join:_members_answer": YES},
+    ),
+    Scenario(
         "any version may follow any other",
         two_minors_at_once,
         Outcome.STALLED,
@@ -239,7 +257,32 @@ async def test_a_wrong_rule_does_not(monkeypatch: pytest.MonkeyPatch, scenario: 
     assert scenario.breaks in await played(scenario, monkeypatch, scenario.places)
 
 
-def without_a_look_into_etcd(*_: object) -> frozenset[str]:
+@pytest.mark.parametrize("asks", [True, False])
+async def test_the_ring_is_asked_again_as_a_member_is_removed(monkeypatch: pytest.MonkeyPatch, *, asks: bool) -> None:
+    """Another member ends right after it was decided: the step's own gate alone keeps the quorum."""
+    if not asks:
+        monkeypatch.setattr(ring, "removal", lambda *_: YES)
+    broken: set[str] = set()
+    async with stage() as scene:
+        site, other = scene.operations.site, scene.machine("cp2")
+
+        def judge(act: Act) -> None:
+            if act.deed is Deed.BEGIN and isinstance(act.step, RemoveMember):
+                other.etcd_fails, other.member = True, None
+                site.settle()
+            broken.update(invariant.__name__ for invariant in INVARIANTS if invariant(site, act))
+
+        await scene.applied(*THREE)
+        scene.want("cp1", "cp2")
+        scene.operations.witnesses.append(judge)
+        run = scene.run()
+        await run.end()
+        assert any(isinstance(step, RemoveMember) for step in run.steps)
+        assert (scene.machine("cp3").member in site.ring.members) is asks
+    assert ("s1_removal_keeps_quorum" in broken) is not asks
+
+
+async def without_a_look_into_etcd(*_: object) -> frozenset[str]:
     return frozenset()
 
 
@@ -280,7 +323,8 @@ async def test_an_initialization_goes_on_with_the_keys_that_it_began_with() -> N
         scene.want("cp1")
         operations.manifest = replace(scene.manifest, encrypts=True)
         await scene.cut_short(Deed.FOUND, "cp1", seconds=3.0)
-        assert operations.site.objects.stored == ("secretbox:quorate-0:0",)
+        (key,) = operations.site.objects.stored
+        assert key.startswith("secretbox:")
         operations.manifest = replace(scene.manifest, encrypts=False)
         operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))
         await scene.applied("cp1")
@@ -288,8 +332,23 @@ async def test_an_initialization_goes_on_with_the_keys_that_it_began_with() -> N
     assert broken == set()
 
 
+async def test_an_initialization_that_began_without_keys_goes_on_without() -> None:
+    """What it has stored is plain text: a key that came at once would leave that so, and be recorded as that of every Secret."""
+    broken: set[str] = set()
+    async with stage() as scene:
+        operations = scene.operations
+        scene.want("cp1")
+        await scene.cut_short(Deed.FOUND, "cp1", seconds=3.0)
+        assert operations.site.objects.stored == (IDENTITY,)
+        operations.manifest = replace(scene.manifest, encrypts=True)
+        operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))
+        await scene.applied("cp1")
+        assert unfinished(operations) == []
+    assert broken == set()
+
+
 async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:
-    """As `hosts/act/initialize.py` removes them: else a control plane that misses a file later would pass for one that is not initialized yet."""
+    """Else a control plane that misses a file later would pass for one that is not initialized yet."""
     async with stage() as scene:
         await init_interrupted(scene)
         disk = scene.machine("cp1").disk

@@ -26,6 +26,7 @@ class Image:
 
     machines: tuple[Mapping[str, Any], ...]
     members: tuple[Member, ...]
+    removed: tuple[int, ...]  # those whose data is on a disk yet
     leader: int
     nodes: tuple[Mapping[str, Any], ...]
     objects: Mapping[str, Any]
@@ -40,6 +41,7 @@ class Image:
         told = (
             [sorted(machine.items(), key=_by_name) for machine in self.machines],
             [(member.id, member.peer_url, member.learner, member.name) for member in self.members],
+            self.removed,
             self.leader,
             [sorted(node.items(), key=_by_name) for node in self.nodes],
             sorted(self.objects.items(), key=_by_name),
@@ -67,6 +69,7 @@ def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
     return Image(
         machines=tuple(_frozen(machine) for _, machine in sorted(site.machines.items())),
         members=tuple(replace(member) for _, member in sorted(site.ring.members.items())),
+        removed=tuple(sorted(site.ring.removed.intersection(machine.disk.data or 0 for machine in site.machines.values()))),
         leader=site.ring.leader,
         nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
         objects={
@@ -94,7 +97,7 @@ def thaw(image: Image, world: World) -> Site:
     site.objects = Objects(nodes={node["name"]: Node(**node) for node in image.nodes}, **image.objects)
     site.ring = ring = site._new_ring()
     ring.members = {member.id: replace(member) for member in image.members}
-    ring.leader = image.leader
+    ring.removed, ring.leader = set(image.removed), image.leader
     ring._new_id = lambda: _unused(site)  # type: ignore[method-assign]
     site._new_ring = lambda: _renumbered(site)  # type: ignore[method-assign]
     site.settle()

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from quorate.core.health import Absent, Unknown
+from quorate.hosts.act import rings
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.membership import Claims, Membership
 from quorate.hosts.observe.ring import address_of
 from quorate.hosts.probe.facts import HostFacts
-from quorate.simulation.hosts import executor, observer
+from quorate.simulation.hosts import observer
 from quorate.workload.membership import RingReading
 from tests.explore.hosts.model import Hosts
 from tests.explore.search import explore
@@ -40,7 +41,7 @@ def _by_address_alone(reading: RingReading | Unknown | Absent, claims: Claims, _
 
 
 def test_a_member_that_is_known_by_the_manifest_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (observer, executor):
-        monkeypatch.setattr(module, "membership", _by_address_alone, raising=False)
+    for module in (observer, rings):
+        monkeypatch.setattr(module, "membership", _by_address_alone)
     found = explore(Hosts("two hosts that are well", size=2, faults=1), seconds=600.0)
     assert any("the manifest gives" in example.history[1] for example in found.violations.values()), found.violations

@@ -25,6 +25,7 @@ async def on_all(hosts: Sequence[str], work: Callable[[str], Awaitable[None]], r
                 failures[host] = failure
             except EXPECTED as error:
                 failures[host] = failure_of(host, error)
+                failures[host].__cause__ = error
         report(host, f"failed: {failures[host].cause}" if host in failures else "done")
 
     async with asyncio.TaskGroup() as group:

@@ -29,7 +29,7 @@ from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.manifest import Secret
 from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.encryption import common_file, flag_of, registry
-from quorate.hosts.probe.facts import Fact, HostFacts
+from quorate.hosts.probe.facts import Fact, HostFacts, StaticPod
 from quorate.hosts.render.component_arguments import encryption_path
 from quorate.hosts.render.feature_files import feature_files
 from quorate.hosts.render.host_files import HostFile
@@ -167,14 +167,17 @@ async def as_it_has_it(tools: Tools, observation: Observation, host: str) -> Too
 
 
 async def as_first(tools: Tools, observation: Observation, host: str) -> Tools:
-    """The tools for the host that founds the cluster: the file that an earlier attempt has left there, or else what the manifest wants, with a new key.
+    """The tools for the host that founds the cluster: the file that an earlier attempt has left there, none where its API server reads none, or else what the
+    manifest wants, with a new key.
 
-    Secrets may be stored with what an earlier attempt had, whatever the manifest says by now: it is brought in stages, once the cluster stands.
+    Secrets may be stored with what an earlier attempt had, or as plain text, whatever the manifest says by now: it comes in stages, once the cluster stands.
     """
     if is_its_owners(tools.manifest):
         return tools
     facts = observation.facts[host]
     flag = Absent() if isinstance(facts, Unreachable) else flag_of(facts)
+    if isinstance(facts, HostFacts) and isinstance(facts.manifest("kube-apiserver"), StaticPod) and isinstance(flag, Absent):
+        return _given(tools, None, NO_SECRET)
     for path in sorted(PATHS, key=lambda path: path != flag):
         try:
             return _given(tools, path, await _read_file(tools, host, path))

@@ -36,9 +36,11 @@ def failure_of(where: str, error: Exception) -> StepFailed:
 
 
 def joined(failures: Mapping[str, StepFailed]) -> StepFailed:
-    """One failure for several hosts, each with its own cause; there is at least one."""
+    """One failure for several hosts, each with its own cause; there is at least one. What caused it is a way to a host that was lost, if any was."""
     if len(failures) == 1:
         return next(iter(failures.values()))
     causes = "; ".join(f"{host}: {failure.cause}" for host, failure in failures.items())
     remedies = dict.fromkeys(failure.remedy for failure in failures.values() if failure.remedy)
-    return StepFailed(", ".join(failures), causes, ". ".join(remedies))
+    made = StepFailed(", ".join(failures), causes, ". ".join(remedies))
+    made.__cause__ = next((failure.__cause__ for failure in failures.values() if isinstance(failure.__cause__, SshError)), None)
+    return made

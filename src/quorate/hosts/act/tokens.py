@@ -1,11 +1,12 @@
 """Bootstrap tokens of hosts: made through the API for one step, usable for an hour at most, and taken back when the step is over.
 
-One stays where the connection to a host ended in the middle: kubeadm goes on there, and its kubelet asks for its certificate with the token. Without it the
-member would become a voter whose kubelet never has a Node.
+One stays where the connection to a host ended in the middle, or quorate was interrupted: kubeadm goes on there, and its kubelet asks for its certificate with
+the token. Without it the member would become a voter whose kubelet never has a Node.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.resource import SECRETS
 
 LIFE = timedelta(hours=1)
-_CUT_OFF = (ConnectionCut, DeadlineExceeded)
+_CUT_OFF = (ConnectionCut, DeadlineExceeded, asyncio.CancelledError)
 """After which what was running on a host may go on."""
 
 

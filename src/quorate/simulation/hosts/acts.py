@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from quorate.core.hosts.state import Wishes
-from quorate.core.hosts.steps import Step
+from quorate.core.hosts.steps import Step, TakeSnapshot
 from quorate.core.versions import Version
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.site import Manifest
@@ -39,11 +39,17 @@ class Actor:
     name: str
     manifest: Manifest
     wishes: Wishes = Wishes()  # noqa: RUF009 (frozen)
+    step: Step = TakeSnapshot()  # noqa: RUF009 (frozen); that is carried out
     snapshot_taken: bool = False
     observed: float = 0.0  # when the observation that the step was decided on was begun
     since: float = 0.0  # when the last reading of the ring was begun: it can know nothing that was true only before
+    status_asked: float = 0.0  # when it asked a member for its status last, with which each reading of the ring begins
     cut_off: set[Machine] = field(default_factory=set)  # that it does not reach, though others may
     unasked: float = float("-inf")  # when it asked for the Lease last and reached no API server
+
+    def act(self, deed: Deed, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> Act:
+        """What it does now."""
+        return Act(deed, self, self.since, self.step, machine, member, node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -11,10 +12,11 @@ from cryptography import x509
 from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
 from quorate.etcd.log_file import LogIdentity
-from quorate.hosts.probe.facts import Answer, EtcdData, Fact, HostFacts, Kubeconfig, Program, StaticPod, Unit
+from quorate.hosts.probe.facts import KUBECONFIGS, Answer, EtcdData, Fact, HostFacts, Kubeconfig, Program, StaticPod, Unit
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.render.provider_files import FLAG, PATHS
-from quorate.pki.certificates import Certificate
+from quorate.pki.certificates import Certificate, read_certificates
+from quorate.simulation.hosts import material
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.site import Site
 
@@ -85,6 +87,55 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
     )
 
 
+def probed(site: Site, machine: Machine) -> bytes:
+    """What the probe prints of the machine now, as far as a step asks it: what of etcd is on it, and whether it has an authority."""
+    if machine.hostile is not None:
+        return machine.hostile
+    facts = facts_of(site, machine)
+    data = {EtcdData.MEMBER: "=\tmember", EtcdData.BEGUN_ANEW: "=\tbegun-anew", EtcdData.EMPTY: "=\tempty"}
+    log = facts.etcd_identity
+    identity = f"=\t{b64encode(log_of(log)).decode()}" if isinstance(log, LogIdentity) else "-"
+    lines = {
+        "etcd_folder": f"=\t{facts.etcd_folder}",
+        "etcd_log_folder": "-",
+        "etcd_data": data[facts.etcd_data] if isinstance(facts.etcd_data, EtcdData) else "-",
+        "etcd_identity": identity,
+        "processes": f"=\t{' '.join(sorted(_processes(machine)))}",
+        "manifests": "?\tit cannot be read",
+        "certificate.ca": f"=\t{_der(machine.disk.authority)}" if machine.disk.authority else "-",
+        **{f"kubeconfig.{name}": "-" for name in KUBECONFIGS},
+    }
+    pods = facts.manifests
+    if isinstance(pods, Mapping):
+        lines["manifests"] = f"=\t{len(pods)}"
+        known = {name: pod for name, pod in pods.items() if isinstance(pod, StaticPod)}
+        lines |= {f"manifest.{name}": "\t".join(("=", "0" * 64, *pod.images, *pod.flags)) for name, pod in known.items()}
+    return "".join(f"{key}\t{told}\n" for key, told in lines.items()).encode()
+
+
+def log_of(whose: LogIdentity) -> bytes:
+    """The beginning of etcd's log: a checksum, and whose it is (`quorate.etcd.log_file`)."""
+    metadata = b"\x08" + _varint(whose.member_id) + b"\x10" + _varint(whose.cluster_id)
+    records = (b"\x08\x04\x10\x00", b"\x08\x01\x10\x07\x1a" + _varint(len(metadata)) + metadata)
+    return b"".join(_framed(record) for record in records)
+
+
+def _framed(record: bytes) -> bytes:
+    padding = -len(record) % 8
+    length = len(record) | ((0x80 | padding) << 56 if padding else 0)
+    return length.to_bytes(8, "little") + record + bytes(padding)
+
+
+def _varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
+
+
+@cache
+def _der(authority: int) -> str:
+    return b64encode(read_certificates(material.authorities(authority)["ca.crt"])[0].der).decode()
+
+
 def _program(version: Version | None) -> Fact[Program]:
     return Absent() if version is None else Program("/usr/bin/it", version)
 
@@ -138,7 +189,7 @@ def _etcd_identity(site: Site, machine: Machine) -> Fact[LogIdentity]:
     if data is None:
         return Absent()
     ours = data in ring.members or data in ring.removed
-    return LogIdentity(data, site.founded if ours else site.founded - 1)
+    return LogIdentity(data, site.ring_id if ours else site.ring_id - 1)
 
 
 def _processes(machine: Machine) -> frozenset[str]:

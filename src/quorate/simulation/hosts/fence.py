@@ -13,7 +13,7 @@ from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.hosts.acts import Actor
 from quorate.simulation.hosts.machines import Lock, Machine
 from quorate.simulation.hosts.observer import Observer
-from quorate.simulation.hosts.scripts import Refused, Scripts
+from quorate.simulation.hosts.scripts import Scripts
 
 RENEW_EVERY = 15.0
 
@@ -29,6 +29,7 @@ class Fence:
         self._actor, self._observer, self._scripts = actor, observer, scripts
         self._goes_on = asyncio.Event()
         self._goes_on.set()
+        self._dead = False
         self._renewed: dict[Machine, float] = {}
         self._lease: float | None = None
         self._asked: float | None = None
@@ -49,9 +50,15 @@ class Fence:
         """As if nothing had been."""
         self._goes_on.set()
 
+    def die(self) -> None:
+        """Nothing of the run happens any more, not even what it would tidy up in its end."""
+        self._dead = True
+
     async def while_stopped(self) -> None:
         """Wait until the run is not stopped: it may have been at this very instant."""
         await self._goes_on.wait()
+        if self._dead:
+            raise asyncio.CancelledError
 
     async def sleep(self, seconds: float) -> None:
         """Time passes, whether the run is stopped or not."""
@@ -170,12 +177,12 @@ class Fence:
         return until
 
     def admit(self, machine: Machine, until: float) -> None:
-        """The first act of every script, on the machine. Raises Refused."""
+        """The first act of every script, on the machine. Raises StepFailed."""
         lock = machine.lock
         if lock is None or lock.holder != self._actor.name or self._now - lock.renewed >= LASTS:
-            raise Refused(f"not done: it is locked by {lock.holder if lock else 'nobody'}")
+            raise StepFailed(machine.name, f"not done: it is locked by {lock.holder if lock else 'nobody'}")
         if self._now >= until:
-            raise Refused("not done: it comes so late that somebody else may be confirmed")
+            raise StepFailed(machine.name, "not done: it comes so late that somebody else may be confirmed")
 
     def permit(self) -> None:
         """Right before anything is written to the API. Raises StepFailed."""

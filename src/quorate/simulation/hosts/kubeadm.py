@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from random import Random
 
-from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Configuration
-from quorate.core.hosts.steps import Step
+from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts.acts import Act, Actor, Deed, Witness
@@ -23,25 +23,37 @@ _PATIENCE = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
 
 
-class Kubeadm:
-    """The scripts of one step on one machine. Each is a coroutine for `Scripts.run`."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What its configuration and the files beside it say."""
 
-    def __init__(self, site: Site, machine: Machine, actor: Actor, step: Step, witness: Witness, random: Random) -> None:
-        self.site, self.machine, self.actor, self.step = site, machine, actor, step
+    address: str = ""
+    token: str = ""
+    authority: int = 0
+    control_plane: bool = False
+    version: Version | None = None
+    settings: int = 0
+    encrypts: bool = False
+
+
+class Kubeadm:
+    """kubeadm in one script on one machine, for the step that was carried out when it began."""
+
+    def __init__(self, site: Site, machine: Machine, actor: Actor, witness: Witness, random: Random) -> None:
+        self.site, self.machine, self.actor, self.step = site, machine, actor, actor.step
         self._witness, self._random = witness, random
         self._since = actor.since
 
     # The first control plane.
 
-    async def init(self, *, resume: bool) -> None:
+    async def init(self, wanted: Wanted, *, resume: bool) -> None:
         """`kubeadm init`; one that resumes does everything again that is not there."""
-        site, machine, disk, manifest = self.site, self.machine, self.machine.disk, self.actor.manifest
+        site, machine, disk = self.site, self.machine, self.machine.disk
         self._check_installed()
-        disk.initializing = True
         await self._takes(0.5, 2.0)
-        self._check_address()
+        self._check_address(wanted.address)
         if not resume and machine.traces:
-            raise Refused("preflight: there are files of a cluster")
+            raise Refused("[ERROR] preflight: there are files of a cluster")
         if not disk.authority:
             site.authorities += 1
             disk.authority = site.authorities
@@ -52,9 +64,7 @@ class Kubeadm:
         await self._takes(0.1, 0.5)
         disk.etcd = disk.etcd or EtcdManifest.NEW
         await self._takes(0.1, 0.5)
-        if manifest.encrypts and disk.providers is None:
-            disk.providers = Configuration.made({SECRETS: (site.new_key(), IDENTITY)})
-        disk.components, disk.settings, disk.flagged = manifest.version, manifest.settings, disk.providers is not None
+        disk.components, disk.settings, disk.flagged = wanted.version, wanted.settings, wanted.encrypts
         await self._takes(0.1, 0.5)
         disk.kubelet_configuration = True
         self._restart_kubelet()
@@ -66,15 +76,14 @@ class Kubeadm:
         await self._until_serves()
         if machine.name not in site.objects.nodes:
             site.register(machine, control_plane=False)
-        await self._written(lambda: self._upload(manifest.version, manifest.settings))
+        await self._written(lambda: self._upload(wanted.version, wanted.settings))
         await self._written(self._mark)
+        await self._written(lambda: site.tokens.add(wanted.token))
         await self._written(lambda: setattr(site.objects, "discovery", True))
         disk.kubelet_conf = KubeletConf.FILE
         await self._written(lambda: setattr(site.objects, "addons", True))
-        await self._written(lambda: setattr(site.objects, "budget", len(manifest.entries) > 1))
-        disk.initializing = disk.super_admin_conf = False
 
-    def _upload(self, version: Version, settings: int) -> None:
+    def _upload(self, version: Version | None, settings: int) -> None:
         self.site.objects.running, self.site.objects.settings = version, settings
         self.site.objects.encrypts = self.machine.disk.flagged
 
@@ -85,14 +94,12 @@ class Kubeadm:
 
     # Those that join.
 
-    async def join(self, authority: int, providers: Configuration | None) -> None:
+    async def join(self, wanted: Wanted) -> None:
         """`kubeadm join --control-plane`; the keys were placed before, and so was the file of encryption providers."""
         site, disk = self.site, self.machine.disk
-        await self._discover()
-        disk.authority = authority
+        await self._discover(wanted)
         disk.admin_conf = True
         disk.certificates_expire = site.world.now() + VALIDITY
-        disk.providers = providers
         disk.components, disk.settings, disk.flagged = disk.kubeadm, site.objects.settings, site.objects.encrypts
         await self._takes(0.5, 3.0)
         self._check_etcd()
@@ -101,43 +108,47 @@ class Kubeadm:
         await self._takes(0.5, 3.0)
         await self._join_ring()
         await self._takes(0.5, 3.0)
-        await self._bootstrap_kubelet(control_plane=False)
+        await self._bootstrap_kubelet(wanted.token)
         await self._written(self._mark)
         await self._until_serves()
 
-    async def join_worker(self, authority: int) -> None:
+    async def join_worker(self, wanted: Wanted) -> None:
         """`kubeadm join`."""
         disk = self.machine.disk
-        await self._discover()
-        disk.authority, disk.settings = authority, self.site.objects.settings
+        await self._discover(wanted)
+        disk.authority, disk.settings = wanted.authority, self.site.objects.settings
         await self._takes(0.2, 1.0)
         disk.kubelet_configuration = disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
         self._tell(Deed.JOIN_WORKER)
-        await self._bootstrap_kubelet(control_plane=False)
+        await self._bootstrap_kubelet(wanted.token)
 
-    async def _discover(self) -> None:
-        """Preflight, the cluster's information, and no Node of this name that is ready."""
+    async def _discover(self, wanted: Wanted) -> None:
+        """Preflight, the cluster's information, and no Node of this name that is ready. A control plane may have been given authorities."""
+        disk = self.machine.disk
         self._check_installed()
         await self._takes(0.5, 2.0)
-        self._check_address()
-        if self.machine.traces:
-            raise Refused("preflight: there are files of a cluster")
-        await self._until(lambda: self.site.reaches_api(self.machine) and self.site.objects.discovery, "the cluster's information")
+        self._check_address(wanted.address)
+        there = (disk.kubelet_conf, disk.bootstrap_conf, disk.admin_conf, disk.components, disk.etcd, disk.data is not None)
+        if any(there) or (disk.authority and not wanted.control_plane):
+            raise Refused("[ERROR] preflight: there are files of a cluster")
+        await self._until(lambda: self._is_let_in(wanted.token) and self.site.objects.discovery, "the cluster's information")
         node = self.site.objects.nodes.get(self.machine.name)
         if node is not None and self.site.is_ready(node):
             raise Refused("kubelet-start: a Node of this name is ready already")
+
+    def _is_let_in(self, token: str) -> bool:
+        return self.site.reaches_api(self.machine) and token in self.site.tokens
 
     def _check_installed(self) -> None:
         if self.machine.disk.kubeadm is None:
             raise Refused("kubeadm: not found")
 
-    def _check_address(self) -> None:
+    def _check_address(self, address: str) -> None:
         """Nothing could listen at an address that the machine does not have."""
-        entry = self.actor.manifest.entry(self.machine.name)
-        if entry is not None and entry.private_address != self.machine.address:
-            raise Refused(f"preflight: {entry.private_address} is no address of this host")
+        if address != self.machine.address:
+            raise Refused(f"[ERROR] preflight: {address} is no address of this host")
 
     async def _join_ring(self) -> None:
         site, machine = self.site, self.machine
@@ -181,10 +192,10 @@ class Kubeadm:
         self.site.settle()
         return True
 
-    async def _bootstrap_kubelet(self, *, control_plane: bool) -> None:
-        await self._until(lambda: self.site.reaches_api(self.machine), "an API server")
+    async def _bootstrap_kubelet(self, token: str) -> None:
+        await self._until(lambda: self._is_let_in(token), "the kubelet's certificate")
         self.machine.disk.kubelet_conf, self.machine.disk.bootstrap_conf = KubeletConf.FILE, False
-        self.site.register(self.machine, control_plane=control_plane)
+        self.site.register(self.machine, control_plane=False)
 
     # Those that are in the cluster.
 

@@ -16,6 +16,7 @@ from quorate.core.versions import Version
 from quorate.hosts.run import events
 from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.engine.clock import VirtualTimeLoop
+from quorate.simulation.engine.logs import unplanned_errors
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act
 from quorate.simulation.hosts.edits import EDITS, obey
@@ -44,12 +45,15 @@ def live(seed: int, *, faults: Sequence[Fault] = FAULTS, echo: Callable[[str], N
 async def _live(seed: int, faults: Sequence[Fault], echo: Callable[[str], None] | None) -> Outcome:
     world = World(seed, echo=echo)
     outcome = Outcome(seed)
-    async with asyncio.TaskGroup() as tasks:
-        life = _Life(world, tasks, outcome)
-        try:
-            await life.run(faults)
-        finally:
-            life.operations.close()
+    unplanned: list[BaseException] = []
+    with unplanned_errors(unplanned.append):
+        async with asyncio.TaskGroup() as tasks:
+            life = _Life(world, tasks, outcome)
+            try:
+                await life.run(faults)
+            finally:
+                life.operations.close()
+    outcome.violations += [Violation("unplanned", world.time(), f"{type(error).__name__}: {error}") for error in unplanned]
     outcome.seconds, outcome.digest, outcome.lines = world.time(), world.trace.digest, list(world.trace.lines)
     outcome.machines = len(life.operations.site.machines)
     return outcome

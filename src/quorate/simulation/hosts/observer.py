@@ -32,12 +32,14 @@ from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.healthy import endpoint
+from quorate.hosts.render.kubeadm_configuration import Machine as HostMachine
 from quorate.hosts.run.lock_file import LASTS
 from quorate.hosts.run.session import Done
 from quorate.simulation.engine.ring import Member as RingMember
 from quorate.simulation.hosts.facts import facts_of
 from quorate.simulation.hosts.machines import KubeletConf, Lock, Machine
 from quorate.simulation.hosts.site import Entry, Manifest, Node, Objects, Site
+from quorate.simulation.hosts.written import machines_of
 from quorate.workload.membership import RingReading
 
 Facts = Mapping[str, HostFacts | Unreachable]
@@ -54,10 +56,11 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One observation, what each host told in it, and when it was begun."""
+    """One observation, what each host told in it, the hosts with their names, and when it was begun."""
 
     cluster: Cluster
     facts: Facts
+    machines: Mapping[str, HostMachine]
     since: float
 
 
@@ -73,7 +76,7 @@ def read_ring(site: Site, asked: Mapping[str, Machine], now: datetime) -> RingRe
     statuses = {label: _status(site, member) for label, member in {**answering, **elsewhere}.items()}
     heard = {status.member_id: status for status in statuses.values()}
     ring = Ring(tuple(_judged(member, heard.get(member.id)) for member in site.ring.members.values()), site.ring.leader)
-    return RingReading(ring, site.founded, (), answering, through, now, statuses=statuses, elsewhere=frozenset(elsewhere))
+    return RingReading(ring, site.ring_id, (), answering, through, now, statuses=statuses, elsewhere=frozenset(elsewhere))
 
 
 def _talks_to(site: Site, through: Machine, member: int) -> bool:
@@ -120,7 +123,7 @@ class Observer:
             self._memory.note_members(reading.ring, silent_members(reading), at)
         await self._takes(0.05, 0.3)
         cluster = self._cluster(facts, probed, authority, reading, self._api(facts, authority))
-        return Seen(done.told(cluster), facts, since)
+        return Seen(done.told(cluster), facts, machines_of(self.manifest), since)
 
     async def _takes(self, least: float, most: float) -> None:
         await self.sleep(self._random.uniform(least, most) * self.sight.slow)

@@ -59,6 +59,8 @@ class Run:
     def kill(self, *, politely: bool) -> None:
         """End it at this instant; only politely asked it gives its lock back."""
         self._killed = not politely
+        if self._killed:
+            self._fence.die()
         if self._task is not None:
             self._task.cancel()
 

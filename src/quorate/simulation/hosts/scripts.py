@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 
+from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.kubeadm import BUSY
 from quorate.hosts.connect.ssh.errors import ConnectionCut, NoAnswer
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.machines import Machine
@@ -14,8 +16,16 @@ _PATIENCE = 600.0
 """Seconds for which a script that needs kubeadm's lock waits for it."""
 
 
+Script = Callable[[], Awaitable[bytes | None]]
+"""Begins what a script does. Returns what it has written, None for nothing."""
+
+
 class Refused(Exception):
     """A script ended with another status than zero, for this reason."""
+
+    def __init__(self, reason: str, status: int = 1) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Scripts:
@@ -25,26 +35,21 @@ class Scripts:
         self._world, self._tasks = world, tasks
         self._running: dict[Machine, set[asyncio.Task[None]]] = {}
         self._owners: dict[asyncio.Task[None], str] = {}
-        self._lines: dict[Machine, set[asyncio.Future[None]]] = {}
+        self._lines: dict[Machine, set[asyncio.Future[bytes]]] = {}
         self.at_next_start: list[Callable[[], object]] = []  # each is called once, when a script begins anywhere
 
-    async def run(
-        self, machine: Machine, script: Coroutine[Any, Any, None], *, owner: str, admit: Callable[[Machine], None], kubeadm: bool = False
-    ) -> None:
-        """Start a script of the run `owner` and wait for its end; one that needs kubeadm's lock waits for it there. `admit` is its first act.
+    async def run(self, machine: Machine, script: Script, *, owner: str, admit: Callable[[Machine], None], kubeadm: bool = False) -> bytes:
+        """Start a script of the run `owner`, and wait for its end and what it wrote; one that needs kubeadm's lock waits for it. `admit` is its first act.
 
-        Raises SshErrors, after which it may run on, and Refused.
+        Raises SshErrors, after which it may run on, Refused, and StepFailed where it is not admitted.
         """
         if not machine.answers:
-            script.close()
             raise NoAnswer(machine.name, "no answer")
-        line: asyncio.Future[None] = self._world.loop.create_future()
-        admitted = _admitted(machine, script, admit)
+        line: asyncio.Future[bytes] = self._world.loop.create_future()
+        admitted = partial(_admitted, machine, script, admit)
         task = self._tasks.create_task(self._alone(machine, admitted, line) if kubeadm else _told(admitted, line))
         self._owners[task] = owner
         task.add_done_callback(lambda _: self._owners.pop(task))
-        task.add_done_callback(lambda _: admitted.close())
-        task.add_done_callback(lambda _: script.close())  # one that was killed before its first instant
         task.add_done_callback(lambda _: self._running[machine].discard(task))
         self._running.setdefault(machine, set()).add(task)
         lines = self._lines.setdefault(machine, set())
@@ -53,7 +58,7 @@ class Scripts:
         for started in waiting:
             started()
         try:
-            await line
+            return await line
         finally:
             lines.discard(line)
 
@@ -86,12 +91,11 @@ class Scripts:
         for machine in list(self._running):
             self.kill(machine)
 
-    async def _alone(self, machine: Machine, script: Coroutine[Any, Any, None], line: asyncio.Future[None]) -> None:
+    async def _alone(self, machine: Machine, script: Script, line: asyncio.Future[bytes]) -> None:
         end = self._world.time() + _PATIENCE
         while machine.kubeadm_runs:
             if self._world.time() > end:
-                script.close()
-                _tell(line, Refused("another kubeadm has been running for too long"))
+                _tell(line, Refused("another kubeadm has been running for too long", BUSY))
                 return
             await asyncio.sleep(1.0)
         machine.kubeadm_since = self._world.time()
@@ -101,24 +105,22 @@ class Scripts:
             machine.kubeadm_since = None
 
 
-async def _admitted(machine: Machine, script: Coroutine[Any, Any, None], admit: Callable[[Machine], None]) -> None:
+async def _admitted(machine: Machine, script: Script, admit: Callable[[Machine], None]) -> bytes:
     admit(machine)
-    await script
+    return await script() or b""
 
 
-async def _told(script: Coroutine[Any, Any, None], line: asyncio.Future[None]) -> None:
+async def _told(script: Script, line: asyncio.Future[bytes]) -> None:
     try:
-        await script
-    except Refused as refused:
-        _tell(line, refused)
-    else:
-        _tell(line, None)
+        _tell(line, await script() or b"")
+    except (Refused, StepFailed) as failure:
+        _tell(line, failure)
 
 
-def _tell(line: asyncio.Future[None], failure: Exception | None) -> None:
+def _tell(line: asyncio.Future[bytes], came: bytes | Exception) -> None:
     if line.done():  # cut, or nobody waits any more
         return
-    if failure is None:
-        line.set_result(None)
+    if isinstance(came, bytes):
+        line.set_result(came)
     else:
-        line.set_exception(failure)
+        line.set_exception(came)

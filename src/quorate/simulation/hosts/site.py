@@ -9,6 +9,7 @@ from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
+from quorate.simulation.hosts import material
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Lock, Machine
 
 VALIDITY = timedelta(days=365)
@@ -106,11 +107,17 @@ class Site:
         self.broken_settings: set[int] = set()  # with which an API server does not start
         self.lease: Lock | None = None
         self.lease_refused = False  # by the API, for as long as this lasts
+        self.tokens: set[str] = set()  # with which kubeadm may join, by the six characters that name each
         self.authorities = 0  # made so far
         self.authority = 0  # of the cluster that was founded last
         self.founded = 0  # clusters
         self.objects = Objects()
         self.ring = self._new_ring()
+
+    @property
+    def ring_id(self) -> int:
+        """Of the ring that was founded last; that of the one before is one less, and etcd has no id 0."""
+        return self.founded + 1
 
     def _new_ring(self) -> EtcdRing:
         return EtcdRing(self.world, self.world.random(f"ring {self.founded}"), runs=self._member_runs, connected=self._member_talks)
@@ -188,7 +195,7 @@ class Site:
         """Its etcd starts for the first time with a manifest that founds a ring."""
         self.founded, self.authority = self.founded + 1, machine.disk.authority
         self.ring = self._new_ring()
-        self.objects, self.lease = Objects(), None
+        self.objects, self.lease, self.tokens = Objects(), None, set()
         member = self.ring.found(machine.name, machine.peer_url)
         machine.disk.data = machine.member = member.id
         self.settle()
@@ -220,7 +227,7 @@ class Site:
     def new_key(self) -> str:
         """One that nobody has, and nothing is stored with."""
         used = {key for machine in self.machines.values() for key in machine.disk.keys}.union(self.objects.stored)
-        return next(key for number in range(len(used) + 1) if (key := f"secretbox:quorate-{number}:{number}") not in used)
+        return next(key for number in range(len(used) + 1) if (key := material.key(number)) not in used)
 
     def _note(self, node: Node, *, reports: bool) -> None:
         now = self.world.time()

@@ -1,0 +1,212 @@
+"""The shell of a simulated host: it reads the scripts that steps send, line by line, and does what the lines of each are known to do to a machine.
+
+No shell runs. What a script is not known to do is not done, and a script of which nothing is known raises AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Mapping
+
+from quorate.core.versions import Version
+from quorate.hosts.act import kubeadm as act
+from quorate.hosts.act.initialize import SUPER_ADMIN
+from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
+from quorate.hosts.connect.ssh.scripts import Outcome
+from quorate.hosts.probe import probe
+from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
+from quorate.hosts.render.provider_files import FLAG, PATHS
+from quorate.simulation.hosts import material
+from quorate.simulation.hosts.acts import Deed
+from quorate.simulation.hosts.facts import probed
+from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
+from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.material import PKI
+from quorate.simulation.hosts.reach import Reach
+from quorate.simulation.hosts.scripts import Refused, Script
+from quorate.simulation.hosts.written import REVISION
+
+_KNOWN = re.compile(
+    r"^printf %s '(?P<content>[^']*)' \| place (?P<placed>\S+) "
+    r"|^rm -f -- (?P<gone>.+)$"
+    r"|^(?:timeout -k \d+ \d+|    if !|if !) kubeadm (?P<kubeadm>.+?) (?:>>|\\$)"
+    r"|^systemctl start (?P<units>.+?) \|\| :$"
+    rf"|^flock -w {act.PATIENCE} 9$(?P<waits>)",
+    re.MULTILINE,
+)
+_UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
+
+
+class Host:
+    """One host of one run (`quorate.hosts.act.tools.Host`)."""
+
+    def __init__(self, reach: Reach, name: str) -> None:
+        self._reach, self.name = reach, name
+
+    async def change(self, script: str, *, stdin: bytes = b"", deadline: float) -> Outcome:  # noqa: ARG002
+        """Run a script that changes the machine. Raises SshErrors, and StepFailed where it is not admitted."""
+        shell = Shell(self._reach, self._machine())
+        try:
+            return Outcome(0, await self.run(lambda: shell.run(script), kubeadm=act.LOCK in script), b"")
+        except Refused as refused:
+            return Outcome(refused.status, b"", f"{refused}".encode())
+
+    async def look(self, script: str, *, deadline: float) -> Outcome:  # noqa: ARG002
+        """Run a script that changes nothing."""
+        await self._reach.travels()
+        machine = self._machine()
+        try:
+            return Outcome(0, looked(self._reach, machine, script), b"")
+        except Refused as refused:
+            return Outcome(refused.status, b"", f"{refused}".encode())
+
+    async def read_file(self, path: str) -> bytes:
+        """A file of encryption providers: no step reads others."""
+        await self._reach.travels()
+        disk = self._machine().disk
+        if path != PATHS[0] or disk.providers is None:
+            raise NoSuchFile(self.name, f"there is no file {path}", exit_status=44)
+        return material.written(disk.providers)
+
+    async def run(self, script: Script, *, kubeadm: bool = False) -> bytes:
+        """Have the machine do this, behind the fence; the run may be stopped right before it is sent, and before it hears of its end."""
+        reach = self._reach
+        machine = self._machine()
+        until = reach.fence.confirm(machine)
+        await reach.fence.while_stopped()
+
+        def admit(machine: Machine) -> None:
+            reach.fence.admit(machine, until)
+            reach.tells(Deed.SCRIPT, machine)
+
+        written = await reach.scripts.run(machine, script, owner=reach.actor.name, admit=admit, kubeadm=kubeadm)
+        await reach.fence.while_stopped()
+        return written
+
+    def _machine(self) -> Machine:
+        machine = self._reach.reached(self.name)
+        if machine is None:
+            raise NoAnswer(self.name, "no answer")
+        return machine
+
+
+class Shell:
+    """One script on a machine."""
+
+    def __init__(self, reach: Reach, machine: Machine) -> None:
+        self._site, self._machine = reach.site, machine
+        self._reach, self._random = reach, reach.random
+        self._files: dict[str, str] = {}  # those that only this script reads
+
+    async def run(self, script: str) -> bytes:
+        """Do what its lines say, one after the other. Raises Refused where one fails."""
+        known = list(_KNOWN.finditer(script))
+        if not known:
+            raise AssertionError(f"nothing is known of this script:\n{script}")
+        placed = False
+        for line in known:
+            if (path := line["placed"]) is not None:
+                if not placed:
+                    placed = await self._takes(0.05, 0.3)
+                await self._place(path.strip("'"), base64.b64decode(line["content"]))
+            elif (paths := line["gone"]) is not None:
+                for path in paths.split():
+                    self._remove(path)
+            elif (arguments := line["kubeadm"]) is not None:
+                await self._kubeadm(arguments)
+                if arguments.startswith("reset "):
+                    break  # what follows takes away what kubeadm leaves, which is one here
+            elif (units := line["units"]) is not None:
+                await self._start(_UNIT.findall(units))
+        return b""
+
+    async def _takes(self, least: float, most: float) -> bool:
+        await asyncio.sleep(self._random.uniform(least, most))
+        return True
+
+    async def _place(self, path: str, content: bytes) -> None:
+        disk = self._machine.disk
+        if path == f"{PKI}ca.crt":
+            disk.authority = material.authority_of(content, self._site.authorities)
+            await self._takes(0.01, 0.1)
+        elif path in PATHS:
+            disk.providers = material.read(content)
+            await self._takes(0.01, 0.1)
+        elif path == INITIALIZING:
+            disk.initializing = True
+            await self._takes(0.01, 0.1)
+        else:
+            self._files[path] = content.decode()
+
+    def _remove(self, path: str) -> None:
+        if path == INITIALIZING:
+            self._machine.disk.initializing = False
+        elif path == SUPER_ADMIN:
+            self._machine.disk.super_admin_conf = False
+
+    async def _start(self, units: list[str]) -> None:
+        await self._takes(0.2, 2.0)
+        self._reach.tells(Deed.START, self._machine)
+        if "containerd" in units:
+            self._machine.containerd_runs = True
+        if "kubelet" in units:
+            self._site.start_kubelet(self._machine)
+        self._site.settle()
+
+    async def _kubeadm(self, arguments: str) -> None:
+        kubeadm = Kubeadm(self._site, self._machine, self._reach.actor, self._reach.witness, self._random)
+        match arguments.split():
+            case ["init", "--config", path, *options] if path == INIT_PATH:
+                await kubeadm.init(self._wanted(path), resume="--skip-phases=preflight" in options)
+            case ["join", "--config", path]:
+                wanted = self._wanted(path)
+                await (kubeadm.join(wanted) if wanted.control_plane else kubeadm.join_worker(wanted))
+            case ["reset", "--force", "--skip-phases=remove-etcd-member", *_]:
+                await kubeadm.reset()
+            case _:
+                raise AssertionError(f"kubeadm {arguments} is not known here")
+
+    def _wanted(self, path: str) -> Wanted:
+        """What the configuration says, and the kubeconfig beside it."""
+        text, discovery = self._files[path], self._files.get(DISCOVERY_PATH, "")
+        version = _found(text, r"kubernetesVersion: (\S+)")
+        authority = _found(discovery, r"certificate-authority-data: (\S+)")
+        return Wanted(
+            address=_found(text, r"(?:advertiseAddress:|name: node-ip\n +value:) (\S+)"),
+            token=_found(discovery or text, r"token: (\w{6})\."),
+            authority=material.authority_of(base64.b64decode(authority), self._site.authorities) if authority else 0,
+            control_plane="\ncontrolPlane:" in text,
+            version=Version.parse(version) if version else None,
+            settings=int(_found(text, rf"name: {REVISION}\n +value: \"?(\d+)") or 0),
+            encrypts=FLAG in text,
+        )
+
+
+def looked(reach: Reach, machine: Machine, script: str) -> bytes:
+    """What a script that changes nothing prints. Raises Refused where it fails."""
+    site, disk = reach.site, machine.disk
+    if f"-- {act.LOG}" in script:
+        return b""
+    if script.endswith(probe.script()):
+        return probed(site, machine)
+    if "base64 -w 0" in script:
+        return _authorities(machine)
+    if "ActiveState,SubState" in script:
+        runs = {"kubelet": machine.kubelet_runs, "containerd": machine.containerd_runs}
+        return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
+    raise AssertionError(f"nothing is known of this script, with {disk}:\n{script}")
+
+
+def _authorities(machine: Machine) -> bytes:
+    if not machine.disk.authority or not machine.disk.admin_conf:
+        raise Refused(f"{PKI}ca.key is missing or empty", 44)
+    files: Mapping[str, bytes] = material.authorities(machine.disk.authority)
+    return b"".join(b"%b %b\n" % (name.encode(), base64.b64encode(content)) for name, content in files.items())
+
+
+def _found(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found[1] if found else ""
