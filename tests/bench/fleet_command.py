@@ -83,11 +83,11 @@ def render(runs: Sequence[FleetRun], *, markdown: bool = False) -> str:
 def rows(runs: Sequence[FleetRun]) -> list[Row]:
     """All figures of one number of clusters, medians over the runs."""
     size = runs[0].clusters
-    bars = SECONDS_BARS.get(size, {})
+    blocks = SECONDS_BARS.get(size, {})
     found: list[Row] = []
     for name in STEPS:
         if name != IDLE:
-            found.append(_row(f"{name}, s", runs, _of(name, lambda step: step.seconds), bars.get(name)))
+            found.append(_row(f"{name}, s", runs, _of(name, lambda step: step.seconds), blocks.get(name)))
         found.append(
             _row(f"  {name}: provider CPU s", runs, _of(name, lambda step: step.cpu_seconds), IDLE_CPU_BAR if name == IDLE else None, 2)
         )

@@ -29,7 +29,7 @@ def test_upstream_goes_first_with_each_number_of_clusters() -> None:
     assert [clusters for clusters, *_ in found[4:]] == [30] * 4
 
 
-def test_the_bars_differ_by_the_number_of_clusters() -> None:
+def test_the_blocks_differ_by_the_number_of_clusters() -> None:
     ten = [run(UPSTREAM, 100), run(QUORATE, 84)]
     assert row(f"{CREATE}, s", ten).met is True
     assert row(f"{UPGRADE}, s", ten).met is False

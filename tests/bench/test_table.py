@@ -1,4 +1,4 @@
-"""The table takes medians, judges against bars, and leaves blank what was not measured."""
+"""The table takes medians, judges against blocks, and leaves blank what was not measured."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import yaml
 from quorate.cli.hosts import access as hosts_access
 from quorate.cli.hosts.access import Loaded
 from quorate.core.hosts import forecast
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.observe.authority import fingerprints
@@ -88,9 +88,9 @@ class HostsWorld:
     async def entered(self, _loaded: Loaded) -> AsyncIterator[FakeAccess]:
         yield self.access
 
-    async def observed(self, _loaded: Loaded, _access: Any, _memory: Any = None, wishes: Wishes | None = None) -> Seen:
+    async def observed(self, _loaded: Loaded, _access: Any, _memory: Any = None, options: RunOptions | None = None) -> Seen:
         self.looks += 1
-        return Seen(replace(self.cluster, wishes=wishes or Wishes()), self.facts, {})
+        return Seen(replace(self.cluster, options=options or RunOptions()), self.facts, {})
 
     async def carry_out(self, step: Step, seen: Seen) -> None:
         if self.failing is not None:

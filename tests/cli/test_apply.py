@@ -332,21 +332,21 @@ def test_how_many_hosts_may_leave_is_kept_with_a_plan(cli: Cli, world: HostsWorl
     kept = tmp_path / "plan.json"
     assert cli("apply", "-m", str(world.manifest), "-y").exit_code == 13
     assert cli("plan", "-m", str(world.manifest), "--remove-hosts", "2", "--out", str(kept)).exit_code == 2
-    assert json.loads(kept.read_text())["wishes"]["remove_hosts"] == 2
+    assert json.loads(kept.read_text())["options"]["remove_hosts"] == 2
     assert cli("apply", str(kept), "-y").exit_code == 0
     assert world.steps == [DeleteNode("worker-8"), DeleteNode("worker-9")]
 
 
-def with_a_stray(world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_an_orphan(world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first step a member of no host is in the ring, and dead."""
     carry_out = world.carry_out
 
     async def then(step: Any, seen: Any) -> None:
         await carry_out(step, seen)
-        stray = BUILD.stray(9, "b", probes=3)
+        orphan = BUILD.orphan(9, "b", probes=3)
         ring = world.cluster.ring
         assert isinstance(ring, Ring)
-        world.cluster = replace(world.cluster, ring=Ring((*ring.members, stray.member), ring.leader), strays=(stray,))
+        world.cluster = replace(world.cluster, ring=Ring((*ring.members, orphan.member), ring.leader), orphans=(orphan,))
         monkeypatch.setattr(world, "carry_out", carry_out)
 
     monkeypatch.setattr(world, "carry_out", then)
@@ -359,17 +359,17 @@ def test_a_kept_plan_of_certificates_does_nothing_else_where_a_member_appears(
     world.cluster = BUILD.cluster(*(BUILD.host(number, certificates_expire=soon) for number in (1, 2, 3)))
     kept = str(tmp_path / "plan.json")
     assert cli("plan", "-m", str(world.manifest), "--out", kept).exit_code == 2
-    with_a_stray(world, monkeypatch)
+    with_an_orphan(world, monkeypatch)
     result = cli("apply", kept, "-y")
     assert (result.exit_code, world.steps) == (17, [RenewCertificates("cp-2")])
     assert "moved: the world has moved since the plan was approved: to take a snapshot of etcd was not shown" in result.stdout
     assert "(next: remove etcd member 9 of cp-9)" in result.stdout
-    assert "strays.cp-9: nothing then, straymember now" in result.stdout
+    assert "orphans.cp-9: nothing then, orphanmember now" in result.stdout
 
 
 def test_what_yes_agrees_to_is_the_plan_that_was_shown(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.cluster = UPGRADE
-    with_a_stray(world, monkeypatch)
+    with_an_orphan(world, monkeypatch)
     result = apply("-y")
     assert (result.exit_code, world.steps) == (17, [TakeSnapshot()])
     assert "to remove etcd member 9 of cp-9 was not in it" in result.stdout

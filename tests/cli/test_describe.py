@@ -17,7 +17,7 @@ from quorate.core.checks import failed, passed
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines import steps
 from quorate.core.machines.decide import Decision
-from quorate.core.machines.rules.upkeep import ADDONS
+from quorate.core.machines.rules.maintenance import ADDONS
 from quorate.core.machines.state import Deletion, Remediation, Replica
 from quorate.core.ring import Member, Ring
 
@@ -62,7 +62,7 @@ def test_a_refusal_that_time_resolves_is_progress_and_one_that_needs_somebody_is
     assert describe.next_step(stalled) == "waits: valid? replicas is even"
 
 
-def test_upkeep_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLook) -> None:
+def test_maintenance_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLook) -> None:
     failing = failed(ADDONS, "the last attempt failed: CoreDNS v1.99.0 is not known")
     assert describe.standing(look(decision=Decision("nothing to do", None, (failing,), None))) is Standing.STALLED
 

@@ -56,9 +56,9 @@ def test_what_is_nobodys_is_shown_with_the_ring(look: MakeLook) -> None:
     finding = look()
     finding = replace(
         finding,
-        observation=replace(finding.observation, strays=(Member(9, "old", Health.GOOD),), lost_nodes=("cp-9",), alarms=("NOSPACE of 9",)),
+        observation=replace(finding.observation, orphans=(Member(9, "old", Health.GOOD),), lost_nodes=("cp-9",), alarms=("NOSPACE of 9",)),
     )
-    assert "  stray: old (9)\n  alarm: NOSPACE of 9\n  Node without a Machine: cp-9\n" in text_of(finding)
+    assert "  orphan: old (9)\n  alarm: NOSPACE of 9\n  Node without a Machine: cp-9\n" in text_of(finding)
 
 
 def test_a_machine_shows_what_is_wrong_with_it_and_nothing_that_is_right(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:

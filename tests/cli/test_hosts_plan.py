@@ -48,7 +48,12 @@ def two_lost() -> Cluster:
 
 def replaced() -> Cluster:
     return BUILD.cluster(
-        BUILD.host(1), BUILD.host(2), BUILD.prepared(4), strays=(BUILD.stray(3, "b", probes=3),), lost_nodes=("cp-3",), snapshot_taken=False
+        BUILD.host(1),
+        BUILD.host(2),
+        BUILD.prepared(4),
+        orphans=(BUILD.orphan(3, "b", probes=3),),
+        lost_nodes=("cp-3",),
+        snapshot_taken=False,
     )
 
 

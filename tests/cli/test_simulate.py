@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 from quorate.cli import simulate
 from quorate.simulation.hosts import life as life_of_hosts
 from quorate.simulation.machines import life
+from quorate.simulation.machines.invariant_checker import Violation
 from quorate.simulation.machines.life import Outcome
-from quorate.simulation.machines.referee import Violation
 
 
 def run(*arguments: str) -> Result:

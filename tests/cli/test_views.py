@@ -89,7 +89,7 @@ def test_a_ring_that_nobody_knows_has_a_reason_and_no_numbers(ring: Ring | Unkno
     assert lines.phrase(views.etcd(ring)) == "unknown"
 
 
-def test_a_host_with_a_stray_and_an_alarm_says_so_at_a_glance() -> None:
-    cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), strays=(BUILD.stray(3, "b", probes=3),), alarms=("NOSPACE: no space",))
+def test_a_host_with_an_orphan_and_an_alarm_says_so_at_a_glance() -> None:
+    cluster = BUILD.cluster(BUILD.host(1), BUILD.host(2), orphans=(BUILD.orphan(3, "b", probes=3),), alarms=("NOSPACE: no space",))
     text = lines.glance(status_of_hosts(cluster, NOON))
-    assert "  stray: cp-3 (3)\n  alarm: NOSPACE: no space\n" in text
+    assert "  orphan: cp-3 (3)\n  alarm: NOSPACE: no space\n" in text

@@ -1,4 +1,4 @@
-"""The decision: the order of its rules, what bars what, when it wakes; and what no decision may ever do, judged by an oracle that counts for itself."""
+"""The decision: the order of its rules, what blocks what, when it wakes; and what no decision may ever do, judged by an oracle that counts for itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from quorate.core.machines.steps import (
     Step,
     WriteKubeconfig,
 )
-from quorate.core.opinion import Opinion, barring, wanting
+from quorate.core.proposal import Proposal, blocking, wanting
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -57,7 +57,7 @@ def test_the_order_of_the_rules_is_this_one() -> None:
         "provide the kubeconfig",
         "wait for the workload cluster",
         "members agree",
-        "remove strays",
+        "remove orphans",
         "release the leaving",
         "take back an abandoned creation",
         "keep the records",
@@ -73,9 +73,11 @@ def test_the_order_of_the_rules_is_this_one() -> None:
     ]
 
 
-def table(monkeypatch: pytest.MonkeyPatch, *opinions: Opinion[Step]) -> Decision:
+def table(monkeypatch: pytest.MonkeyPatch, *proposals: Proposal[Step]) -> Decision:
     """The decision of a table of rules that always think this."""
-    rules = tuple((f"rule {number}", lambda _plane, _now, opinion=opinion: opinion) for number, opinion in enumerate(opinions, start=1))
+    rules = tuple(
+        (f"rule {number}", lambda _plane, _now, proposal=proposal: proposal) for number, proposal in enumerate(proposals, start=1)
+    )
     monkeypatch.setattr(module, "RULES", rules)
     plane = ControlPlane(
         "kcp", Desired(1, Version.parse("v1.34.4")), (), Ring((), None), initialized=False, workload=Finding(Health.GOOD, "Seen")
@@ -83,38 +85,38 @@ def table(monkeypatch: pytest.MonkeyPatch, *opinions: Opinion[Step]) -> Decision
     return decide(plane, NOON)
 
 
-def test_the_first_step_that_nothing_bars_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    decision = table(monkeypatch, Opinion(), Opinion(ReleaseHook("a")), Opinion(ReleaseHook("b")))
+def test_the_first_step_that_nothing_blocks_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    decision = table(monkeypatch, Proposal(), Proposal(ReleaseHook("a")), Proposal(ReleaseHook("b")))
     assert (decision.rule, decision.step) == ("rule 2", ReleaseHook("a"))
 
 
 def test_a_bar_stops_its_kind_of_step_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    no = barring(frozenset({DeleteReplica}), failed("n", "e"))
-    decision = table(monkeypatch, no, Opinion(DeleteReplica("a")), Opinion(ReleaseHook("b")))
+    no = blocking(frozenset({DeleteReplica}), failed("n", "e"))
+    decision = table(monkeypatch, no, Proposal(DeleteReplica("a")), Proposal(ReleaseHook("b")))
     assert (decision.rule, decision.step) == ("rule 3", ReleaseHook("b"))
 
 
 def test_a_bar_reaches_no_earlier_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert table(monkeypatch, Opinion(ReleaseHook("a")), barring(EVERYTHING, failed("n", "e"))).step == ReleaseHook("a")
+    assert table(monkeypatch, Proposal(ReleaseHook("a")), blocking(EVERYTHING, failed("n", "e"))).step == ReleaseHook("a")
 
 
-def test_a_refusal_whose_checks_all_pass_bars_nothing_and_a_wish_with_a_failed_check_is_none() -> None:
-    assert barring(EVERYTHING, passed("n", "e")).bars == frozenset()
+def test_a_refusal_whose_checks_all_pass_blocks_nothing_and_a_wish_with_a_failed_check_is_none() -> None:
+    assert blocking(EVERYTHING, passed("n", "e")).blocks == frozenset()
     assert wanting(ReleaseHook("a"), passed("n", "e"), failed("n", "e")).step is None
 
 
 def test_it_wakes_at_the_earliest_of_all_rules_up_to_the_one_that_won(monkeypatch: pytest.MonkeyPatch) -> None:
     soon, later, soonest = (NOON + timedelta(minutes=minutes) for minutes in (2, 3, 1))
-    asleep = table(monkeypatch, Opinion(wake_at=later), Opinion(wake_at=soon))
-    acting = table(monkeypatch, Opinion(wake_at=later), Opinion(ReleaseHook("a"), wake_at=soon), Opinion(wake_at=soonest))
+    asleep = table(monkeypatch, Proposal(wake_at=later), Proposal(wake_at=soon))
+    acting = table(monkeypatch, Proposal(wake_at=later), Proposal(ReleaseHook("a"), wake_at=soon), Proposal(wake_at=soonest))
     assert (asleep.step, asleep.wake_at) == (None, soon)
     assert acting.wake_at == soon
-    assert table(monkeypatch, Opinion()).wake_at is None
+    assert table(monkeypatch, Proposal()).wake_at is None
 
 
 def test_the_checks_are_of_every_rule_that_spoke_up_to_the_one_that_won(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = passed("a", "e"), failed("b", "e"), passed("c", "e")
-    decision = table(monkeypatch, Opinion(checks=(a,)), Opinion(checks=(b,)), Opinion(ReleaseHook("x"), (c,)), Opinion(checks=(a,)))
+    decision = table(monkeypatch, Proposal(checks=(a,)), Proposal(checks=(b,)), Proposal(ReleaseHook("x"), (c,)), Proposal(checks=(a,)))
     assert decision.checks == (a, b, c)
     assert decision.refusals == (b,)
 
@@ -219,7 +221,7 @@ def replicas_of(draw: st.DrawFn, number: int, *, calm: bool) -> Replica:
 
 @st.composite
 def rings(draw: st.DrawFn, count: int, *, calm: bool) -> Ring | Unknown:
-    """The members 1 to `count` and perhaps a stray, in any state; or no ring."""
+    """The members 1 to `count` and perhaps an orphan, in any state; or no ring."""
     if draw(mostly(False, True, of=15)):
         return Unknown("dial timeout")
     healths = mostly(Health.GOOD, Health.BAD, Health.UNKNOWN, of=30 if calm else 8)

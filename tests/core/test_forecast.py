@@ -8,9 +8,9 @@ from typing import Any
 
 from quorate.core.health import Health, Unknown
 from quorate.core.machines.forecast import Forecast, forecast
-from quorate.core.machines.state import Certificates, Deletion, Kubeconfig, Stray
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
-from quorate.core.upkeep import Upkeep
+from quorate.core.machines.state import Certificates, Deletion, Kubeconfig, Orphan
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
+from quorate.core.maintenance import Maintenance
 from quorate.core.versions import Version
 
 from .conftest import Build
@@ -90,7 +90,7 @@ def test_deleting_the_control_plane_ends_with_the_finalizer(build: Build) -> Non
 def test_a_rolling_replacement_adds_first_and_takes_the_oldest(build: Build) -> None:
     old = tuple(build.replica(number, outdated=("Version v1.34.4, v1.35.4 required",)) for number in (1, 2, 3))
     desired = replace(build.desired(3), version=Version.parse("v1.35.4"))
-    plan = forecast(build.control_plane(*old, desired=desired, preparation=Upkeep(pending=True)), build.noon)
+    plan = forecast(build.control_plane(*old, desired=desired, preparation=Maintenance(pending=True)), build.noon)
     assert told(plan)[0] == "update permissions and kubeadm's configuration in the workload cluster"
     assert [str(step) for step in of_kind(plan, CreateReplica, DeleteReplica)] == [
         "create a machine",
@@ -115,19 +115,19 @@ def test_without_surge_one_goes_before_one_comes(build: Build) -> None:
 def test_a_member_that_a_failed_machine_never_started_leaves_before_its_machine_does(build: Build) -> None:
     failed = build.joining(3, member=Unknown("member 3 may be its own"), unhealthy=True)
     ring = build.ring("ggG")
-    strays = (Stray(ring.members[2], build.noon),)
-    plan = forecast(build.control_plane(build.replica(1), build.replica(2), failed, ring=ring, strays=strays), build.noon)
-    assert [type(foreseen.step) for foreseen in plan.steps] == [Remediate, RemoveStray, ReleaseHook, CreateReplica]
+    orphans = (Orphan(ring.members[2], build.noon),)
+    plan = forecast(build.control_plane(build.replica(1), build.replica(2), failed, ring=ring, orphans=orphans), build.noon)
+    assert [type(foreseen.step) for foreseen in plan.steps] == [Remediate, RemoveOrphan, ReleaseHook, CreateReplica]
     assert plan.converged
 
 
 def test_members_that_a_failed_machine_cannot_be_told_from_leave_one_by_one(build: Build) -> None:
     ring = build.ring("ggggbb")
-    strays = tuple(Stray(member, build.noon, may_be_of=("cp-5",)) for member in ring.members[4:])
+    orphans = tuple(Orphan(member, build.noon, may_be_of=("cp-5",)) for member in ring.members[4:])
     failed = build.replica(5, member=Unknown("members 5 and 6 both have its name"), unhealthy=True)
-    five = build.control_plane(*map(build.replica, (1, 2, 3, 4)), failed, desired=5, ring=ring, strays=strays)
+    five = build.control_plane(*map(build.replica, (1, 2, 3, 4)), failed, desired=5, ring=ring, orphans=orphans)
     plan = forecast(five, build.noon)
-    assert [foreseen.step for foreseen in plan.steps][:3] == [Remediate("cp-5", 0), RemoveStray(5), RemoveMember("cp-5", 6)]
+    assert [foreseen.step for foreseen in plan.steps][:3] == [Remediate("cp-5", 0), RemoveOrphan(5), RemoveMember("cp-5", 6)]
     assert isinstance(plan.steps[3].step, CreateReplica)
     assert plan.converged
 

@@ -10,7 +10,7 @@ from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.adopt import ADOPTABLE, ADOPTION_IN_TIME, adopt_stand_alone_machines
 from quorate.core.machines.state import Adoptable, Deletion
 from quorate.core.machines.steps import EVERYTHING, AdoptReplicas
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -29,20 +29,20 @@ def test_row_6_all_are_adopted_at_once(build: Build) -> None:
 
 def test_row_6_one_that_cannot_be_adopted_stops_everything_and_is_named_with_a_remedy(build: Build) -> None:
     control_plane = build.control_plane(adoptable=(GOOD, Adoptable("old", "its version v1.31.0 is too far away")))
-    opinion = adopt_stand_alone_machines(control_plane, build.noon)
-    assert opinion.step is None
-    assert opinion.bars == EVERYTHING
-    assert [(check.name, check.evidence) for check in opinion.checks] == [(ADOPTABLE, "old: its version v1.31.0 is too far away")]
-    assert opinion.checks[0].remedy
+    proposal = adopt_stand_alone_machines(control_plane, build.noon)
+    assert proposal.step is None
+    assert proposal.blocks == EVERYTHING
+    assert [(check.name, check.evidence) for check in proposal.checks] == [(ADOPTABLE, "old: its version v1.31.0 is too far away")]
+    assert proposal.checks[0].remedy
     assert decide(control_plane, build.noon).step is None
 
 
 @pytest.mark.parametrize("changes", [{"infrastructure_ready": False}, {"endpoint": ""}])
 def test_adoption_waits_for_infrastructure_and_endpoint(build: Build, changes: dict[str, Any]) -> None:
-    opinion = adopt_stand_alone_machines(build.control_plane(adoptable=(GOOD,), **changes), build.noon)
-    assert opinion.bars == EVERYTHING
-    assert [check.name for check in opinion.checks] == [ADOPTION_IN_TIME]
-    assert not opinion.checks[0].remedy
+    proposal = adopt_stand_alone_machines(build.control_plane(adoptable=(GOOD,), **changes), build.noon)
+    assert proposal.blocks == EVERYTHING
+    assert [check.name for check in proposal.checks] == [ADOPTION_IN_TIME]
+    assert not proposal.checks[0].remedy
 
 
 def test_nothing_is_adopted_while_paused_or_by_a_control_plane_that_goes(build: Build) -> None:

@@ -9,7 +9,7 @@ from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.delete import take_down
 from quorate.core.machines.state import ControlPlane, Deletion, Replica
 from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -28,18 +28,18 @@ def test_row_9_the_finalizer_goes_when_no_replica_is_left(build: Build) -> None:
 
 
 def test_row_10_workers_go_first_and_five_of_them_are_named(build: Build) -> None:
-    opinion = take_down(going(build, build.replica(1), workers=("a", "b", "c", "d", "e", "f", "g")), build.noon)
-    assert (opinion.step, opinion.bars) == (None, EVERYTHING)
-    assert opinion.checks[0].evidence == "still there: a, b, c, d, e and 2 more"
+    proposal = take_down(going(build, build.replica(1), workers=("a", "b", "c", "d", "e", "f", "g")), build.noon)
+    assert (proposal.step, proposal.blocks) == (None, EVERYTHING)
+    assert proposal.checks[0].evidence == "still there: a, b, c, d, e and 2 more"
     five = take_down(going(build, workers=("a", "b", "c", "d", "e")), build.noon)
     assert five.checks[0].evidence == "still there: a, b, c, d, e"
 
 
 def test_row_11_all_replicas_that_are_held_or_not_deleted_yet_go_at_once(build: Build) -> None:
-    opinion = take_down(
+    proposal = take_down(
         going(build, build.replica(1), build.leaving(2), build.vanishing(3), build.replica(4, holds_hook=False)), build.noon
     )
-    assert opinion.step == DeleteAll(("cp-1", "cp-2", "cp-4"))
+    assert proposal.step == DeleteAll(("cp-1", "cp-2", "cp-4"))
 
 
 def test_row_11_no_ring_is_saved_and_no_cluster_asked(build: Build) -> None:
@@ -62,9 +62,9 @@ def test_machines_that_their_owner_wants_to_keep_are_not_taken_along(build: Buil
 
 
 def test_machines_on_their_way_out_are_waited_for_by_name(build: Build) -> None:
-    opinion = take_down(going(build, build.vanishing(1)), build.noon)
-    assert (opinion.step, opinion.bars) == (None, EVERYTHING)
-    assert [check.evidence for check in opinion.checks if not check.passed] == ["being deleted: cp-1"]
+    proposal = take_down(going(build, build.vanishing(1)), build.noon)
+    assert (proposal.step, proposal.blocks) == (None, EVERYTHING)
+    assert [check.evidence for check in proposal.checks if not check.passed] == ["being deleted: cp-1"]
 
 
 def test_a_pause_holds_the_deletion_too(build: Build) -> None:

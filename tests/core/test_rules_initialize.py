@@ -8,7 +8,7 @@ from quorate.core.checks import Outcome
 from quorate.core.health import Unknown
 from quorate.core.machines.rules.initialize import initialize
 from quorate.core.machines.steps import CreateReplica
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -20,14 +20,14 @@ def test_row_38_the_first_replica_founds_the_cluster(build: Build) -> None:
 
 
 def test_an_initialized_cluster_without_machines_is_never_founded_again(build: Build) -> None:
-    opinion = initialize(build.control_plane(), build.noon)
-    assert (opinion.step, opinion.bars) == (None, frozenset({CreateReplica}))
-    assert "Restore an etcd snapshot" in opinion.checks[0].remedy
+    proposal = initialize(build.control_plane(), build.noon)
+    assert (proposal.step, proposal.blocks) == (None, frozenset({CreateReplica}))
+    assert "Restore an etcd snapshot" in proposal.checks[0].remedy
 
 
 def test_what_may_be_initialized_is_not_founded(build: Build) -> None:
-    opinion = initialize(build.control_plane(initialized=Unknown("its status is lost")), build.noon)
-    assert (opinion.step, opinion.bars, opinion.checks[0].outcome) == (None, frozenset({CreateReplica}), Outcome.UNKNOWN)
+    proposal = initialize(build.control_plane(initialized=Unknown("its status is lost")), build.noon)
+    assert (proposal.step, proposal.blocks, proposal.checks[0].outcome) == (None, frozenset({CreateReplica}), Outcome.UNKNOWN)
 
 
 def test_nothing_is_founded_where_no_replica_is_wanted(build: Build) -> None:
@@ -40,6 +40,6 @@ def test_with_any_replica_there_is_nothing_to_found(build: Build) -> None:
 
 
 def test_without_a_template_it_waits(build: Build) -> None:
-    opinion = initialize(build.control_plane(initialized=False, template_problem="DevMachineTemplate demo is not found"), build.noon)
-    assert opinion.step is None
-    assert [check.evidence for check in opinion.checks if not check.passed] == ["DevMachineTemplate demo is not found"]
+    proposal = initialize(build.control_plane(initialized=False, template_problem="DevMachineTemplate demo is not found"), build.noon)
+    assert proposal.step is None
+    assert [check.evidence for check in proposal.checks if not check.passed] == ["DevMachineTemplate demo is not found"]

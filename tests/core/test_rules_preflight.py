@@ -18,7 +18,7 @@ from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.preflight import WORKLOAD_PREPARED, before_deleting, before_joining, version_is_near, version_is_not_below
 from quorate.core.machines.state import Certificates, ControlPlane, Remediation, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.core.versions import Version, minor_distance
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def test_a_version_out_of_reach_stops_no_scaling_down(build: Build) -> None:
         ({"template_problem": "not found"}, checks.TEMPLATE),
         ({"certificates": Certificates(missing=("etcd",))}, checks.CERTIFICATES),
         ({"certificates": Certificates(problem="forbidden")}, checks.CERTIFICATES),
-        ({"preparation": Upkeep(pending=True, problem="forbidden")}, WORKLOAD_PREPARED),
+        ({"preparation": Maintenance(pending=True, problem="forbidden")}, WORKLOAD_PREPARED),
     ],
 )
 def test_what_no_replacement_could_follow_is_not_deleted(build: Build, changes: dict[str, Any], name: str) -> None:

@@ -31,7 +31,7 @@ from quorate.core.machines.rules.remediate import (
     verdicts,
 )
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA, BEFORE_INITIALIZATION
-from quorate.core.machines.state import ControlPlane, Deletion, RemediationPolicy, Replica, Stray
+from quorate.core.machines.state import ControlPlane, Deletion, Orphan, RemediationPolicy, Replica
 from quorate.core.machines.state import Remediation as Record
 from quorate.core.machines.steps import (
     CreateReplica,
@@ -41,9 +41,9 @@ from quorate.core.machines.steps import (
     RecordRemediation,
     Remediate,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
 )
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 from quorate.core.quorum import removal_keeps_quorum
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
@@ -160,9 +160,9 @@ def test_row_31_one_that_a_health_check_failed_is_replaced(build: Build) -> None
 
 
 def test_row_32_a_refusal_holds_nothing_else_up(build: Build) -> None:
-    opinion = remediate(row(build, 3, topology_pending="v1.35.0"), build.noon)
-    assert opinion.step is None
-    assert opinion.bars == frozenset()
+    proposal = remediate(row(build, 3, topology_pending="v1.35.0"), build.noon)
+    assert proposal.step is None
+    assert proposal.blocks == frozenset()
 
 
 def test_another_remediation_in_progress_is_finished_first(build: Build) -> None:
@@ -293,9 +293,9 @@ def test_one_that_is_gone_in_all_but_name_is_no_second_replica(build: Build) -> 
 
 def test_a_healthy_voter_that_is_nobodys_does_not_hold_the_data_for_us(build: Build) -> None:
     joined = build.replica(2, member=Absent())
-    strays = (Stray(Member(9, "gone", Health.GOOD), build.noon),)
-    ring = Ring((Member(1, "cp-1", Health.GOOD), strays[0].member), leader=1)
-    reason, check = refusal(build, build.control_plane(marked(build, 1), joined, ring=ring, strays=strays))
+    orphans = (Orphan(Member(9, "gone", Health.GOOD), build.noon),)
+    ring = Ring((Member(1, "cp-1", Health.GOOD), orphans[0].member), leader=1)
+    reason, check = refusal(build, build.control_plane(marked(build, 1), joined, ring=ring, orphans=orphans))
     assert (reason, check.name) == (Reason.CANNOT, ANOTHER_HOLDS_THE_DATA)
 
 
@@ -446,8 +446,8 @@ def unmatched(build: Build, ring: str = "gg-", **changes: Any) -> ControlPlane:
     """Two good ones and one that failed without a Node; the ring's third member never started, or is named after nobody."""
     third = build.joining(3, member=Unknown("member 3 may be its own"), **MARKED)
     members = build.ring(ring)
-    strays = tuple(Stray(member, build.noon - HOUR) for member in members.members[2:])
-    return build.control_plane(build.replica(1), build.replica(2), third, **{"ring": members, "strays": strays, **changes})
+    orphans = tuple(Orphan(member, build.noon - HOUR) for member in members.members[2:])
+    return build.control_plane(build.replica(1), build.replica(2), third, **{"ring": members, "orphans": orphans, **changes})
 
 
 def test_b8_one_that_left_a_learner_behind_and_never_got_a_node_is_replaced(build: Build) -> None:
@@ -459,7 +459,7 @@ def test_b8_then_its_learner_goes_at_the_hook_and_its_machine_after_it(build: Bu
     left = build.joining(3, member=Unknown("member 3 may be its own"), deleting_since=build.noon, waits_at_hook=True)
     control_plane = unmatched(build)
     leaving = replace(control_plane, replicas=(*control_plane.replicas[:2], left))
-    assert decide(leaving, build.noon).step == RemoveStray(3)
+    assert decide(leaving, build.noon).step == RemoveOrphan(3)
 
 
 def test_whichever_is_its_own_quorum_must_survive_its_removal(build: Build) -> None:
@@ -468,7 +468,7 @@ def test_whichever_is_its_own_quorum_must_survive_its_removal(build: Build) -> N
 
 
 def test_a_member_that_nothing_would_ever_remove_is_not_risked(build: Build) -> None:
-    reason, check = refusal(build, unmatched(build, strays=()), 3)
+    reason, check = refusal(build, unmatched(build, orphans=()), 3)
     assert (reason, check.name) == (Reason.DEFERRED, quorum.QUORUM_SURVIVES_REMOVAL)
     assert "cannot tell which member" in check.evidence
     assert check.remedy == ""
@@ -495,8 +495,8 @@ def contested(build: Build, ring: str) -> ControlPlane:
     """Four replicas, of which the last has a Node and failed; every member after the third has its address or name."""
     fourth = build.replica(4, member=Unknown("members 4 and 5 both have its address or name", "Remove the dead one."), **MARKED)
     members = build.ring(ring)
-    strays = tuple(Stray(member, build.noon - HOUR, may_be_of=("cp-4",)) for member in members.members[3:])
-    return build.control_plane(*map(build.replica, (1, 2, 3)), fourth, ring=members, strays=strays)
+    orphans = tuple(Orphan(member, build.noon - HOUR, may_be_of=("cp-4",)) for member in members.members[3:])
+    return build.control_plane(*map(build.replica, (1, 2, 3)), fourth, ring=members, orphans=orphans)
 
 
 def test_a_failed_replica_whose_member_cannot_be_told_from_others_goes_where_the_ring_can_do_without_each_of_them(build: Build) -> None:
@@ -523,8 +523,8 @@ def test_w13_a_blocked_candidate_blocks_nobody_else(build: Build) -> None:
 
 
 def test_every_refused_candidate_is_named(build: Build) -> None:
-    opinion = remediate(row(build, 3, failed=(1, 2), topology_pending="v1.35.0"), build.noon)
-    assert [check.evidence.split(":")[0] for check in opinion.checks] == ["cp-1", "cp-2"]
+    proposal = remediate(row(build, 3, failed=(1, 2), topology_pending="v1.35.0"), build.noon)
+    assert [check.evidence.split(":")[0] for check in proposal.checks] == ["cp-1", "cp-2"]
 
 
 # Beside replicas that leave (M9c)
@@ -791,10 +791,10 @@ def test_in_a_rollout_the_record_waits_for_the_next_new_machine_unless_another_f
     assert keep_the_records(another, build.noon).step == ForgetRemediation()
 
 
-def test_a_record_on_the_control_plane_that_cannot_be_read_bars_remediation_alone(build: Build) -> None:
-    opinion = keep_the_records(row(build, 3, remediation_problem="not JSON"), build.noon)
-    assert opinion.bars == frozenset({Remediate})
-    assert opinion.checks[0].remedy
+def test_a_record_on_the_control_plane_that_cannot_be_read_blocks_remediation_alone(build: Build) -> None:
+    proposal = keep_the_records(row(build, 3, remediation_problem="not JSON"), build.noon)
+    assert proposal.blocks == frozenset({Remediate})
+    assert proposal.checks[0].remedy
     assert decide(row(build, 3, remediation_problem="not JSON"), build.noon).step is None
 
 

@@ -20,7 +20,7 @@ from quorate.core.machines.rules.remove import (
 )
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Ring
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 BARRED = frozenset({CreateReplica, DeleteReplica})
 
 
-def refusals(opinion: Opinion[Step]) -> list[str]:
-    """The evidence of every check that did not pass, of an opinion that holds everything else back."""
-    assert opinion.step is None
-    assert opinion.bars == BARRED
-    return [check.evidence for check in opinion.checks if not check.passed]
+def refusals(proposal: Proposal[Step]) -> list[str]:
+    """The evidence of every check that did not pass, of a proposal that holds everything else back."""
+    assert proposal.step is None
+    assert proposal.blocks == BARRED
+    return [check.evidence for check in proposal.checks if not check.passed]
 
 
-def last_one(opinion: Opinion[Step]) -> str:
-    """Why the only one is held, of an opinion that lets its replacement join."""
-    assert opinion.step is None
-    assert opinion.bars == frozenset({DeleteReplica})
-    assert opinion.checks[-1].name == ANOTHER_HOLDS_THE_DATA
-    return opinion.checks[-1].evidence
+def last_one(proposal: Proposal[Step]) -> str:
+    """Why the only one is held, of a proposal that lets its replacement join."""
+    assert proposal.step is None
+    assert proposal.blocks == frozenset({DeleteReplica})
+    assert proposal.checks[-1].name == ANOTHER_HOLDS_THE_DATA
+    return proposal.checks[-1].evidence
 
 
 def test_nobody_leaves_and_nothing_is_said(build: Build) -> None:
@@ -60,32 +60,32 @@ def test_row_21_one_whose_hook_was_taken_by_hand_is_waited_for_where_its_member_
 
 def test_row_22_one_that_is_still_drained_is_waited_for(build: Build) -> None:
     control_plane = build.control_plane(build.leaving(1, waits_at_hook=False), build.replica(2), build.replica(3))
-    opinion = release_the_leaving(control_plane, build.noon)
-    assert [check.name for check in opinion.checks] == [AT_HOOK]
-    assert refusals(opinion) == ["cp-1 is being drained, or waits for volumes or other hooks"]
+    proposal = release_the_leaving(control_plane, build.noon)
+    assert [check.name for check in proposal.checks] == [AT_HOOK]
+    assert refusals(proposal) == ["cp-1 is being drained, or waits for volumes or other hooks"]
 
 
 @pytest.mark.parametrize(("version", "waits"), [("v1.30.9", False), ("v1.31.0-alpha.1", True), ("v1.31.0", True), ("", True)])
 def test_row_22_other_hooks_go_first_from_1_31_by_the_machines_own_version(build: Build, version: str, waits: bool) -> None:
     leaving = build.leaving(1, other_hooks=("backup",), version=version)
     control_plane = build.control_plane(leaving, build.replica(2), build.replica(3))
-    opinion = release_the_leaving(control_plane, build.noon)
+    proposal = release_the_leaving(control_plane, build.noon)
     if waits:
-        assert refusals(opinion) == ["cp-1 waits for other hooks first: backup"]
+        assert refusals(proposal) == ["cp-1 waits for other hooks first: backup"]
     else:
-        assert opinion.step == RemoveMember("cp-1", 1)
+        assert proposal.step == RemoveMember("cp-1", 1)
 
 
 def test_row_23_the_only_machine_is_held_until_its_replacement_has_joined_where_upstream_lets_it_go(build: Build) -> None:
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=1), build.noon)
-    assert last_one(opinion) == "cp-1 is the only control plane left: its etcd data would be lost"
-    assert not opinion.checks[-1].remedy
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), desired=1), build.noon)
+    assert last_one(proposal) == "cp-1 is the only control plane left: its etcd data would be lost"
+    assert not proposal.checks[-1].remedy
 
 
 def test_row_23_with_no_room_for_a_replacement_somebody_has_to_decide(build: Build) -> None:
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), desired=build.desired(1, max_surge=0)), build.noon)
-    last_one(opinion)
-    assert opinion.checks[-1].remedy
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), desired=build.desired(1, max_surge=0)), build.noon)
+    last_one(proposal)
+    assert proposal.checks[-1].remedy
 
 
 @pytest.mark.parametrize("build_one", ["leaving", "replica"])
@@ -104,8 +104,8 @@ def test_who_has_the_only_data_and_is_not_deleted_has_to_be_mended_unless_others
 
 
 def test_row_23_one_that_is_gone_in_all_but_name_is_no_second_machine(build: Build) -> None:
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.vanishing(2, member=Absent())), build.noon)
-    last_one(opinion)
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), build.vanishing(2, member=Absent())), build.noon)
+    last_one(proposal)
 
 
 def test_row_23_with_external_etcd_the_last_that_serves_is_held_too(build: Build) -> None:
@@ -124,22 +124,22 @@ def test_the_only_machine_gets_its_replacement_first_and_leaves_once_that_votes_
 
 def test_the_last_voter_of_ours_is_held_beside_a_voter_that_is_nobodys(build: Build) -> None:
     replicas = build.leaving(1), build.joining(2)
-    opinion = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
-    assert refusals(opinion) == ["no replica other than cp-1 has a voting member: its etcd data would be lost"]
+    proposal = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
+    assert refusals(proposal) == ["no replica other than cp-1 has a voting member: its etcd data would be lost"]
 
 
 def test_the_last_voter_of_ours_is_held_where_the_other_s_member_is_not_known(build: Build) -> None:
     replicas = build.leaving(1), build.replica(2, member=Unknown("two members have its address"))
-    opinion = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
-    assert refusals(opinion) == ["cannot tell whether a replica other than cp-1 has a voting member"]
+    proposal = release_the_leaving(build.control_plane(*replicas, ring="ggg"), build.noon)
+    assert refusals(proposal) == ["cannot tell whether a replica other than cp-1 has a voting member"]
 
 
 @pytest.mark.parametrize("member", [1, Absent(), Unknown("never dialled")])
 def test_before_initialization_a_failed_first_machine_goes_by_a_named_exemption(build: Build, member: int | Absent | Unknown) -> None:
     control_plane = build.control_plane(build.leaving(1, member=member), initialized=False, ring=Unknown("no cluster yet"))
-    opinion = release_the_leaving(control_plane, build.noon)
-    assert opinion.step == ReleaseHook("cp-1")
-    assert BEFORE_INITIALIZATION in [check.name for check in opinion.checks]
+    proposal = release_the_leaving(control_plane, build.noon)
+    assert proposal.step == ReleaseHook("cp-1")
+    assert BEFORE_INITIALIZATION in [check.name for check in proposal.checks]
 
 
 def test_several_replicas_of_a_cluster_that_was_never_initialized_are_not_believed(build: Build) -> None:
@@ -158,9 +158,9 @@ def test_row_25_with_external_etcd_the_hook_alone_is_dropped(build: Build) -> No
     control_plane = build.control_plane(
         build.leaving(1), build.replica(2), desired=build.desired(3, etcd_managed=False), ring=Unknown("external")
     )
-    opinion = release_the_leaving(control_plane, build.noon)
-    assert opinion.step == ReleaseHook("cp-1")
-    assert checks.EXTERNAL in [check.evidence for check in opinion.checks]
+    proposal = release_the_leaving(control_plane, build.noon)
+    assert proposal.step == ReleaseHook("cp-1")
+    assert checks.EXTERNAL in [check.evidence for check in proposal.checks]
 
 
 def test_with_external_etcd_one_whose_node_somebody_deleted_may_be_the_last_that_serves(build: Build) -> None:
@@ -181,15 +181,15 @@ def test_row_26_a_ring_that_cannot_be_read_lets_nobody_go(build: Build, member: 
 
 
 def test_row_26_an_empty_member_list_lets_nobody_go(build: Build) -> None:
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), ring=""), build.noon)
-    assert refusals(opinion) == ["the ring could not be read: etcd named no members at all"]
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), ring=""), build.noon)
+    assert refusals(proposal) == ["the ring could not be read: etcd named no members at all"]
 
 
 def test_row_27_an_unmatched_member_is_waited_for_where_upstream_drops_the_hook(build: Build) -> None:
     control_plane = build.control_plane(build.leaving(1, member=Unknown("no Node")), build.replica(2), ring="gg")
-    opinion = release_the_leaving(control_plane, build.noon)
-    assert refusals(opinion) == ["cannot tell which member is cp-1's: no Node"]
-    assert opinion.checks[-1].outcome is Outcome.UNKNOWN
+    proposal = release_the_leaving(control_plane, build.noon)
+    assert refusals(proposal) == ["cannot tell which member is cp-1's: no Node"]
+    assert proposal.checks[-1].outcome is Outcome.UNKNOWN
 
 
 def test_row_27_one_proven_without_a_member_is_released_even_where_nobody_else_serves(build: Build) -> None:
@@ -210,9 +210,9 @@ def test_row_28_a_removal_that_breaks_quorum_waits_and_says_so(build: Build) -> 
 
 
 def test_row_29_a_safe_one_gives_up_its_member(build: Build) -> None:
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), build.replica(3)), build.noon)
-    assert opinion.step == RemoveMember("cp-1", 1)
-    assert all(check.passed for check in opinion.checks)
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), build.replica(3)), build.noon)
+    assert proposal.step == RemoveMember("cp-1", 1)
+    assert all(check.passed for check in proposal.checks)
 
 
 def test_after_a_crash_between_member_and_hook_the_hook_is_what_is_left_to_do(build: Build) -> None:
@@ -269,8 +269,8 @@ def test_all_three_deleted_the_last_is_joined_by_a_replacement(build: Build) -> 
 @pytest.mark.parametrize(("ring", "leaves"), [("ggG", True), ("gggG", True), ("gbG", False), ("gg-", False), ("gggg-", True)])
 def test_s2_a_voter_leaves_beside_one_that_joins_only_where_quorum_holds_without_that_one(build: Build, ring: str, leaves: bool) -> None:
     others = [build.replica(number) for number in range(2, len(ring) + 1)]
-    opinion = release_the_leaving(build.control_plane(build.leaving(1), *others, ring=ring), build.noon)
-    assert opinion.step == (RemoveMember("cp-1", 1) if leaves else None)
+    proposal = release_the_leaving(build.control_plane(build.leaving(1), *others, ring=ring), build.noon)
+    assert proposal.step == (RemoveMember("cp-1", 1) if leaves else None)
 
 
 @pytest.mark.parametrize("ring", ["Ggg", "-gg", "Bgg"])
@@ -304,12 +304,12 @@ def test_one_that_may_be_joining_is_held_where_the_ring_could_not_lose_its_membe
     until = build.noon + timedelta(minutes=3)
     newcomer = build.leaving(9, member=Absent(), node=None, component_findings=(), member_findings=(), joins_until=until)
     control_plane = build.control_plane(*map(build.replica, others), newcomer)
-    opinion = release_the_leaving(control_plane, build.noon)
+    proposal = release_the_leaving(control_plane, build.noon)
     if not held:
-        assert opinion.step == ReleaseHook("cp-9")
+        assert proposal.step == ReleaseHook("cp-9")
         return
-    assert refusals(opinion) == [f"until 12:03:00 kubeadm may be joining on the host of cp-9; with a member that is lost at once: {held}"]
-    assert opinion.wake_at == until
+    assert refusals(proposal) == [f"until 12:03:00 kubeadm may be joining on the host of cp-9; with a member that is lost at once: {held}"]
+    assert proposal.wake_at == until
     assert release_the_leaving(control_plane, until).step == ReleaseHook("cp-9")
 
 

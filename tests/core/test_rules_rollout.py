@@ -22,7 +22,7 @@ from quorate.core.machines.rules.rollout import (
 from quorate.core.machines.rules.scale import take_back_an_abandoned_creation
 from quorate.core.machines.state import Certificates, ControlPlane, Creation, Remediation, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -38,19 +38,19 @@ def old(build: Build, *numbers: int) -> list[Replica]:
     return [build.replica(number, outdated=OLD) for number in numbers]
 
 
-def refused(opinion: Opinion[Step]) -> list[str]:
-    """The names of the checks that did not pass, of an opinion without a step."""
-    assert opinion.step is None
-    return [check.name for check in opinion.checks if not check.passed]
+def refused(proposal: Proposal[Step]) -> list[str]:
+    """The names of the checks that did not pass, of a proposal without a step."""
+    assert proposal.step is None
+    return [check.name for check in proposal.checks if not check.passed]
 
 
 # Rows 34 to 37
 
 
 def test_up_to_date_replicas_bar_nothing_and_are_named_as_such(build: Build) -> None:
-    opinion = replace_the_outdated(build.three(), build.noon)
-    assert (opinion.step, opinion.bars) == (None, frozenset())
-    assert [(check.name, check.passed) for check in opinion.checks] == [(UP_TO_DATE, True)]
+    proposal = replace_the_outdated(build.three(), build.noon)
+    assert (proposal.step, proposal.blocks) == (None, frozenset())
+    assert [(check.name, check.passed) for check in proposal.checks] == [(UP_TO_DATE, True)]
 
 
 def test_it_wakes_when_time_alone_makes_one_outdated(build: Build) -> None:
@@ -67,13 +67,13 @@ def test_of_no_replicas_nothing_is_said(build: Build) -> None:
 
 
 def test_one_that_leaves_anyway_is_not_outdated(build: Build) -> None:
-    opinion = replace_the_outdated(build.control_plane(build.leaving(1, outdated=OLD), build.replica(2)), build.noon)
-    assert [check.name for check in opinion.checks] == [UP_TO_DATE]
+    proposal = replace_the_outdated(build.control_plane(build.leaving(1, outdated=OLD), build.replica(2)), build.noon)
+    assert [check.name for check in proposal.checks] == [UP_TO_DATE]
 
 
 def test_every_way_in_which_a_replica_differs_is_in_the_evidence(build: Build) -> None:
-    opinion = replace_the_outdated(build.control_plane(build.replica(1, outdated=("one", "two")), *old(build, 2, 3)), build.noon)
-    assert (opinion.checks[0].name, opinion.checks[0].evidence) == (REPLACEMENT_WANTED, f"cp-1: one, two; cp-2: {OLD[0]}; cp-3: {OLD[0]}")
+    proposal = replace_the_outdated(build.control_plane(build.replica(1, outdated=("one", "two")), *old(build, 2, 3)), build.noon)
+    assert (proposal.checks[0].name, proposal.checks[0].evidence) == (REPLACEMENT_WANTED, f"cp-1: one, two; cp-2: {OLD[0]}; cp-3: {OLD[0]}")
 
 
 def test_row_34_with_room_for_the_surge_one_more_joins(build: Build) -> None:
@@ -133,9 +133,9 @@ def test_without_surge_three_become_two_first(build: Build) -> None:
 
 
 def test_without_surge_the_only_replica_is_held_and_the_way_out_is_named(build: Build) -> None:
-    opinion = replace_the_outdated(build.control_plane(*old(build, 1), desired=build.desired(1, max_surge=0)), build.noon)
-    assert refused(opinion) == [ANOTHER_STAYS]
-    assert "maxSurge 1" in opinion.checks[-1].remedy
+    proposal = replace_the_outdated(build.control_plane(*old(build, 1), desired=build.desired(1, max_surge=0)), build.noon)
+    assert refused(proposal) == [ANOTHER_STAYS]
+    assert "maxSurge 1" in proposal.checks[-1].remedy
 
 
 def test_without_surge_nothing_more_goes_or_joins_before_the_spare_is_gone(build: Build) -> None:
@@ -204,11 +204,11 @@ def test_the_ring_must_do_without_the_one_that_goes(build: Build) -> None:
 def test_a_learner_that_is_nobodys_keeps_every_machine_from_joining_and_none_from_going(build: Build, surge: int) -> None:
     ring = Ring((*(Member(number, f"cp-{number}", Health.GOOD) for number in (1, 2, 3)), Member(9, "", Health.BAD, learner=True)), 1)
     control_plane = build.control_plane(*old(build, 1, 2, 3), desired=build.desired(3, max_surge=surge), ring=ring)
-    opinion = replace_the_outdated(control_plane, build.noon)
+    proposal = replace_the_outdated(control_plane, build.noon)
     if surge:
-        assert refused(opinion) == [quorum.QUORUM_SURVIVES_ADDITION]
+        assert refused(proposal) == [quorum.QUORUM_SURVIVES_ADDITION]
     else:
-        assert opinion.step == DeleteReplica("cp-1")
+        assert proposal.step == DeleteReplica("cp-1")
 
 
 @pytest.mark.parametrize("surge", [0, 1])
@@ -230,8 +230,8 @@ def test_nothing_is_taken_away_for_a_replacement_that_cannot_be_made(build: Buil
 @pytest.mark.parametrize(("target", "name"), [("v1.36.0", checks.VERSION_NEAR), ("v1.33.9", checks.VERSION_NOT_BELOW)])
 def test_a_version_out_of_reach_is_refused_before_anything_goes(build: Build, surge: int, target: str, name: str) -> None:
     desired = build.desired(3, max_surge=surge, version=Version.parse(target))
-    opinion = replace_the_outdated(build.control_plane(*old(build, 1, 2, 3), desired=desired), build.noon)
-    assert refused(opinion) == [name]
+    proposal = replace_the_outdated(build.control_plane(*old(build, 1, 2, 3), desired=desired), build.noon)
+    assert refused(proposal) == [name]
 
 
 def test_going_back_in_the_middle_of_a_rollout_is_no_downgrade(build: Build) -> None:
@@ -340,9 +340,9 @@ def test_a_failed_one_goes_where_the_chosen_one_cannot_because_of_it(build: Buil
 
 def test_where_nobody_may_go_the_reasons_are_those_of_the_one_that_was_chosen(build: Build) -> None:
     control_plane = build.control_plane(*old(build, 1, 2), joined_badly(build, 3), build.ill(4))
-    opinion = replace_the_outdated(control_plane, build.noon)
-    assert "cp-4" in next(check.evidence for check in opinion.checks if check.name == checks.COMPONENTS_HEALTHY)
-    assert "cp-3" not in next(check.evidence for check in opinion.checks if check.name == checks.COMPONENTS_HEALTHY)
+    proposal = replace_the_outdated(control_plane, build.noon)
+    assert "cp-4" in next(check.evidence for check in proposal.checks if check.name == checks.COMPONENTS_HEALTHY)
+    assert "cp-3" not in next(check.evidence for check in proposal.checks if check.name == checks.COMPONENTS_HEALTHY)
 
 
 def test_b19_a_rollout_over_a_rollout_goes_on_with_the_newest_specification(build: Build) -> None:
@@ -360,8 +360,8 @@ def test_b19_a_machine_of_the_earlier_rollout_that_is_still_coming_up_makes_way(
 def test_b19_a_member_that_cannot_be_told_yet_is_waited_for(build: Build) -> None:
     coming = build.joining(4, outdated=OLD, member=Unknown("may be its own"))
     ring = Ring((*(Member(number, f"cp-{number}", Health.GOOD) for number in (1, 2, 3)), Member(4, "", Health.BAD, learner=True)), 1)
-    opinion = replace_the_outdated(build.control_plane(*old(build, 1, 2, 3), coming, ring=ring), build.noon)
-    assert refused(opinion) == [quorum.QUORUM_SURVIVES_REMOVAL]
+    proposal = replace_the_outdated(build.control_plane(*old(build, 1, 2, 3), coming, ring=ring), build.noon)
+    assert refused(proposal) == [quorum.QUORUM_SURVIVES_REMOVAL]
 
 
 # G13: the first machine, before initialization
@@ -375,9 +375,9 @@ def first(build: Build, *replicas: Replica, **changes: Any) -> ControlPlane:
 
 @pytest.mark.parametrize("node", [None, "cp-1"])
 def test_g13_the_first_machine_makes_way_for_a_new_specification_whether_broken_or_coming_up(build: Build, node: str | None) -> None:
-    opinion = replace_the_outdated(first(build, build.joining(1, outdated=OLD, node=node)), build.noon)
-    assert opinion.step == DeleteReplica("cp-1")
-    assert BEFORE_INITIALIZATION in [check.name for check in opinion.checks if check.passed]
+    proposal = replace_the_outdated(first(build, build.joining(1, outdated=OLD, node=node)), build.noon)
+    assert proposal.step == DeleteReplica("cp-1")
+    assert BEFORE_INITIALIZATION in [check.name for check in proposal.checks if check.passed]
 
 
 def test_g13_it_is_released_and_the_next_one_founds_the_cluster(build: Build) -> None:
@@ -403,8 +403,8 @@ def test_g13_one_that_may_be_of_a_restored_control_plane_is_left_to_its_user(bui
 @pytest.mark.parametrize("gone", [True, False])
 def test_g13_one_of_several_is_not_touched(build: Build, gone: bool) -> None:
     other = build.vanishing(2, member=Absent()) if gone else build.joining(2)
-    opinion = replace_the_outdated(first(build, build.joining(1, outdated=OLD), other), build.noon)
-    assert refused(opinion) == [BEFORE_INITIALIZATION]
+    proposal = replace_the_outdated(first(build, build.joining(1, outdated=OLD), other), build.noon)
+    assert refused(proposal) == [BEFORE_INITIALIZATION]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from quorate.core.machines import checks
 from quorate.core.machines.rules.scale import scale_down, scale_up, take_back_an_abandoned_creation
 from quorate.core.machines.state import ControlPlane, Creation
 from quorate.core.machines.steps import AbandonCreation, CreateReplica, DeleteReplica, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 JOIN = CreateReplica("", initialize=False)
 
 
-def refused(opinion: Opinion[Step]) -> list[str]:
-    """The names of the checks that did not pass, of an opinion without a step."""
-    assert opinion.step is None
-    return [check.name for check in opinion.checks if not check.passed]
+def refused(proposal: Proposal[Step]) -> list[str]:
+    """The names of the checks that did not pass, of a proposal without a step."""
+    assert proposal.step is None
+    return [check.name for check in proposal.checks if not check.passed]
 
 
 def two(build: Build, **changes: Any) -> ControlPlane:
@@ -63,9 +63,9 @@ def test_row_41_the_previous_one_must_have_its_node_and_be_well(build: Build) ->
     [("gG", "become a voter"), ("g-", "become a voter"), ("gb", "cannot commit"), ("ggb", "one more member"), ("", "no members at all")],
 )
 def test_row_41_the_ring_must_bear_one_that_fails_to_come_up(build: Build, ring: str, why: str) -> None:
-    opinion = scale_up(two(build, ring=build.ring(ring)), build.noon)
-    assert refused(opinion) == [quorum.QUORUM_SURVIVES_ADDITION]
-    assert why in opinion.checks[-1].evidence
+    proposal = scale_up(two(build, ring=build.ring(ring)), build.noon)
+    assert refused(proposal) == [quorum.QUORUM_SURVIVES_ADDITION]
+    assert why in proposal.checks[-1].evidence
 
 
 def test_a_missing_template_is_said(build: Build) -> None:
@@ -87,9 +87,9 @@ def test_a_replacement_need_not_wait_for_the_old_infrastructure(build: Build) ->
 
 def test_without_surge_it_waits_for_the_spare_and_says_so(build: Build) -> None:
     replicas = (build.replica(1), build.replica(2), build.vanishing(3, member=Absent()))
-    opinion = scale_up(build.control_plane(*replicas, desired=build.desired(3, max_surge=0)), build.noon)
-    assert refused(opinion) == [checks.ROOM]
-    assert "cp-3 is being deleted" in opinion.checks[0].evidence
+    proposal = scale_up(build.control_plane(*replicas, desired=build.desired(3, max_surge=0)), build.noon)
+    assert refused(proposal) == [checks.ROOM]
+    assert "cp-3 is being deleted" in proposal.checks[0].evidence
 
 
 def test_one_that_leaves_keeps_its_place_until_our_hook_lets_it_go(build: Build) -> None:
@@ -154,8 +154,8 @@ def test_a_victim_that_would_not_wait_at_our_hook_does_not_go(build: Build) -> N
 
 
 def test_a_creation_that_nobody_wants_any_more_is_taken_back(build: Build) -> None:
-    opinion = take_back_an_abandoned_creation(build.three(creation=Creation("cp-4", machine_exists=False)), build.noon)
-    assert opinion.step == AbandonCreation("cp-4")
+    proposal = take_back_an_abandoned_creation(build.three(creation=Creation("cp-4", machine_exists=False)), build.noon)
+    assert proposal.step == AbandonCreation("cp-4")
 
 
 def test_one_that_is_still_wanted_or_whose_machine_exists_is_kept(build: Build) -> None:

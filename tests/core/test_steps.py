@@ -18,7 +18,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "RemoveMember": ("cp-1", 0xBEEF),
     "ReleaseHook": ("cp-1",),
     "AdoptReplicas": (("cp-1", "cp-2"),),
-    "RemoveStray": (0xBEEF,),
+    "RemoveOrphan": (0xBEEF,),
     "Remediate": ("cp-1", 0),
     "RecordRemediation": (),
     "ForgetRemediation": (),

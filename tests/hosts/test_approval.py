@@ -10,7 +10,7 @@ import pytest
 
 from quorate.core.hosts.approval import APPROVED, Approval
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import RenewCertificates, Step, TakeSnapshot
 from quorate.hosts.observe import Observation
 from quorate.hosts.run.events import Ended, Outcome
@@ -19,7 +19,7 @@ from quorate.hosts.run.session import Done, Parts, Session
 from tests.hosts.observe.world import World, stand
 from tests.hosts.probe.machine import NOW
 
-RENEWAL = Wishes(renew_certificates=True)
+RENEWAL = RunOptions(renew_certificates=True)
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Operator:
 
     async def observe(self, done: Done) -> Observation:
         observation = await self.world.observe(self.now)
-        return replace(observation, cluster=done.told(replace(observation.cluster, wishes=RENEWAL)))
+        return replace(observation, cluster=done.told(replace(observation.cluster, options=RENEWAL)))
 
     async def carry_out(self, step: Step, _observation: Observation) -> None:
         if not self.steps:
@@ -73,4 +73,4 @@ async def test_a_member_that_appears_after_the_approval_of_a_renewal_is_not_remo
     assert "quorate plan" in because.remedy
     if not only:
         assert "to remove etcd member 9 of cp-9 was not in it, and is wanted now by the rule: remove the lost" in because.evidence
-        assert "strays.cp-9: nothing then, straymember now" in because.evidence
+        assert "orphans.cp-9: nothing then, orphanmember now" in because.evidence

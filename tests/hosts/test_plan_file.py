@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.hosts.state import Cluster, Kind, Wishes
+from quorate.core.hosts.state import Cluster, Kind, RunOptions
 from quorate.hosts.run import plan_file
 from quorate.hosts.run.plan_file import Kept, PlanError, WorldMoved, facts, moved
 from tests.core.hosts.conftest import V135, Build
@@ -19,7 +19,9 @@ STEPS = ("take a snapshot of etcd", "upgrade the control plane of cp-1 to v1.35.
 
 
 def kept(cluster: Cluster, **changes: Any) -> Kept:
-    made = Kept(plan_file.FORMAT, BUILD.noon, "/manifests/kubeone.yaml", "", {"manifest": "abc"}, False, Wishes(), facts(cluster), STEPS)
+    made = Kept(
+        plan_file.FORMAT, BUILD.noon, "/manifests/kubeone.yaml", "", {"manifest": "abc"}, False, RunOptions(), facts(cluster), STEPS
+    )
     return replace(made, **changes)
 
 
@@ -46,7 +48,7 @@ def test_a_world_that_stands_still_has_not_moved() -> None:
         (with_first(BUILD.three(), findings=(Finding(Health.BAD, "Seen"),)), "hosts.cp-1.findings.Seen.health: good then, bad now"),
         (BUILD.three(version=V135), "version: v1.34.4 then, v1.35.4 now"),
         (BUILD.three(lost_nodes=("cp-9",)), "lost_nodes.0: nothing then, cp-9 now"),
-        (BUILD.three(strays=(BUILD.stray(9),)), "strays.cp-9: nothing then, straymember now"),
+        (BUILD.three(orphans=(BUILD.orphan(9),)), "orphans.cp-9: nothing then, orphanmember now"),
     ],
     ids=str,
 )
@@ -84,7 +86,7 @@ def test_many_moves_are_told_in_a_few_lines() -> None:
 
 
 def test_a_plan_comes_back_from_its_file_which_only_its_owner_can_read(tmp_path: Path) -> None:
-    path, plan = tmp_path / "plan.json", kept(BUILD.three(), wishes=Wishes(without=("cp-3",)))
+    path, plan = tmp_path / "plan.json", kept(BUILD.three(), options=RunOptions(without=("cp-3",)))
     plan_file.write(path, plan)
     assert plan_file.read(path) == plan
     assert path.stat().st_mode & 0o777 == 0o600

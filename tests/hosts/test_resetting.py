@@ -7,7 +7,7 @@ from dataclasses import replace
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.guard import HOSTS_FIT
-from quorate.core.hosts.state import Cluster, Kind, Node, Wishes
+from quorate.core.hosts.state import Cluster, Kind, Node, RunOptions
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, Step, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.hosts.run import resetting
@@ -131,7 +131,7 @@ def test_a_worker_whose_kubelet_is_silent_is_not_drained() -> None:
 
 
 def renewing(cluster: Cluster) -> Cluster:
-    return replace(cluster, wishes=Wishes(renew_certificates=True))
+    return replace(cluster, options=RunOptions(renew_certificates=True))
 
 
 def test_a_run_for_certificates_renews_them_and_leaves_the_rest_to_apply() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from quorate.local import manifests
 from quorate.local.errors import MissingTool
-from quorate.local.manifests import Furniture
+from quorate.local.manifests import ManifestSet
 
 AUTHORITY = b"the authority"
 SERVICE = {"service": {"name": "webhook-service", "namespace": "capi-system", "path": "/validate-it"}}
@@ -42,29 +42,29 @@ ITEMS = [
 
 
 @pytest.fixture
-def made() -> Furniture:
-    return manifests.furniture(ITEMS, webhook_port=25001, authority=AUTHORITY)
+def made() -> ManifestSet:
+    return manifests.manifest_set(ITEMS, webhook_port=25001, authority=AUTHORITY)
 
 
-def test_conversion_goes_to_the_manager_on_loopback_under_the_local_authority(made: Furniture) -> None:
+def test_conversion_goes_to_the_manager_on_loopback_under_the_local_authority(made: ManifestSet) -> None:
     webhook = made.kinds[0]["spec"]["conversion"]["webhook"]
     assert webhook["clientConfig"] == {"url": "https://127.0.0.1:25001/convert", "caBundle": base64.b64encode(AUTHORITY).decode()}
     assert webhook["conversionReviewVersions"] == ["v1"]
     assert "conversion" not in made.kinds[1]["spec"]
 
 
-def test_webhooks_keep_their_path_and_policy(made: Furniture) -> None:
+def test_webhooks_keep_their_path_and_policy(made: ManifestSet) -> None:
     (hook,) = made.webhooks[0]["webhooks"]
     assert hook["clientConfig"]["url"] == "https://127.0.0.1:25001/validate-it"
     assert hook["failurePolicy"] == "Fail"
 
 
-def test_labels_stay_for_they_are_the_contract_and_annotations_for_cert_manager_go(made: Furniture) -> None:
+def test_labels_stay_for_they_are_the_contract_and_annotations_for_cert_manager_go(made: ManifestSet) -> None:
     assert made.kinds[0]["metadata"] == {"name": "machines", "labels": {"a": "b"}}
     assert "annotations" not in made.webhooks[0]["metadata"]
 
 
-def test_deployments_and_roles_stay_out(made: Furniture) -> None:
+def test_deployments_and_roles_stay_out(made: ManifestSet) -> None:
     assert [item["metadata"]["name"] for item in made.namespaces] == ["capi-system"]
     assert len(made.kinds) + len(made.namespaces) + len(made.webhooks) == 4
 
@@ -75,7 +75,7 @@ def test_what_was_read_is_not_changed() -> None:
     assert ITEMS[0]["spec"]["conversion"]["webhook"] == {"clientConfig": SERVICE}
 
 
-def test_merged_furniture_keeps_the_order_of_its_parts(made: Furniture) -> None:
+def test_merged_manifest_set_keeps_the_order_of_its_parts(made: ManifestSet) -> None:
     twice = manifests.merge([made, made])
     assert twice.kinds == made.kinds * 2
     assert twice.webhooks == made.webhooks * 2

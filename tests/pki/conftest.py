@@ -1,4 +1,4 @@
-"""One moment, cheap authorities, and the openssl program as a second opinion."""
+"""One moment, cheap authorities, and the openssl program as a second proposal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def other_authority(noon: datetime) -> KeyPair:
 def openssl(tmp_path: Path) -> OpenSSL:
     program = shutil.which("openssl")
     if program is None:
-        pytest.skip("the openssl program is not installed; it is the second opinion here")
+        pytest.skip("the openssl program is not installed; it is the second proposal here")
 
     def run(*arguments: str, **files: bytes) -> str:
         """Run openssl in an empty folder that holds `files` (name to content, `_pem` standing for `.pem`) and answer what it prints."""

@@ -1,4 +1,4 @@
-"""What else the oracle holds a decision to: health, the hook, strays, remediation and its records, gates and versions. In the form of `safety`."""
+"""What else the oracle holds a decision to: health, the hook, orphans, remediation and its records, gates and versions. In the form of `safety`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from quorate.core.machines.steps import (
     ReleaseHook,
     Remediate,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
     Step,
 )
 from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
 
-STRAY_AGE = timedelta(minutes=2)  # a Machine or a Node that explains a member has appeared by then
+ORPHAN_AGE = timedelta(minutes=2)  # a Machine or a Node that explains a member has appeared by then
 GIVEN_UP = timedelta(minutes=20)  # a member that has never started by then is not going to: kubeadm has ended with an error
 JOINING = timedelta(minutes=10)  # after the Node came; kubeadm has joined its etcd member, or given up, by then
 
@@ -62,31 +62,31 @@ def only_what_waits_at_our_hook_is_let_go(plane: ControlPlane, step: Step, _now:
         yield "it is being deleted already"
 
 
-def a_stray_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterator[str]:
+def an_orphan_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterator[str]:
     """A member is removed as nobody's only when it has been so for a while, and nobody is on the way whose it could be.
 
     Whoever waits at our hook is not on the way any more; if the member could be its own, the others must be able to do without that replica as well.
     """
-    if not isinstance(step, RemoveStray):
+    if not isinstance(step, RemoveOrphan):
         return
-    stray = next((stray for stray in plane.strays if stray.member.id == step.member), None)
-    if stray is None or not counts(plane) or any(r.member == step.member for r in plane.replicas):
+    orphan = next((orphan for orphan in plane.orphans if orphan.member.id == step.member), None)
+    if orphan is None or not counts(plane) or any(r.member == step.member for r in plane.replicas):
         yield "it is not nobody's"
         return
-    down = stray.member.health is Health.BAD and not stray.member.only_alarmed
-    if stray.node and not stray.consented and (stray.node_ready or not down):
+    down = orphan.member.health is Health.BAD and not orphan.member.only_alarmed
+    if orphan.node and not orphan.consented and (orphan.node_ready or not down):
         yield "it lives on somebody's Node"
-    if now - stray.since < STRAY_AGE:
+    if now - orphan.since < ORPHAN_AGE:
         yield "it was seen just now"
-    if not stray.member.name and now - stray.since >= GIVEN_UP:
+    if not orphan.member.name and now - orphan.since >= GIVEN_UP:
         return
     for owner in held(plane):
         young = now - max(owner.created, owner.node_created or owner.created) < JOINING
-        could_be = owner.node is None or owner.name in stray.may_be_of or (not stray.member.name and young)
+        could_be = owner.node is None or owner.name in orphan.may_be_of or (not orphan.member.name and young)
         if isinstance(owner.member, int) or not could_be:
             continue
         if not (owner.deleting_since and owner.waits_at_hook and not owner.other_hooks):
-            if stray.consented:
+            if orphan.consented:
                 continue
             yield f"it may be of {owner.name}, which is on the way"
         elif not [r for r in held(plane) if r is not owner and r.member in voters(plane)]:
@@ -109,7 +109,7 @@ def a_remediation_has_its_reason(plane: ControlPlane, step: Step, now: datetime)
         if now - before.at < policy.retry_period:
             yield "its predecessor failed a moment ago"
         if policy.max_retry is not None and before.retries >= policy.max_retry:
-            yield "its predecessors failed too often"
+            yield "its old_containers failed too often"
     if may_be_founded(plane) and len(plane.replicas) <= 1:
         yield "it is the only one"
     if may_be_founded(plane) and [r for r in staying(plane) if r is not goes and not r.unhealthy and r.node is None]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
 
-Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveStray | Remediate
+Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveOrphan | Remediate
 """Steps that change who is there."""
 Going = DeleteReplica | RemoveMember | ReleaseHook | Remediate
 """Steps by which a replica goes, at once or in the end."""
@@ -104,12 +104,12 @@ def departing(plane: ControlPlane, step: Step) -> list[frozenset[int]]:
     Empty where it is not known, and could be none of those that are nobody's; one empty set where no member goes.
     """
     goes = who_goes(plane, step)
-    if isinstance(step, RemoveStray):
+    if isinstance(step, RemoveOrphan):
         return [frozenset({step.member}) & ids(plane)]
     if goes is None or isinstance(goes.member, Absent):
         return [frozenset()]
     if isinstance(goes.member, Unknown):
-        nobodys = frozenset(stray.member.id for stray in plane.strays) if isinstance(step, Remediate) else frozenset()
+        nobodys = frozenset(orphan.member.id for orphan in plane.orphans) if isinstance(step, Remediate) else frozenset()
         matched = {r.member for r in plane.replicas if isinstance(r.member, int)}
         return [frozenset({member}) for member in nobodys] if nobodys == ids(plane) - matched else []
     return [frozenset({goes.member}) & ids(plane)]

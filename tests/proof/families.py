@@ -13,8 +13,8 @@ from typing import Any
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
 from quorate.core.machines.state import Adoptable, Certificates, Creation, Deletion, Remediation, RemediationPolicy
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Ring
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from tests.proof import oracle
 from tests.proof.worlds import IN_FLIGHT, NOBODYS, NOW, ROLES, STATES, World, worlds
@@ -56,8 +56,8 @@ CIRCUMSTANCES: tuple[Mapping[str, Any], ...] = (
     {"certificates": Certificates(problem="unreadable")},
     {"template_problem": "not found"},
     {"topology_pending": "v1.35.0"},
-    {"preparation": Upkeep(pending=True)},
-    {"preparation": Upkeep(pending=True, problem="forbidden", retry_at=SOON)},
+    {"preparation": Maintenance(pending=True)},
+    {"preparation": Maintenance(pending=True, problem="forbidden", retry_at=SOON)},
     {"membership_problem": "cp-1 lists other members"},
     {"creation": Creation("cp-9", machine_exists=False)},
     {"creation": Creation("cp-1", machine_exists=True)},

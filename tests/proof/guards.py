@@ -18,7 +18,7 @@ from unittest import mock
 from quorate.clusterapi.connect import caches
 from quorate.core.checks import passed
 from quorate.core.machines import decide
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 from quorate.core.ring import Verdict
 from tests.proof.guard import Function, Guard, Instead, returns
 from tests.proof.runtime_guards import RUNTIME, changes_nothing
@@ -30,13 +30,13 @@ def says_yes(_predicate: Function) -> Function:
 
 
 def says_nothing(_predicate: Function) -> Function:
-    """A rule without an opinion."""
+    """A rule without a proposal."""
     return lambda *_, **__: NOTHING
 
 
-def bars_nothing(rule: Function) -> Function:
+def blocks_nothing(rule: Function) -> Function:
     """The rule with its step and checks, and without what it forbids to others."""
-    return lambda *arguments: replace(rule(*arguments), bars=frozenset())
+    return lambda *arguments: replace(rule(*arguments), blocks=frozenset())
 
 
 def is_told(**changes: Any) -> Instead:
@@ -103,8 +103,8 @@ def remembers(_reading: Function) -> Function:
 
 
 def forgets_whom_it_fits(may_own: Function) -> Function:
-    """The question of a possible owner, asked about a stray that fits nobody."""
-    return lambda replica, stray, now: may_own(replica, replace(stray, may_be_of=()), now)
+    """The question of a possible owner, asked about an orphan that fits nobody."""
+    return lambda replica, orphan, now: may_own(replica, replace(orphan, may_be_of=()), now)
 
 
 def finds_none(_look: Function) -> Function:
@@ -182,13 +182,13 @@ GUARDS: tuple[Guard, ...] = (
         "s4_the_last_holder_of_data_stays",
     ),
     Guard(
-        "a replica holds the data that a stray has",
+        "a replica holds the data that an orphan has",
         {"core.machines.rules.remove:a_replica_holds_the_data": says_yes},
         "s4_the_last_holder_of_data_stays",
     ),
     Guard(
         "nothing is begun while somebody leaves",
-        {"core.machines.rules.preflight:_nobody_leaves": says_yes, "core.machines.rules.remove:release_the_leaving": bars_nothing},
+        {"core.machines.rules.preflight:_nobody_leaves": says_yes, "core.machines.rules.remove:release_the_leaving": blocks_nothing},
         "s5_one_change_at_a_time",
     ),
     Guard("one remediation at a time", {"core.machines.rules.remediate:_previous_finished": says_yes}, "s5_one_change_at_a_time"),
@@ -223,11 +223,15 @@ GUARDS: tuple[Guard, ...] = (
         {"core.machines.rules.remediate:_will_wait_for_us": says_yes},
         "only_what_waits_at_our_hook_is_let_go",
     ),
-    Guard("a stray is no newcomer", {"core.machines.rules.strays:_aged": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray lives on nobody's Node", {"core.machines.rules.strays:_is_nobodys": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray is not of one on its way", {"core.machines.rules.strays:_nobody_elses": says_yes}, "a_stray_is_nobodys"),
-    Guard("a stray that fits a replica stays with it", {"core.machines.rules.strays:_may_own": forgets_whom_it_fits}, "a_stray_is_nobodys"),
-    Guard("its possible owner can be done without", {"core.machines.rules.strays:_can_do_without": returns(())}, "a_stray_is_nobodys"),
+    Guard("an orphan is no newcomer", {"core.machines.rules.orphans:_aged": says_yes}, "an_orphan_is_nobodys"),
+    Guard("an orphan lives on nobody's Node", {"core.machines.rules.orphans:_is_nobodys": says_yes}, "an_orphan_is_nobodys"),
+    Guard("an orphan is not of one on its way", {"core.machines.rules.orphans:_nobody_elses": says_yes}, "an_orphan_is_nobodys"),
+    Guard(
+        "an orphan that fits a replica stays with it",
+        {"core.machines.rules.orphans:_may_own": forgets_whom_it_fits},
+        "an_orphan_is_nobodys",
+    ),
+    Guard("its possible owner can be done without", {"core.machines.rules.orphans:_can_do_without": returns(())}, "an_orphan_is_nobodys"),
     Guard("nobody else is coming up", {"core.machines.rules.loss:_nobody_coming_up": says_yes}, "a_remediation_has_its_reason"),
     Guard("records can be read", {"core.machines.rules.remediate:_records_readable": says_yes}, "a_remediation_has_its_reason"),
     Guard("retries are left", {"core.machines.rules.remediate:_account": says_no_retry}, "a_remediation_has_its_reason"),
@@ -258,10 +262,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard("there is a template", {"core.machines.rules.preflight:template_exists": says_yes}, "nothing_moves_behind_a_gate"),
     Guard(
         "newcomers read the new configuration",
-        {"core.machines.rules.preflight:_workload_prepared": says_yes, "core.machines.rules.upkeep:prepare_the_workload": bars_nothing},
+        {
+            "core.machines.rules.preflight:_workload_prepared": says_yes,
+            "core.machines.rules.maintenance:prepare_the_workload": blocks_nothing,
+        },
         "nothing_moves_behind_a_gate",
     ),
-    Guard("the members agree", {"core.machines.rules.strays:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
+    Guard("the members agree", {"core.machines.rules.orphans:members_agree": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard("the specification is valid", {"core.machines.rules.guard:refuse_what_is_invalid": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard(
         "the Cluster names it", {"core.machines.rules.guard:be_the_one_that_the_cluster_names": says_nothing}, "nothing_moves_behind_a_gate"
@@ -279,7 +286,9 @@ GUARDS: tuple[Guard, ...] = (
         {"core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing},
         "nothing_moves_behind_a_gate",
     ),
-    Guard("there are certificates", {"core.machines.rules.certificates:provide_certificates": bars_nothing}, "nothing_moves_behind_a_gate"),
+    Guard(
+        "there are certificates", {"core.machines.rules.certificates:provide_certificates": blocks_nothing}, "nothing_moves_behind_a_gate"
+    ),
     Guard("what is being deleted only goes", {"core.machines.rules.delete:take_down": says_nothing}, "nothing_moves_behind_a_gate"),
     Guard(
         "a member leaves only after a last look",
@@ -393,12 +402,12 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "members are looked for on every control-plane Node",
-        {"clusterapi.observe.strays:nodes_of_nobody": returns({})},
+        {"clusterapi.observe.orphans:nodes_of_nobody": returns({})},
         "tests/clusterapi/loop/test_somebodys_members.py::test_healthy_voters_whose_nodes_live_stay_and_are_named",
     ),
     Guard(
         "a Node of a member's name is asked for before the member is called nobody's",
-        {"clusterapi.observe.strays:look_for_nodes": finds_none},
+        {"clusterapi.observe.orphans:look_for_nodes": finds_none},
         "tests/clusterapi/loop/test_somebodys_members.py::test_the_last_look_asks_for_a_node_that_no_list_has",
     ),
     Guard(
@@ -504,8 +513,8 @@ NOT_GUARDS: Mapping[str, str] = MappingProxyType(
         "core.machines.rules.remediate:_questions": "asks the others",
         "core.machines.rules.remediate:_named": "words the answers of the others",
         "core.machines.rules.remediate:_not_deleting": "for the report alone: decide asks only about those that stay",
-        "core.machines.rules.strays:may_be_removed": "asks the others",
-        "core.machines.rules.upkeep:_failing": "words the last failure of upkeep, which endangers nobody",
+        "core.machines.rules.orphans:may_be_removed": "asks the others",
+        "core.machines.rules.maintenance:_failing": "words the last failure of maintenance, which endangers nobody",
     }
 )
 """Functions of the rules that answer with checks and are no safety predicates of their own, with the reason."""

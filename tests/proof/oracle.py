@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quorate.core.machines.state import ControlPlane
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
 from tests.proof import conduct, safety
 from tests.proof.counting import counts, held, leaving, staying
 
@@ -46,7 +46,7 @@ INVARIANTS: dict[str, Invariant] = {
         safety.another_serves,
         conduct.all_others_are_well,
         conduct.only_what_waits_at_our_hook_is_let_go,
-        conduct.a_stray_is_nobodys,
+        conduct.an_orphan_is_nobodys,
         conduct.a_remediation_has_its_reason,
         conduct.a_replacement_carries_its_record,
         conduct.before_initialization_only_the_first_goes,
@@ -64,14 +64,14 @@ def objections(plane: ControlPlane, step: Step, now: datetime) -> Iterator[Objec
 # The opposite question: was there a step
 
 
-def wishes(plane: ControlPlane, now: datetime) -> Iterator[Step]:
+def options(plane: ControlPlane, now: datetime) -> Iterator[Step]:
     """Every step that the control plane could want now, one of each kind for each replica or member that it could be about."""
     for replica in leaving(plane):
         removes = counts(plane) and isinstance(replica.member, int)
         yield RemoveMember(replica.name, replica.member) if removes and isinstance(replica.member, int) else ReleaseHook(replica.name)
-    for stray in plane.strays:
-        if now - stray.since >= conduct.STRAY_AGE:
-            yield RemoveStray(stray.member.id)
+    for orphan in plane.orphans:
+        if now - orphan.since >= conduct.ORPHAN_AGE:
+            yield RemoveOrphan(orphan.member.id)
     yield from (Remediate(replica.name, 0) for replica in staying(plane) if replica.unhealthy)
     yield from _growth(plane)
     yield from _shrinkage(plane)
@@ -97,10 +97,10 @@ def _shrinkage(plane: ControlPlane) -> Iterator[Step]:
 
 def missed(plane: ControlPlane, now: datetime) -> list[Step]:
     """The steps that the control plane could want and that break nothing: what a decision without a step must not leave."""
-    return [step for step in wishes(plane, now) if next(objections(plane, step, now), None) is None]
+    return [step for step in options(plane, now) if next(objections(plane, step, now), None) is None]
 
 
 def is_converged(plane: ControlPlane) -> bool:
     """Nothing is left to want: as many as desired, all as desired, nobody leaving, nobody failed, nobody's member in the ring."""
-    calm = len(staying(plane)) == plane.desired.replicas and not leaving(plane) and not (plane.strays and counts(plane))
+    calm = len(staying(plane)) == plane.desired.replicas and not leaving(plane) and not (plane.orphans and counts(plane))
     return calm and not any(r.outdated or r.unhealthy for r in staying(plane))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray, Step
+from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
 from quorate.core.ring import Ring
 from tests.proof.counting import (
     Going,
@@ -39,7 +39,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)  # for invariants that do not ask for t
 
 def s1_quorum_outlives_every_removal(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """No member goes while the ring cannot commit that, nor one without which too few are left; and none of whom that cannot be told."""
-    if not counts(plane) or not isinstance(step, Going | RemoveStray):
+    if not counts(plane) or not isinstance(step, Going | RemoveOrphan):
         return
     if not readable(plane):
         yield "the ring is not known"
@@ -126,7 +126,7 @@ def s3_founded_once(plane: ControlPlane, step: Step, _now: datetime) -> Iterator
 
 def s4_the_last_holder_of_data_stays(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Whoever goes, another replica holds its place; and whichever member goes, another replica's votes, and somebody who answers has the data."""
-    if not may_be_founded(plane) or not isinstance(step, Going | RemoveStray):
+    if not may_be_founded(plane) or not isinstance(step, Going | RemoveOrphan):
         return
     goes = who_goes(plane, step)
     others = [r for r in held(plane) if r is not goes]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from quorate.core.machines.decide import decide
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveStray
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan
 from tests.proof.families import FAMILIES, Disagreement, judge
 from tests.proof.worlds import NOW
 
@@ -40,4 +40,4 @@ def test_the_oracle_agrees_with_the_decision_in_every_state(family: str, record_
 def test_every_kind_of_step_is_decided_somewhere_among_five_and_six_seats_too() -> None:
     worlds = [world for world in FAMILIES["rings of six, two things at once"]() if len(world.seats) >= 5]
     decided = Counter(type(decide(world.control_plane(), NOW).step) for world in worlds)
-    assert all(decided[step] >= 10 for step in (CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate)), decided
+    assert all(decided[step] >= 10 for step in (CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate)), decided

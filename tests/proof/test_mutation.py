@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quorate.core import quorum
-from quorate.core.machines.rules import strays
+from quorate.core.machines.rules import orphans
 from tests.proof.guard import Guard
 from tests.proof.guards import GUARDS, NOT_GUARDS, answering_functions, disabled, table
 from tests.proof.mutation import first_victim
@@ -36,8 +36,8 @@ def test_without_the_guard_the_test_of_the_hands_fails(guard: Guard) -> None:
 def test_what_is_disabled_is_disabled_for_everybody_and_whole_again_afterwards() -> None:
     predicate = quorum.removal_keeps_quorum
     with disabled(next(guard for guard in GUARDS if guard.name == "a removal leaves a quorum")):
-        assert quorum.removal_keeps_quorum is vars(strays)["removal_keeps_quorum"] is not predicate
-    assert quorum.removal_keeps_quorum is vars(strays)["removal_keeps_quorum"] is predicate
+        assert quorum.removal_keeps_quorum is vars(orphans)["removal_keeps_quorum"] is not predicate
+    assert quorum.removal_keeps_quorum is vars(orphans)["removal_keeps_quorum"] is predicate
 
 
 def test_every_check_of_the_rules_is_a_guard_or_says_why_not() -> None:

@@ -44,15 +44,15 @@ def answer(plane: ControlPlane) -> Answer:
 
 @settings(max_examples=1500)
 @given(any_world(), st.randoms(use_true_random=False))
-def test_the_order_in_which_replicas_members_and_strays_are_listed_changes_nothing(world: World, order: random.Random) -> None:
+def test_the_order_in_which_replicas_members_and_orphans_are_listed_changes_nothing(world: World, order: random.Random) -> None:
     plane = world.control_plane()
     assume(plane.deletion is None)  # DeleteAll names the replicas as they come
     ring = plane.ring
     if isinstance(ring, Ring):
         ring = Ring(tuple(order.sample(ring.members, len(ring.members))), ring.leader)
     replicas = tuple(order.sample(plane.replicas, len(plane.replicas)))
-    strays = tuple(order.sample(plane.strays, len(plane.strays)))
-    assert answer(replace(plane, ring=ring, replicas=replicas, strays=strays)) == answer(plane)
+    orphans = tuple(order.sample(plane.orphans, len(plane.orphans)))
+    assert answer(replace(plane, ring=ring, replicas=replicas, orphans=orphans)) == answer(plane)
 
 
 @settings(max_examples=1500)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.state import ControlPlane, Desired, Remediation, Replica, Stray
+from quorate.core.machines.state import ControlPlane, Desired, Orphan, Remediation, Replica
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -100,7 +100,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "old, vanishing": {**_OLD, **_LEAVES, "holds_hook": False},
     }
 )
-STRAY, YOUNG_STRAY = "nobody's", "nobody's, just seen"
+ORPHAN, YOUNG_ORPHAN = "nobody's", "nobody's, just seen"
 HOUSED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "nobody's, on a Node": {"node_ready": True},
@@ -109,9 +109,9 @@ HOUSED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Roles of members that run on a control-plane Node of no replica, with what is known of them."""
-NOBODYS = (STRAY, YOUNG_STRAY, *HOUSED)
+NOBODYS = (ORPHAN, YOUNG_ORPHAN, *HOUSED)
 UNMATCHED = tuple(role for role in ROLES if role.startswith("unmatched"))
-IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", STRAY, "marked", "old", "without Node")
+IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", ORPHAN, "marked", "old", "without Node")
 """The roles of which two may be there at once; the others are tried one at a time."""
 
 Seat = tuple[str, str]
@@ -148,7 +148,7 @@ class World:
             initialized=True,
             workload=Finding(Health.GOOD, "Connected", "answers"),
             endpoint="10.0.0.1:6443",
-            strays=tuple(_stray(number, state, role) for number, state, role in rows if role in NOBODYS or role in UNMATCHED),
+            orphans=tuple(_orphan(number, state, role) for number, state, role in rows if role in NOBODYS or role in UNMATCHED),
         )
         if self.wanted:
             value = replace(value, desired=replace(value.desired, **self.wanted))
@@ -162,7 +162,7 @@ def _with_ring(control_plane: ControlPlane, ring: Ring | Unknown) -> ControlPlan
     member = ring if isinstance(ring, Unknown) else Absent()
     finding = ("EtcdMemberHealthy", Finding(Health.UNKNOWN if isinstance(ring, Unknown) else Health.BAD, "InspectionFailed", "no ring"))
     replicas = tuple(replace(replica, member=member, member_findings=(finding,)) for replica in control_plane.replicas)
-    return replace(control_plane, ring=ring, strays=(), replicas=replicas)
+    return replace(control_plane, ring=ring, orphans=(), replicas=replicas)
 
 
 @cache
@@ -179,17 +179,17 @@ def _member(number: int, state: str) -> Member:
 
 
 @cache
-def _stray(number: int, state: str, role: str) -> Stray:
+def _orphan(number: int, state: str, role: str) -> Orphan:
     """A member of nobody, or one of those that an unmatched replica cannot be told from."""
     old = 15 if number % 2 else 30  # minutes: the second is long enough for one that never started, too
-    age = timedelta(minutes=0 if role == YOUNG_STRAY else old)
-    stray = Stray(_member(number, state), NOW - age, may_be_of=(f"cp-{number}",) if role in UNMATCHED else ())
-    return replace(stray, node=f"node-{number}", **HOUSED[role]) if role in HOUSED else stray
+    age = timedelta(minutes=0 if role == YOUNG_ORPHAN else old)
+    orphan = Orphan(_member(number, state), NOW - age, may_be_of=(f"cp-{number}",) if role in UNMATCHED else ())
+    return replace(orphan, node=f"node-{number}", **HOUSED[role]) if role in HOUSED else orphan
 
 
 @cache
-def _replica(number: int, state: str, role: str, strays: bool) -> Replica:
-    """The lower its number, the older it is. `strays`: whether some member is nobody's, which may then be that of one without a Node."""
+def _replica(number: int, state: str, role: str, orphans: bool) -> Replica:
+    """The lower its number, the older it is. `orphans`: whether some member is nobody's, which may then be that of one without a Node."""
     kind = STATES[state]
     node = f"cp-{number}" if kind.listed else None
     votes = kind.listed and kind.started and not kind.learner
@@ -198,7 +198,7 @@ def _replica(number: int, state: str, role: str, strays: bool) -> Replica:
         name=f"cp-{number}",
         version=str(VERSION),
         created=NOW - timedelta(hours=10 - number),
-        member=number if kind.listed else Unknown("a member that is nobody's may be its own") if strays else Absent(),
+        member=number if kind.listed else Unknown("a member that is nobody's may be its own") if orphans else Absent(),
         node=node,
         component_findings=tuple((name, Finding(kind.components, "Seen", kind.components.value)) for name in COMPONENTS) if node else (),
         member_findings=(("EtcdMemberHealthy", Finding(member_health, "Seen", state)),) if node else (),

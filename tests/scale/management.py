@@ -20,7 +20,7 @@ from quorate.local.errors import LocalError
 from quorate.local.folder import ControlPlaneProvider, RunFolder, State
 from quorate.local.furnish import install
 from quorate.local.launcher import Launcher
-from quorate.local.manifests import CABPK, CAPD, CORE, Furniture
+from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER
 from quorate.local.startup import OWN_KINDS
 
@@ -67,13 +67,13 @@ async def management(folder: Path) -> AsyncIterator[Management]:
         await asyncio.shield(launcher.stop_all())
 
 
-def _kinds() -> Furniture:
+def _kinds() -> ManifestSet:
     """Every kind in the version that is stored, so that no webhook has to convert."""
     parts = [
-        manifests.furniture(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, authority=b"")
+        manifests.manifest_set(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, authority=b"")
         for provider in (CORE, CABPK, CAPD)
     ]
     whole = manifests.merge([*parts, manifests.own_kinds(OWN_KINDS)])
-    return Furniture(
+    return ManifestSet(
         tuple({**kind, "spec": {**kind["spec"], "conversion": {"strategy": "None"}}} for kind in whole.kinds), whole.namespaces, ()
     )

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.versions import Version
 from quorate.hosts.run.events import Outcome
 from quorate.hosts.run.session import Done
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.machines import EtcdManifest, Machine
 from quorate.simulation.hosts.observer import Observer
 from quorate.simulation.hosts.operators import Operations, Run
@@ -28,7 +28,7 @@ class Scene:
 
     def __init__(self, operations: Operations) -> None:
         self.operations = operations
-        self.wishes = Wishes()
+        self.options = RunOptions()
 
     @property
     def manifest(self) -> Manifest:
@@ -54,21 +54,21 @@ class Scene:
 
     def run(self) -> Run:
         """Somebody runs `apply`."""
-        return self.operations.start(self.wishes)
+        return self.operations.start(self.options)
 
-    async def cut_short(self, deed: Deed, host: str, *, seconds: float = 0.0) -> None:
+    async def cut_short(self, action: Action, host: str, *, seconds: float = 0.0) -> None:
         """`apply` runs until so long after it has done this on the host; then it is killed, and what it started there too."""
         run = self.run()
-        await self._witnessed(lambda act: act.deed is deed and act.machine is self.machine(host))
+        await self._witnessed(lambda act: act.action is action and act.machine is self.machine(host))
         await asyncio.sleep(seconds)
         self.operations.scripts.kill(self.machine(host))
         await self._killed(run)
 
-    async def cut_short_or_ended(self, deed: Deed, *, seconds: float) -> None:
+    async def cut_short_or_ended(self, action: Action, *, seconds: float) -> None:
         """`apply` runs until so long after it has done this on any host, and is killed with what it started there; or it ends before."""
         run = self.run()
         async with asyncio.TaskGroup() as tasks:
-            waiting = [tasks.create_task(self._witnessed(lambda act: act.deed is deed)), tasks.create_task(run.end())]
+            waiting = [tasks.create_task(self._witnessed(lambda act: act.action is action)), tasks.create_task(run.end())]
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for each in waiting:
                 each.cancel()
@@ -77,16 +77,16 @@ class Scene:
             self.operations.scripts.kill(machine)
         await self._killed(run)
 
-    async def abandoned(self, deed: Deed, host: str) -> None:
+    async def abandoned(self, action: Action, host: str) -> None:
         """`apply` is killed right after it has done this on the host, and what it started there goes on."""
         run = self.run()
-        await self._witnessed(lambda act: act.deed is deed and act.machine is self.machine(host))
+        await self._witnessed(lambda act: act.action is action and act.machine is self.machine(host))
         await self._killed(run)
 
     async def done(self, step: str) -> None:
         """`apply` runs until it begins the step after the first that begins with these words; then it is killed."""
         run = self.run()
-        await self._witnessed(lambda act: act.deed is Deed.BEGIN and any(str(taken).startswith(step) for taken in run.steps[:-1]))
+        await self._witnessed(lambda act: act.action is Action.BEGIN and any(str(taken).startswith(step) for taken in run.steps[:-1]))
         await self._killed(run)
 
     async def _witnessed(self, wanted: Callable[[Act], bool]) -> None:
@@ -120,7 +120,7 @@ class Scene:
         site = operations.site
         site.settle()
         eyes = Observer(site, self.manifest, operations.sight, site.world.random("eyes"), site.world.now, "eyes")
-        eyes.wishes = self.wishes
+        eyes.options = self.options
         return (await eyes.observe(Done())).cluster
 
 
@@ -154,17 +154,17 @@ async def one_host_unreachable(scene: Scene) -> None:
 
 async def one_host_vouched_for(scene: Scene) -> None:
     await one_host_unreachable(scene)
-    scene.wishes = Wishes(without=("cp3",))
+    scene.options = RunOptions(without=("cp3",))
 
 
 async def init_interrupted(scene: Scene) -> None:
     scene.want(*THREE)
-    await scene.cut_short(Deed.FOUND, "cp1")
+    await scene.cut_short(Action.FOUND, "cp1")
 
 
 async def join_interrupted(scene: Scene) -> None:
     scene.want(*THREE)
-    await scene.cut_short(Deed.ADD, "cp3", seconds=0.05)
+    await scene.cut_short(Action.ADD, "cp3", seconds=0.05)
 
 
 async def upgrade_interrupted(scene: Scene) -> None:
@@ -224,7 +224,7 @@ async def from_3_to_1(scene: Scene) -> None:
     if leader is not None and site.ring.leader != leader:
         site.ring.move_leader(leader)
     scene.want("cp1")
-    scene.wishes = Wishes(remove_hosts=2)
+    scene.options = RunOptions(remove_hosts=2)
 
 
 async def a_flag_of_the_api_server(scene: Scene) -> None:
@@ -244,7 +244,7 @@ async def other_settings_of_hosts(scene: Scene, leader: str = "cp1") -> None:
 
 async def certificates_renewed(scene: Scene) -> None:
     await scene.applied(*THREE)
-    scene.wishes = Wishes(renew_certificates=True)
+    scene.options = RunOptions(renew_certificates=True)
 
 
 async def after_a_reset(scene: Scene) -> None:

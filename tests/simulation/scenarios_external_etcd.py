@@ -14,10 +14,10 @@ from tests.simulation.staging import Scenario
 async def three_are_made_upgraded_and_scaled(stage: Stage) -> None:
     """Three come up, are upgraded, become four, for any number is good here, and two."""
     await stage.up()
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     await stage.settled(within=600)
     for replicas in (4, 2):
-        stage.town.edit({"replicas": replicas})
+        stage.environment.edit({"replicas": replicas})
         await stage.settled(within=300)
 
 
@@ -48,7 +48,7 @@ async def its_etcd_does_not_answer(stage: Stage) -> None:
     _external(stage).well = False
     await stage.passes(60.0)
     before = stage.names
-    stage.town.edit({"replicas": 4})
+    stage.environment.edit({"replicas": 4})
     await stage.stays(lambda: stage.names == before, "one more was made though no API server reaches its etcd", seconds=180)
     stage.expect(stage.condition("EtcdClusterHealthy").get("status") != "True", "its etcd is said to be well")
     _external(stage).well = True
@@ -56,7 +56,7 @@ async def its_etcd_does_not_answer(stage: Stage) -> None:
 
 
 def _external(stage: Stage) -> ExternalEtcd:
-    external = stage.town.cluster.external
+    external = stage.environment.cluster.external
     if external is None:
         raise AssertionError("etcd is not external")
     return external

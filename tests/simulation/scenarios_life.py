@@ -29,7 +29,7 @@ from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_a
 async def a_first_machine_that_fails(stage: Stage) -> None:
     """kubeadm init fails on the very first machine, and a health check fails it."""
     stage.at_next_boot(stage.break_kubeadm(lambda _: True))
-    stage.town.start()
+    stage.environment.start()
     await stage.until(lambda: stage.kubeadm_failed, "kubeadm init fails", within=120)
     first = stage.names[0]
     stage.mark(first)
@@ -47,7 +47,7 @@ async def an_old_one_and_the_new_one_fail_together(stage: Stage) -> None:
     await stage.up()
     lost = stage.followers(1)[0]
     stage.at_next_boot(stage.break_kubeadm(lambda _: True))
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     await stage.until(lambda: stage.kubeadm_failed, "kubeadm fails on the newcomer", within=120)
     begun = stage.world.time()
     stage.destroy(lost)
@@ -93,7 +93,7 @@ def the_oldest_goes(_choice: Function) -> Function:
 
 
 def _configure(stage: Stage, content: str) -> None:
-    stage.town.edit({"kubeadmConfigSpec": {"files": [{"path": "/etc/note", "content": content}]}})
+    stage.environment.edit({"kubeadmConfigSpec": {"files": [{"path": "/etc/note", "content": content}]}})
 
 
 def _has(stage: Stage, machine: str, content: str) -> bool:
@@ -107,12 +107,12 @@ def _somebody_has(stage: Stage, content: str) -> bool:
 
 async def a_leader_that_was_frozen(stage: Stage) -> None:
     """The provider has seen that there is no machine, and gets to act only when another process, which took its place, has long founded the cluster."""
-    late = stage.town.start()
+    late = stage.environment.start()
 
     def freeze() -> None:
         late.management.lag, late.management.latency = 1e6, (60.0, 60.0)
         stage.world.after(1.0, thaw)
-        stage.town.start()
+        stage.environment.start()
 
     def thaw() -> None:  # what it has sent is under way still
         late.management.latency = (0.001, 0.008)
@@ -121,7 +121,9 @@ async def a_leader_that_was_frozen(stage: Stage) -> None:
         await stage.passes(300.0)
     late.crash()
     await stage.settled(within=300)
-    stage.expect(len(stage.town.cluster.founded_by) == 1, f"the cluster was founded {len(stage.town.cluster.founded_by)} times")
+    stage.expect(
+        len(stage.environment.cluster.founded_by) == 1, f"the cluster was founded {len(stage.environment.cluster.founded_by)} times"
+    )
 
 
 async def a_cache_that_is_behind(stage: Stage) -> None:
@@ -130,8 +132,8 @@ async def a_cache_that_is_behind(stage: Stage) -> None:
     def behind(process: Process) -> None:
         process.management.lag = 40.0
 
-    stage.town.on_start.append(behind)
-    stage.town.start()
+    stage.environment.on_start.append(behind)
+    stage.environment.start()
     await stage.settled(within=900)
 
 
@@ -176,7 +178,7 @@ async def a_field_that_nobody_here_knows(stage: Stage) -> None:
     """A newer bootstrap provider takes over, which defaults a new field of every KubeadmConfig, and the provider is started anew."""
     await stage.up()
     before = stage.names
-    stage.town.bootstrap.upgrade({"bootTimeoutSeconds": 300})
+    stage.environment.bootstrap.upgrade({"bootTimeoutSeconds": 300})
     stage.restart()
     await stage.passes(90.0)
     await stage.settled(within=60)
@@ -192,7 +194,7 @@ async def a_stream_that_never_ends(stage: Stage) -> None:
     """One member takes every request and never answers; then a health check fails its Machine."""
     await stage.up()
     silent = stage.followers(1)[0]
-    stage.town.cluster.silent.add(silent)
+    stage.environment.cluster.silent.add(silent)
     await stage.passes(60.0)
     stage.mark(silent)
     await stage.until(lambda: stage.machine(silent) is None, "it is replaced", within=300)
@@ -207,9 +209,9 @@ def for_ever(_patience: Any) -> Any:
 async def a_rollout_over_three_failure_domains(stage: Stage) -> None:
     """Three machines in three failure domains are replaced."""
     await stage.up()
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     await stage.settled(within=600)
-    domains = Counter(machine.spec["failureDomain"] for machine in stage.town.machines)
+    domains = Counter(machine.spec["failureDomain"] for machine in stage.environment.machines)
     stage.expect(set(domains.values()) == {1}, f"they stand in {dict(domains)}")
 
 
@@ -229,8 +231,8 @@ async def every_machine_is_lost(stage: Stage) -> None:
     name = stage.names[0]
     stage.destroy(name)
     stage.world.management.merge_patch(MACHINES, NAMESPACE, name, {"metadata": {"finalizers": []}}, who=USER)
-    stage.town.delete_machine(name)
-    await stage.until(lambda: liveness.explained(stage.town), "it is said that a human is needed", within=60)
+    stage.environment.delete_machine(name)
+    await stage.until(lambda: liveness.explained(stage.environment), "it is said that a human is needed", within=60)
     await stage.stays(lambda: not stage.names, "a new control plane would start empty", seconds=300)
 
 
@@ -258,8 +260,8 @@ async def a_failure_on_a_step_of_a_longer_way(stage: Stage) -> None:
     await stage.up()
     step = "topology.internal.cluster.x-k8s.io/upgrade-step"
     stage.annotate_cluster({step: "v1.35.0"})
-    stage.town.edit_cluster({"topology": {"classRef": {"name": "any"}, "version": "v1.36.0"}})
-    stage.town.edit({"version": "v1.35.0"})
+    stage.environment.edit_cluster({"topology": {"classRef": {"name": "any"}, "version": "v1.36.0"}})
+    stage.environment.edit({"version": "v1.35.0"})
     await stage.until(lambda: len(stage.ring.voters) == 4, "the first new machine has joined", within=300)
     newest = stage.names[-1]
     stage.destroy(newest)
@@ -267,7 +269,7 @@ async def a_failure_on_a_step_of_a_longer_way(stage: Stage) -> None:
     stage.mark(newest)
     await stage.settled(within=600)
     stage.annotate_cluster({step: None})
-    stage.town.edit({"version": "v1.36.0"})
+    stage.environment.edit({"version": "v1.36.0"})
     await stage.settled(within=900)
 
 

@@ -12,8 +12,8 @@ from quorate.clusterapi.act.etcd_membership import read_afresh
 from quorate.clusterapi.act.refusal import Refused
 from quorate.core.checks import failed, unknown
 from quorate.core.health import Absent, Finding, Health
-from quorate.core.machines.steps import RemoveMember, RemoveStray
-from quorate.core.opinion import NOTHING
+from quorate.core.machines.steps import RemoveMember, RemoveOrphan
+from quorate.core.proposal import NOTHING
 from quorate.simulation.engine.link import Fate
 from quorate.simulation.machines.hosts import Host, State
 from quorate.simulation.machines.liveness import explained
@@ -25,15 +25,15 @@ from tests.proof.guards import returns_the_view, says_nothing
 from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 
-async def a_stray_while_one_is_missing(stage: Stage) -> None:
-    """A member of nobody, which never starts, is in the ring when a user deletes a Machine: its replacement cannot join before the stray is gone."""
+async def an_orphan_while_one_is_missing(stage: Stage) -> None:
+    """A member of nobody, which never starts, is in the ring when a user deletes a Machine: its replacement cannot join before the orphan is gone."""
     await stage.up()
     stage.ring.add_learner("https://10.99.99.99:2380")
-    stage.town.delete_machine(stage.names[0])
+    stage.environment.delete_machine(stage.names[0])
     await stage.settled(within=400)
 
 
-def strays_come_last(rule: Function) -> Function:
+def orphans_come_last(rule: Function) -> Function:
     """Members are looked at only where as many Machines as desired are there."""
     return lambda plane, now: rule(plane, now) if len(plane.replicas) == plane.desired.replicas else NOTHING
 
@@ -42,9 +42,9 @@ async def a_crash_right_after_a_removal(stage: Stage) -> None:
     """The provider dies when the member of a deleted Machine is gone and its hook is not released yet."""
     await stage.up()
     stage.process.workload.fate = lambda what: Fate.FATAL if what == "remove member" else Fate.ANSWERED
-    stage.town.delete_machine(stage.names[0])
+    stage.environment.delete_machine(stage.names[0])
     await stage.until(lambda: not stage.process.alive, "the member is removed")
-    stage.town.start()
+    stage.environment.start()
     await stage.settled(within=300)
 
 
@@ -65,7 +65,7 @@ async def a_third_that_never_joins(stage: Stage) -> None:
     """kubeadm fails on the third machine before it has done anything; a health check finds that out."""
     await stage.up()
     stage.at_next_boot(stage.break_kubeadm(lambda _: True), of=lambda _: len(stage.names) == 3)
-    stage.town.edit({"replicas": 3})
+    stage.environment.edit({"replicas": 3})
     await _the_newest_fails(stage)
     await stage.settled(within=900)
 
@@ -79,7 +79,7 @@ async def a_member_that_never_starts(stage: Stage) -> None:
     """kubeadm dies right after it has added the member of its host; the Machine is replaced, and its member must not stay."""
     await stage.up()
     stage.at_next_boot(stage.break_kubeadm(lambda host: host.member is not None))
-    stage.town.edit({"replicas": 3})
+    stage.environment.edit({"replicas": 3})
     await _the_newest_fails(stage)
     await stage.settled(within=400)
 
@@ -89,7 +89,7 @@ async def a_learner_that_is_never_promoted(stage: Stage) -> None:
     await stage.up()
     ring = stage.ring
     stage.at_next_boot(stage.break_kubeadm(lambda host: host.member is not None and bool(ring.members[host.member].name)))
-    stage.town.edit({"replicas": 3})
+    stage.environment.edit({"replicas": 3})
     await _the_newest_fails(stage)
     await stage.settled(within=400)
 
@@ -98,7 +98,7 @@ async def a_newcomer_that_votes_and_was_reported_failed(stage: Stage) -> None:
     """kubeadm promotes its member, is told that this failed, and gives up: a voter without a Node, which a health check finds."""
     await stage.up()
     stage.at_next_boot(stage.break_kubeadm(lambda host: host.member in stage.ring.voters))
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     await _the_newest_fails(stage)
     await stage.settled(within=900)
 
@@ -124,7 +124,7 @@ async def one_more_fails_between_the_check_and_the_removal(stage: Stage) -> None
     )
     begun = stage.world.time()
     with between_decision_and_act(RemoveMember, lambda: stage.power(late, on=False)):
-        stage.town.delete_machine(leaving)
+        stage.environment.delete_machine(leaving)
         await stage.until(lambda: not stage.host(late).alive, "the removal is decided on", within=300)
         await stage.stays(lambda: stage.machine(leaving), "it was let go", seconds=120)
     stage.quorum_since(begun)
@@ -139,7 +139,7 @@ async def a_learner_is_promoted_between_the_check_and_the_removal(stage: Stage) 
     await stage.up()
     lost, ill = stage.followers(2)
     stranger = Host("stranger", "dev:///stranger", "10.99.99.99", "v1.34.2", components={Component.ETCD: State.RUNNING})
-    stage.town.cluster.hosts[stranger.name] = stranger
+    stage.environment.cluster.hosts[stranger.name] = stranger
     stranger.member = stage.ring.add_learner(stranger.peer_url).id
     stage.ring.start(stranger.member, stranger.name)
     begun = stage.world.time()
@@ -149,13 +149,13 @@ async def a_learner_is_promoted_between_the_check_and_the_removal(stage: Stage) 
         stage.ring.remove(stage.member(lost))
         stage.power(ill, on=False)
 
-    with between_decision_and_act(RemoveStray, the_ring_moves_on):
+    with between_decision_and_act(RemoveOrphan, the_ring_moves_on):
         await stage.until(lambda: not stage.host(ill).alive, "the removal is decided on", within=600)
         await stage.stays(lambda: stranger.member in stage.ring.members, "the stranger was removed", seconds=120)
     stage.quorum_since(begun)
     stage.power(ill, on=True)
     await stage.until(lambda: stranger.member not in stage.ring.members, "the stranger is removed once the ring can do without it")
-    del stage.town.cluster.hosts[stranger.name]
+    del stage.environment.cluster.hosts[stranger.name]
     stage.mark(lost)
     await stage.settled()
     stage.quorum_since(begun)
@@ -165,7 +165,7 @@ async def a_leader_that_cannot_be_asked_to_step_down(stage: Stage) -> None:
     """Nobody is let through to the member that leads; a health check fails its Machine."""
     await stage.up()
     leader = stage.leader
-    stage.town.cluster.cut_off.add(leader)
+    stage.environment.cluster.cut_off.add(leader)
     stage.mark(leader)
     await stage.until(lambda: stage.machine(leader) is None, "the Machine of the leader is replaced", within=900)
     await stage.settled(within=900)
@@ -192,7 +192,7 @@ async def an_alarm_on_the_old_one_of_two(stage: Stage) -> None:
     """The only machine is being replaced; when its replacement votes, the disk of the old one is full."""
     await stage.up()
     old = stage.names[0]
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     await stage.until(lambda: len(stage.ring.voters) == 2, "the replacement votes", within=300)
     stage.ring.alarms.add((stage.member(old), "NOSPACE"))
     await stage.settled(within=300)
@@ -221,11 +221,11 @@ async def an_alarm_on_one_of_three(stage: Stage) -> None:
 async def from_one_to_three_and_through_a_surge(stage: Stage) -> None:
     """Two members are on the way from one to three, four in the middle of every rollout; an even number asked for is refused in plain words."""
     await stage.up()
-    stage.town.edit({"replicas": 3})
+    stage.environment.edit({"replicas": 3})
     await stage.settled(within=600)
-    stage.town.edit({"replicas": 4})
+    stage.environment.edit({"replicas": 4})
     await stage.until(lambda: stage.condition("Stalled").get("status") == "True", "it is said that four will not do", within=60)
-    stage.town.edit({"replicas": 3, "version": "v1.34.3"})
+    stage.environment.edit({"replicas": 3, "version": "v1.34.3"})
     await stage.settled(within=900)
 
 
@@ -241,16 +241,16 @@ async def a_voter_without_a_node_beside_one_that_is_lost(stage: Stage) -> None:
     await stage.up()
     deleted, lost = stage.followers(2)
     stage.at_next_boot(stage.break_kubeadm(lambda host: host.member in stage.ring.voters))
-    stage.town.delete_machine(deleted)
+    stage.environment.delete_machine(deleted)
     await stage.until(lambda: stage.kubeadm_failed, "kubeadm fails on the new machine", within=300)
     begun = stage.world.time()
     stage.destroy(lost)
     await stage.passes(30.0)
     stage.mark(lost)
     stage.mark(stage.names[-1])
-    await stage.until(lambda: explained(stage.town), "it is said that somebody has to act", within=900)
+    await stage.until(lambda: explained(stage.environment), "it is said that somebody has to act", within=900)
     stage.expect(len(stage.ring.voters) == 3, "a member was removed beside one that may be lost")
-    stage.expect(obey(stage.town), "nobody is told what to do")
+    stage.expect(obey(stage.environment), "nobody is told what to do")
     await stage.settled(within=1800)
     stage.quorum_since(begun)
 
@@ -264,9 +264,9 @@ def reborn_empty(stage: Stage, name: str, address: str) -> None:
     """A host comes back under its name with an empty disk, and kubeadm joins again."""
     old = stage.host(name)
     stage.destroy(name)
-    stage.town.cluster.hosts[name] = Host(name, old.provider_id, address, old.version, registered=True)
-    stage.town.kubelets.poke(stage.host(name))
-    stage.town.infrastructure.boot(stage.host(name), init=False)
+    stage.environment.cluster.hosts[name] = Host(name, old.provider_id, address, old.version, registered=True)
+    stage.environment.kubelets.poke(stage.host(name))
+    stage.environment.infrastructure.boot(stage.host(name), init=False)
 
 
 async def a_host_reborn_empty_under_its_old_name(stage: Stage) -> None:
@@ -276,19 +276,19 @@ async def a_host_reborn_empty_under_its_old_name(stage: Stage) -> None:
     reborn_empty(stage, reborn, stage.host(reborn).address)
     begun = stage.world.time()
     await stage.passes(60.0)
-    stage.town.delete_machine(deleted)
+    stage.environment.delete_machine(deleted)
     await stage.stays(lambda: stage.machine(deleted), "the ring could not do without it", seconds=120)
     stage.mark(reborn)
     await stage.settled()
     stage.quorum_since(begun)
-    stage.expect(len(stage.town.cluster.founded_by) == 1, "the cluster was founded a second time")
+    stage.expect(len(stage.environment.cluster.founded_by) == 1, "the cluster was founded a second time")
 
 
 async def a_host_reborn_empty_elsewhere_and_lost_again(stage: Stage) -> None:
     """A host comes back empty under its name at another address, votes, and is lost for good: two members have its name, and neither answers."""
     await stage.up()
     lost = stage.followers(1)[0]
-    reborn_empty(stage, lost, stage.town.cluster.new_address())
+    reborn_empty(stage, lost, stage.environment.cluster.new_address())
     await stage.until(lambda: len(stage.ring.voters) == 6, "it votes once more", within=60)
     await stage.until(lambda: stage.host(lost).joined, "it has joined once more", within=60)
     begun = stage.world.time()
@@ -305,8 +305,8 @@ def whoever_has_a_node_has_its_own_member(match: Function) -> Function:
     def matched(reading: Any, machines: Any, *others: Any) -> Any:
         found = match(reading, machines, *others)
         contested = {member: names for member, names in found.contested.items() if all(machines[name] is None for name in names)}
-        strays = tuple(member for member in found.strays if member.id not in found.contested or member.id in contested)
-        return type(found)(found.of, strays, contested)
+        orphans = tuple(member for member in found.orphans if member.id not in found.contested or member.id in contested)
+        return type(found)(found.of, orphans, contested)
 
     return matched
 
@@ -326,10 +326,10 @@ def who_is_listed_is_well(reading: Function) -> Function:
 
 SCENARIOS = (
     Scenario(
-        "B1 CAPI#3860: a stray is removed though something else waits to be done",
-        a_stray_while_one_is_missing,
-        "strays are looked at only where as many Machines as desired are there",
-        {"core.machines.rules.strays:remove_strays": strays_come_last},
+        "B1 CAPI#3860: an orphan is removed though something else waits to be done",
+        an_orphan_while_one_is_missing,
+        "orphans are looked at only where as many Machines as desired are there",
+        {"core.machines.rules.orphans:remove_orphans": orphans_come_last},
         "liveness",
     ),
     Scenario(
@@ -351,7 +351,7 @@ SCENARIOS = (
         "B8 CAPI#13221: a member that never started does not outlive its Machine",
         a_member_that_never_starts,
         "members of nobody are left alone",
-        {"core.machines.rules.strays:remove_strays": says_nothing},
+        {"core.machines.rules.orphans:remove_orphans": says_nothing},
         "liveness",
         ONE,
     ),

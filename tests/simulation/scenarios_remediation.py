@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 from quorate.simulation.machines.hosts import State
 from quorate.simulation.machines.scenarios import Stage
 from quorate.workload.static_pods import Component
@@ -83,7 +83,7 @@ async def scenario_4(stage: Stage) -> None:
     begun = stage.world.time()
     stage.destroy(failed)
     await stage.passes(60.0)
-    stage.town.edit({"version": "v1.34.3"})
+    stage.environment.edit({"version": "v1.34.3"})
     stage.mark(failed)
     first_ones = set(stage.names)
     await stage.until(lambda: set(stage.names) - first_ones, "a replacement is made", within=200)
@@ -106,7 +106,7 @@ def _is_there(stage: Stage, name: str) -> bool:
 
 def _etcd(stage: Stage, name: str, state: State) -> None:
     stage.host(name).components[Component.ETCD] = state
-    stage.town.kubelets.poke(stage.host(name))
+    stage.environment.kubelets.poke(stage.host(name))
 
 
 UNGATED: dict[str, Any] = {

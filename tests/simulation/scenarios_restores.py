@@ -16,13 +16,13 @@ async def a_backup_of_three_is_restored_when_there_are_five(stage: Stage) -> Non
     await stage.up()
     backup = stage.world.management.backup(BACKED_UP)
     known = set(stage.names)
-    stage.town.edit({"replicas": 5})
+    stage.environment.edit({"replicas": 5})
     await stage.settled()
     begun = stage.world.time()
     stage.world.management.restore(backup, BACKED_UP, who=restores.RESTORE)
     stage.restart()
     await stage.stays(lambda: len(stage.ring.voters) == 5, "a member that is well was removed unasked", seconds=600)
-    restores.put_right(stage.town)
+    restores.put_right(stage.environment)
     await stage.settled()
     stage.quorum_since(begun)
     stage.expect(set(stage.names) == known, "Machines that were there at all times were replaced")
@@ -32,15 +32,15 @@ async def the_only_machine_is_moved_and_then_called_failed(stage: Stage) -> None
     """Nothing says any more that the cluster was initialized, its endpoint is not reached from there, and a health check fails its only Machine."""
     await stage.up()
     only, member = stage.names[0], stage.member(stage.names[0])
-    restores.move(stage.town, reached=False, recorded=False)
-    stage.town.start()
+    restores.move(stage.environment, reached=False, recorded=False)
+    stage.environment.start()
     stage.mark(only)
     await stage.stays(lambda: stage.machine(only), "the Machine with all data was replaced", seconds=900)
-    stage.town.cluster.reachable = True
+    stage.environment.cluster.reachable = True
     stage.let_health_check_judge()
     await stage.settled()
     stage.expect(member in stage.ring.members, "its member is gone")
-    stage.expect(len(stage.town.cluster.founded_by) == 1, "the cluster was founded a second time")
+    stage.expect(len(stage.environment.cluster.founded_by) == 1, "the cluster was founded a second time")
 
 
 def unknown_is_no(judged: Function) -> Function:
@@ -58,7 +58,7 @@ SCENARIOS = (
         "restored management cluster: members on Nodes without a Machine stay until their owner consents",
         a_backup_of_three_is_restored_when_there_are_five,
         "a member of no Machine is nobody's, whatever it runs on",
-        {"core.machines.rules.strays:_is_nobodys": says_yes},
+        {"core.machines.rules.orphans:_is_nobodys": says_yes},
         "s17_who_has_a_node_is_somebodys",
     ),
     Scenario(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.core.hosts.state import Host, Kind
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 from quorate.simulation.hosts import fence
 from quorate.simulation.hosts.faults import (
     FAULTS,
@@ -90,7 +90,7 @@ def test_a_life_can_be_followed_line_by_line() -> None:
 
 
 def as_it_is(*arguments: Any) -> Any:
-    """For a function that may put another opinion in the place of its last argument: it does not."""
+    """For a function that may put another proposal in the place of its last argument: it does not."""
     return arguments[-1]
 
 

@@ -37,7 +37,7 @@ async def test_what_happens_is_the_plan_that_is_committed(name: str) -> None:
         assert ended is not None
         assert ended.outcome is Outcome.CONVERGED, ended
         assert told(run.steps) == planned(plan)
-        scene.wishes = type(scene.wishes)()
+        scene.options = type(scene.options)()
         again = scene.run()
         await again.end()
         assert again.steps == []

@@ -12,11 +12,11 @@ import pytest
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import RemoveMember, StartServices, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
 from quorate.hosts.act import ring
 from quorate.hosts.run.events import Outcome
-from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
@@ -26,10 +26,10 @@ from tests.simulation.hosts_wrong import YES, put_wrong
 LIVENESS = "liveness"
 
 
-def start_whatever_is_stopped(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def start_whatever_is_stopped(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """`start_services` without a look at the data; where they are lost nobody calls a kubelet stopped."""
     stopped = [host for host in cluster.hosts if host.stopped or host.etcd_data_lost]
-    return Opinion(StartServices(stopped[0].name, stopped[0].stopped or ("kubelet.service",))) if stopped else NOTHING
+    return Proposal(StartServices(stopped[0].name, stopped[0].stopped or ("kubelet.service",))) if stopped else NOTHING
 
 
 async def a_learner_of_nobody_and_a_newcomer(scene: Scene) -> None:
@@ -62,7 +62,7 @@ async def a_join_that_somebody_runs_by_hand(scene: Scene) -> None:
     """Which no lock tells of."""
     await scene.applied(*THREE)
     scene.want(*THREE, "cp4")
-    await scene.abandoned(Deed.ADD, "cp4")
+    await scene.abandoned(Action.ADD, "cp4")
     owners = scene.operations.scripts._owners
     owners.update(dict.fromkeys(owners, ""))
 
@@ -209,7 +209,7 @@ SCENARIOS = (
         {"rules.found:continue_the_initialization": NOTHING},
     ),
     Scenario(
-        "what is broken is not mended",
+        "what is broken is not over",
         a_setting_broke_the_only_api_server_and_was_corrected,
         Outcome.CONVERGED,
         LIVENESS,
@@ -267,7 +267,7 @@ async def test_the_ring_is_asked_again_as_a_member_is_removed(monkeypatch: pytes
         site, other = scene.operations.site, scene.machine("cp2")
 
         def judge(act: Act) -> None:
-            if act.deed is Deed.BEGIN and isinstance(act.step, RemoveMember):
+            if act.action is Action.BEGIN and isinstance(act.step, RemoveMember):
                 other.etcd_fails, other.member = True, None
                 site.settle()
             broken.update(invariant.__name__ for invariant in INVARIANTS if invariant(site, act))
@@ -306,7 +306,7 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))
         operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
         for _ in range(12):
-            await scene.cut_short_or_ended(Deed.KEYS, seconds=moment)
+            await scene.cut_short_or_ended(Action.KEYS, seconds=moment)
         there = {key for name in THREE for key in scene.machine(name).disk.keys}
         operations.rotates = wish == "rotated" and there == before  # as long as none has begun
         await scene.applied(*THREE)
@@ -322,7 +322,7 @@ async def test_an_initialization_goes_on_with_the_keys_that_it_began_with() -> N
         operations = scene.operations
         scene.want("cp1")
         operations.manifest = replace(scene.manifest, encrypts=True)
-        await scene.cut_short(Deed.FOUND, "cp1", seconds=3.0)
+        await scene.cut_short(Action.FOUND, "cp1", seconds=3.0)
         (key,) = operations.site.objects.stored
         assert key.startswith("secretbox:")
         operations.manifest = replace(scene.manifest, encrypts=False)
@@ -338,7 +338,7 @@ async def test_an_initialization_that_began_without_keys_goes_on_without() -> No
     async with stage() as scene:
         operations = scene.operations
         scene.want("cp1")
-        await scene.cut_short(Deed.FOUND, "cp1", seconds=3.0)
+        await scene.cut_short(Action.FOUND, "cp1", seconds=3.0)
         assert operations.site.objects.stored == (IDENTITY,)
         operations.manifest = replace(scene.manifest, encrypts=True)
         operations.witnesses.append(lambda act: broken.update(each.__name__ for each in INVARIANTS if each(operations.site, act)))

@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-from quorate.clusterapi.act import adoption, etcd_membership, upkeep
+from quorate.clusterapi.act import adoption, etcd_membership, maintenance
 from quorate.clusterapi.observe import specification
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.types.cluster import Cluster
@@ -158,7 +158,7 @@ def test_a_provider_that_leaves_the_secrets_of_adopted_machines_alone_is_found_o
         return None
 
     monkeypatch.setattr(adoption, "_secrets_of", lambda *_: [])
-    monkeypatch.setattr(upkeep, "_own_secrets", leave)
+    monkeypatch.setattr(maintenance, "_own_secrets", leave)
     assert first_violation("liveness", drawn("adopted"))
 
 

@@ -59,7 +59,7 @@ def ring(etcd: Etcd) -> list[str]:
     for member in etcd.members:
         evidence = f": {member.evidence}" if member.evidence else ""
         lines.append(f"  {_word(member.health.value)} {member.name or '(no name)'} {member.role} {member.id}{evidence}")
-    return [*lines, *(f"  stray: {stray}" for stray in etcd.strays), *(f"  alarm: {alarm}" for alarm in etcd.alarms)]
+    return [*lines, *(f"  orphan: {orphan}" for orphan in etcd.orphans), *(f"  alarm: {alarm}" for alarm in etcd.alarms)]
 
 
 def phrase(etcd: Etcd) -> str:

@@ -12,7 +12,7 @@ import click
 
 from quorate.cli.failures import ExitCode, wrong
 from quorate.cli.hosts.access import with_manifest
-from quorate.cli.hosts.wishes import with_wishes
+from quorate.cli.hosts.options import with_options
 from quorate.cli.machines.access import Access, with_access
 
 
@@ -39,7 +39,7 @@ class _Command(click.Command):
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="With -m: keep the plan, for `quorate apply FILE`.")
 @with_manifest(default=None)
-@with_wishes
+@with_options
 @with_access
 @click.pass_context
 def command(
@@ -61,8 +61,8 @@ def command(
     Changes nothing. Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
     """
     from quorate.cli import logs
+    from quorate.cli.hosts import options
     from quorate.cli.hosts import plan as hosts_plan
-    from quorate.cli.hosts import wishes
     from quorate.cli.machines import edits
     from quorate.cli.machines import plan as machines_plan
 
@@ -70,7 +70,7 @@ def command(
     if hosts["manifest"] is not None:
         if name or file or settings:
             raise wrong("-m plans for the hosts of a manifest: give no NAME, --set or --filename with it")
-        hosts_plan.run(ctx, hosts, wishes.wishes(hosts), output=output, out=out)
+        hosts_plan.run(ctx, hosts, options.options(hosts), output=output, out=out)
     if not name or out:
         raise wrong("name a control plane, or with -m the manifest of existing hosts; --out goes with -m")
     access = Access(kubeconfig, context, etcd_dialer)

@@ -64,7 +64,7 @@ class _Total:
         self.lives = self.violations = self.machines = self.checks = self.lost = 0
         self.seconds = self.cpu = 0.0
         self.faults: Counter[str] = Counter()
-        self.deeds: Counter[str] = Counter()
+        self.actions: Counter[str] = Counter()
         self.traits: Counter[str] = Counter()
 
     def add(self, outcome: Outcome, cpu: float) -> None:
@@ -77,7 +77,7 @@ class _Total:
         self.seconds += outcome.seconds
         self.cpu += cpu
         self.faults += outcome.faults
-        self.deeds += outcome.deeds
+        self.actions += outcome.actions
         self.traits += outcome.traits
 
     def text(self) -> str:
@@ -87,7 +87,7 @@ class _Total:
             f"{_lives(self.lives)}{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
             f"{self.cpu:.1f} s of CPU: {rate:.0f} times three machines made in a minute of one core",
             f"faults: {_counted(self.faults)}",
-            f"users: {_counted(self.deeds)}",
+            f"users: {_counted(self.actions)}",
             f"invariants asked {self.checks} times; in {_lives(self.lost)} faults destroyed a majority's data",
             f"violations: {self.violations}",
         ]

@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from quorate.core import opinion, plan, ring
+from quorate.core import plan, proposal, ring
 from quorate.core.checks import Check
 from quorate.core.health import Absent, Health, Unknown
 
@@ -70,7 +70,7 @@ class Etcd:
     summary: Annotated[str, says("the verdict in words, or why there is none")]
     verdict: Annotated[Verdict | None, says("null: there is no ring, or it could not be read")]
     members: tuple[Member, ...]
-    strays: Annotated[tuple[str, ...], says("members that belong to no Machine and to no host")]
+    orphans: Annotated[tuple[str, ...], says("members that belong to no Machine and to no host")]
     alarms: Annotated[tuple[str, ...], says("why etcd refuses writes, where no member is ill for it")]
 
 
@@ -224,12 +224,12 @@ def verdict(found: ring.Verdict | None) -> Verdict | None:
     return None if found is None else Verdict(found.voters, found.good, found.quorum, found.margin)
 
 
-def etcd(found: ring.Ring | Unknown | Absent, strays: Iterable[ring.Member] = (), alarms: Iterable[str] = ()) -> Etcd:
+def etcd(found: ring.Ring | Unknown | Absent, orphans: Iterable[ring.Member] = (), alarms: Iterable[str] = ()) -> Etcd:
     """A ring as it is shown."""
-    return Etcd(ring.in_words(found), verdict(ring.verdict(found)), members(found), tuple(map(_stray, strays)), tuple(alarms))
+    return Etcd(ring.in_words(found), verdict(ring.verdict(found)), members(found), tuple(map(_orphan, orphans)), tuple(alarms))
 
 
-def _stray(member: ring.Member) -> str:
+def _orphan(member: ring.Member) -> str:
     return f"{member.name} ({member.id:x})" if member.name else member.label
 
 
@@ -243,12 +243,12 @@ def members(found: ring.Ring | Unknown | Absent) -> tuple[Member, ...]:
     )
 
 
-def decision(found: opinion.Decision[AnyStep]) -> Decision:
+def decision(found: proposal.Decision[AnyStep]) -> Decision:
     """A decision as it is shown."""
     return Decision(found.rule, str(found.step or ""), found.wake_at, found.checks)
 
 
-def coming(found: opinion.Decision[AnyStep]) -> str:
+def coming(found: proposal.Decision[AnyStep]) -> str:
     """The step that comes next, or what it waits for: a refusal that somebody must act on, or else the first; empty where nothing is left to do."""
     if found.step is not None:
         return str(found.step)

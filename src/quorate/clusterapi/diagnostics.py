@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
+from quorate.kubernetes.authentication_filter import AuthenticationFilter
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.gatekeeper import Gatekeeper
 from quorate.kubernetes.health_server import DiagnosticsServer, Protection
 from quorate.pki import KeyAlgorithm, generate_authority, issue_server
 from quorate.tls import server_context
@@ -28,4 +28,4 @@ def protected(address: str, registry: CollectorRegistry, client: Client, now: da
         not_before=now - timedelta(minutes=5),
         not_after=until,
     )
-    return DiagnosticsServer(address, registry, Protection(server_context(pair.certificate, pair.key), Gatekeeper(client)))
+    return DiagnosticsServer(address, registry, Protection(server_context(pair.certificate, pair.key), AuthenticationFilter(client)))

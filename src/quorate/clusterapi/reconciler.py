@@ -11,9 +11,9 @@ import msgspec
 import structlog
 
 from quorate.clusterapi.act.creation import CreationFailed
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.act.step import Actor
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observe.observation import Observation, is_coming_up
@@ -108,7 +108,7 @@ class Reconciler:
                 self.observer.rings.forget(f"{observation.cluster.metadata.namespace}/{observation.cluster.metadata.name}")
 
     async def _keep_up(self, request: Request, observation: Observation, decision: Decision) -> Result:
-        """Upkeep where it may be, then the report; what upkeep fails with is reported too, and raised."""
+        """Maintenance where it may be, then the report; what maintenance fails with is reported too, and raised."""
         try:
             if observation.view and not observation.view.paused:
                 await maintain(self.clients, observation)
@@ -178,7 +178,7 @@ class Reconciler:
             return [RING_ILL if view.external_etcd.health is Health.BAD else self._at_rest()]
         if isinstance(view.ring, Unknown) or view.ring.unsettled or any(not isinstance(r.member, int) and r.node for r in view.replicas):
             return [RING_IN_MOTION]
-        odd = view.strays or view.membership_problem or observation.alarms
+        odd = view.orphans or view.membership_problem or observation.alarms
         if odd or any(member.health is not Health.GOOD for member in view.ring.members):
             return [RING_IN_MOTION if self._somebody_comes_up(view) else RING_ILL]
         return [self._at_rest()]

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from quorate.core.checks import Check
 from quorate.core.health import Absent, Unknown
-from quorate.core.opinion import Decision
+from quorate.core.proposal import Decision
 from quorate.core.ring import Ring, Verdict, verdict
 
 View_co = TypeVar("View_co", covariant=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from quorate.kubernetes.gatekeeper import Gatekeeper
+from quorate.kubernetes.authentication_filter import AuthenticationFilter
 from quorate.kubernetes.webserver import Running, parse_address
 
 HealthCheck = Callable[[], str]  # "" while all is well, else what is wrong, in words
@@ -47,13 +47,13 @@ class Protection:
     """What stands between metrics and strangers."""
 
     tls: ssl.SSLContext
-    gatekeeper: Gatekeeper
+    authentication_filter: AuthenticationFilter
 
 
 class DiagnosticsServer:
     """Answers `/metrics` on `address` (upstream's flag `diagnostics-address`) with everything in `registry`.
 
-    With `protection` over TLS, and only to those whom the gatekeeper lets pass; without it over plain HTTP to everybody.
+    With `protection` over TLS, and only to those whom the authentication_filter lets pass; without it over plain HTTP to everybody.
     """
 
     def __init__(self, address: str, registry: CollectorRegistry, protection: Protection | None) -> None:
@@ -72,11 +72,13 @@ class DiagnosticsServer:
                 await asyncio.Event().wait()
         finally:
             if self._protection:
-                await self._protection.gatekeeper.close()
+                await self._protection.authentication_filter.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         if self._protection:
-            answer = await self._protection.gatekeeper.judge(request.headers.get("Authorization", ""), request.method, request.path)
+            answer = await self._protection.authentication_filter.judge(
+                request.headers.get("Authorization", ""), request.method, request.path
+            )
             if answer.status != web.HTTPOk.status_code:
                 return web.Response(status=answer.status, text=answer.text)
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

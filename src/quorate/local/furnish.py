@@ -12,7 +12,7 @@ from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
 from quorate.kubernetes.resource import CRDS, Resource
 from quorate.local.errors import StartFailed
-from quorate.local.manifests import Furniture, Object
+from quorate.local.manifests import ManifestSet, Object
 
 _MANAGER = "quorate-local"
 _LOOK_AGAIN = 0.05  # seconds between looks at discovery; kinds are served 50 to 300 ms after they are written
@@ -23,16 +23,16 @@ _WEBHOOKS: dict[str, Resource[dict[str, Any]]] = {
 }
 
 
-async def install(client: Client, furniture: Furniture, *, timeout: float) -> None:
+async def install(client: Client, manifest_set: ManifestSet, *, timeout: float) -> None:
     """Create everything and wait until the kinds are served; raises StartFailed after `timeout` seconds, naming the kinds that are not."""
     async with asyncio.TaskGroup() as group:
-        for item in furniture.kinds:
+        for item in manifest_set.kinds:
             group.create_task(client.create(CRDS, item, field_manager=_MANAGER))
-        for item in furniture.namespaces:
+        for item in manifest_set.namespaces:
             group.create_task(client.create(_NAMESPACES, item, field_manager=_MANAGER))
-        for item in furniture.webhooks:
+        for item in manifest_set.webhooks:
             group.create_task(client.create(_WEBHOOKS[item["kind"]], item, field_manager=_MANAGER))
-    await _until_served(client, furniture.kinds, timeout)
+    await _until_served(client, manifest_set.kinds, timeout)
 
 
 async def unready(client: Client) -> str:

@@ -35,7 +35,7 @@ CAPD = Provider("capi-capd", "capd.yaml", "ClusterTopology=true")
 
 
 @dataclass(frozen=True, slots=True)
-class Furniture:
+class ManifestSet:
     """Objects in the order they have to be created: a kind's conversion and a webhook are only asked once its objects are written."""
 
     kinds: tuple[Object, ...]
@@ -52,7 +52,7 @@ def read(path: Path) -> list[Object]:
         raise MissingTool(f"{path} is missing: build the programs and their manifests with `make programs`") from None
 
 
-def furniture(items: Iterable[Object], *, webhook_port: int, authority: bytes) -> Furniture:
+def manifest_set(items: Iterable[Object], *, webhook_port: int, authority: bytes) -> ManifestSet:
     """What of one provider's manifest is installed, with its webhooks and conversions at `webhook_port` of loopback. Roles and Deployments stay out."""
     kinds, namespaces, webhooks = [], [], []
     for item in items:
@@ -63,22 +63,22 @@ def furniture(items: Iterable[Object], *, webhook_port: int, authority: bytes) -
             namespaces.append(item)
         elif kind.endswith("WebhookConfiguration"):
             webhooks.append(_local_webhooks(item, webhook_port, authority))
-    return Furniture(tuple(kinds), tuple(namespaces), tuple(webhooks))
+    return ManifestSet(tuple(kinds), tuple(namespaces), tuple(webhooks))
 
 
-def own_kinds(folder: Path) -> Furniture:
+def own_kinds(folder: Path) -> ManifestSet:
     """quorate's kinds from `config/crd`, without conversion or webhooks; the namespace is the one upstream's manager keeps its Lease in."""
     kinds = [item for path in sorted(folder.glob("*.yaml")) for item in read(path) if item["kind"] == "CustomResourceDefinition"]
     if not kinds:
         raise MissingTool(f"{folder} holds no CustomResourceDefinitions: write them with `make manifests`")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capi-kubeadm-control-plane-system"}}
-    return Furniture(tuple(kinds), (namespace,), ())
+    return ManifestSet(tuple(kinds), (namespace,), ())
 
 
-def merge(parts: Iterable[Furniture]) -> Furniture:
-    """The furniture of several providers as one."""
+def merge(parts: Iterable[ManifestSet]) -> ManifestSet:
+    """The manifest_set of several providers as one."""
     chosen = tuple(parts)
-    return Furniture(
+    return ManifestSet(
         tuple(item for part in chosen for item in part.kinds),
         tuple(item for part in chosen for item in part.namespaces),
         tuple(item for part in chosen for item in part.webhooks),

@@ -22,7 +22,7 @@ from quorate.local.errors import LocalError
 from quorate.local.folder import ControlPlaneProvider, RunFolder, State
 from quorate.local.furnish import install
 from quorate.local.launcher import Launcher
-from quorate.local.manifests import CABPK, CAPD, CORE, KCP, Furniture
+from quorate.local.manifests import CABPK, CAPD, CORE, KCP, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER, PROJECT
 from quorate.local.turns import Turn, take_turn
 
@@ -110,17 +110,17 @@ async def _start_api_server(cluster: LocalCluster, chosen: _Ports, files: Certif
     launcher, folder, programs = cluster.launcher, cluster.folder, options.programs
     launcher.start(commands.etcd(programs, folder, client_port=chosen.etcd_client, peer_port=chosen.etcd_peer))
     launcher.start(commands.api_server(programs, folder, files, port=chosen.api_server, etcd_port=chosen.etcd_client))
-    furniture = await asyncio.to_thread(_furniture, launcher.state.control_plane, programs, files, chosen)  # 250 ms of YAML
+    manifest_set = await asyncio.to_thread(_manifest_set, launcher.state.control_plane, programs, files, chosen)  # 250 ms of YAML
     await cluster.until_ready("etcd")
     await cluster.until_ready("kube-apiserver")
     launcher.start(commands.controller_manager(programs, folder, port=chosen.controller_manager))
-    await install(cluster.client, furniture, timeout=START_TIMEOUT)
+    await install(cluster.client, manifest_set, timeout=START_TIMEOUT)
 
 
-def _furniture(control_plane: ControlPlaneProvider, programs: Path, files: CertificateFiles, chosen: _Ports) -> Furniture:
+def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: CertificateFiles, chosen: _Ports) -> ManifestSet:
     upstream = (KCP,) if control_plane is ControlPlaneProvider.UPSTREAM else ()
     parts = [
-        manifests.furniture(
+        manifests.manifest_set(
             manifests.read(programs / provider.manifest),
             webhook_port=chosen.managers[provider.program].webhook,
             authority=files.authority_data,

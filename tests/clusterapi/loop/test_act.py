@@ -34,7 +34,7 @@ from quorate.core.machines.steps import (
     Remediate,
     RemoveFinalizer,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
     Step,
     WriteKubeconfig,
 )
@@ -387,7 +387,7 @@ DESTRUCTIVE = [
         DeleteReplica("cp-2"),
         RemoveMember("cp-2", 2),
         ReleaseHook("cp-2"),
-        RemoveStray(9),
+        RemoveOrphan(9),
         Remediate("cp-2", 0),
         DeleteAll(("cp-2",)),
         AbandonCreation("cp-9"),
@@ -411,8 +411,8 @@ async def begin_a_creation(world: World) -> None:
 
 async def about_to(step: Step, world: World) -> Observation:
     """The observation by which such a step may be taken."""
-    if isinstance(step, RemoveStray):
-        return await aged_stray(world)
+    if isinstance(step, RemoveOrphan):
+        return await aged_orphan(world)
     if isinstance(step, (AbandonCreation, CreateReplica)):
         await begin_a_creation(world)
     if isinstance(step, ReleaseHook):
@@ -747,47 +747,47 @@ async def test_nobody_leaves_whom_no_healthy_replica_could_stand_in_for(three: W
     assert three.log == []
 
 
-STRAY = Member(9, "gone", Health.BAD, peer_urls=("https://gone.test:2380",))
+ORPHAN = Member(9, "gone", Health.BAD, peer_urls=("https://gone.test:2380",))
 AGED = timedelta(minutes=2)
 
 
-async def aged_stray(world: World) -> Observation:
+async def aged_orphan(world: World) -> Observation:
     """A member that has been nobody's for long enough."""
-    world.workload.members[9] = STRAY
+    world.workload.members[9] = ORPHAN
     await world.look()
     world.now += AGED
     return await world.look()
 
 
-async def test_a_stray_is_removed_through_the_member_of_a_machine_and_a_repeat_is_no_trouble(three: World) -> None:
-    observation = await aged_stray(three)
-    await three.actor.perform(RemoveStray(9), observation)
-    await three.actor.perform(RemoveStray(9), observation)
+async def test_an_orphan_is_removed_through_the_member_of_a_machine_and_a_repeat_is_no_trouble(three: World) -> None:
+    observation = await aged_orphan(three)
+    await three.actor.perform(RemoveOrphan(9), observation)
+    await three.actor.perform(RemoveOrphan(9), observation)
     assert three.log == ["remove_member 9 through cp-1"]
 
 
-async def test_a_stray_that_turns_out_to_be_a_machines_is_not_removed(three: World) -> None:
-    observation = await aged_stray(three)
-    three.workload.members[9] = replace(STRAY, name="cp-2")
+async def test_an_orphan_that_turns_out_to_be_a_machines_is_not_removed(three: World) -> None:
+    observation = await aged_orphan(three)
+    three.workload.members[9] = replace(ORPHAN, name="cp-2")
     del three.workload.members[2]
     with pytest.raises(Refused, match="member 9 is not nobody's any more"):
-        await three.actor.perform(RemoveStray(9), observation)
+        await three.actor.perform(RemoveOrphan(9), observation)
     assert three.log == []
 
 
-async def test_a_stray_that_the_ring_cannot_do_without_by_now_is_not_removed(three: World) -> None:
-    three.workload.members[9] = STRAY
-    observation = await aged_stray(three)
-    three.workload.members[9] = replace(STRAY, health=Health.GOOD)
+async def test_an_orphan_that_the_ring_cannot_do_without_by_now_is_not_removed(three: World) -> None:
+    three.workload.members[9] = ORPHAN
+    observation = await aged_orphan(three)
+    three.workload.members[9] = replace(ORPHAN, health=Health.GOOD)
     for number in (1, 2):
         three.lose(number)
     with pytest.raises(Refused, match="quorum survives the removal"):
-        await three.actor.perform(RemoveStray(9), observation)
+        await three.actor.perform(RemoveOrphan(9), observation)
     assert three.log == []
 
 
-async def test_a_stray_is_not_removed_before_its_time_whoever_says_so(three: World) -> None:
-    three.workload.members[9] = STRAY
+async def test_an_orphan_is_not_removed_before_its_time_whoever_says_so(three: World) -> None:
+    three.workload.members[9] = ORPHAN
     with pytest.raises(Refused, match="nobody's for long enough"):
-        await three.actor.perform(RemoveStray(9), await three.look())
+        await three.actor.perform(RemoveOrphan(9), await three.look())
     assert three.log == []

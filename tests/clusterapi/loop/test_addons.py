@@ -25,7 +25,7 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Desired, Replica
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.core.versions import Version
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed, NotFound, ServerError
@@ -142,11 +142,11 @@ def _observation(kcp: KubeadmControlPlane, *unrecorded: str) -> Observation:
 
 async def test_the_workload_is_prepared_once_for_a_specification_and_again_for_the_next(world: World) -> None:
     kcp = _kcp()
-    assert wanted.preparation(world.clients, kcp) == Upkeep(pending=True)
+    assert wanted.preparation(world.clients, kcp) == Maintenance(pending=True)
     await addons.prepare(world.clients, _observation(kcp), NOON)
     bindings = [f"create clusterrolebindings kubeadm:{name}" for name in ("cluster-admins", "apiserver-kubelet-client")]
     assert world.workload.written == [*bindings, "patch configmaps kubeadm-config"]
-    assert wanted.preparation(world.clients, kcp) == Upkeep()
+    assert wanted.preparation(world.clients, kcp) == Maintenance()
     assert wanted.preparation(world.clients, _kcp("v1.35.5")).pending
     assert wanted.preparation(world.clients, _kcp(imageRepository="x")).pending
 
@@ -161,7 +161,7 @@ async def test_after_a_start_it_is_read_once_more_and_not_written(world: World) 
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
     await addons.update(world.clients, _observation(_kcp()), NOON)
     assert world.workload.written == writes
-    assert wanted.preparation(world.clients, _kcp()) == wanted.addons(world.clients, _kcp()) == Upkeep()
+    assert wanted.preparation(world.clients, _kcp()) == wanted.addons(world.clients, _kcp()) == Maintenance()
 
 
 async def test_a_control_plane_of_the_same_name_that_came_later_is_another_one(world: World) -> None:
@@ -172,18 +172,18 @@ async def test_a_control_plane_of_the_same_name_that_came_later_is_another_one(w
 async def test_a_failure_is_kept_with_its_next_attempt_and_not_raised(world: World) -> None:
     world.workload.trouble["configmaps"] = ServerError("get configmaps: broken")
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert wanted.preparation(world.clients, _kcp()) == Upkeep(True, "get configmaps: broken", NOON + timedelta(seconds=5))
+    assert wanted.preparation(world.clients, _kcp()) == Maintenance(True, "get configmaps: broken", NOON + timedelta(seconds=5))
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
     assert wanted.preparation(world.clients, _kcp()).retry_at == NOON + timedelta(seconds=10)
     world.workload.trouble.clear()
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert wanted.preparation(world.clients, _kcp()) == Upkeep()
+    assert wanted.preparation(world.clients, _kcp()) == Maintenance()
 
 
 async def test_a_changed_specification_is_tried_at_once(world: World) -> None:
     world.workload.trouble["configmaps"] = ServerError("broken")
     await addons.prepare(world.clients, _observation(_kcp()), NOON)
-    assert wanted.preparation(world.clients, _kcp("v1.35.5")) == Upkeep(pending=True)
+    assert wanted.preparation(world.clients, _kcp("v1.35.5")) == Maintenance(pending=True)
 
 
 async def test_without_a_connection_there_is_a_problem_and_no_attempt(world: World) -> None:
@@ -201,7 +201,7 @@ async def test_kube_proxy_and_coredns_follow(world: World) -> None:
     await addons.update(world.clients, _observation(kcp), NOON)
     assert world.image("daemonsets", "kube-proxy") == "example.org/kube-proxy:v1.35.4"
     assert world.image("deployments", "coredns") == "example.org/coredns:v1.13.1"
-    assert wanted.addons(world.clients, kcp) == Upkeep()
+    assert wanted.addons(world.clients, kcp) == Maintenance()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def _leaver(**annotations: str) -> Machine:
     return msgspec.structs.replace(_machine("cp-1").machine, metadata=metadata)
 
 
-async def _move_coredns(world: World, now: datetime = NOON) -> Upkeep:
+async def _move_coredns(world: World, now: datetime = NOON) -> Maintenance:
     """Two Pods run elsewhere, and those that a test has put on the Node of cp-1; the newest Machine was made at noon. Says what is then left to do."""
     for elsewhere in ("dns-8", "dns-9"):
         world.workload.put("pods", pod(elsewhere, "node-cp-2"))
@@ -275,7 +275,7 @@ async def test_coredns_is_moved_off_a_node_and_looked_for_once_more(dns: World) 
     assert (left.pending, left.retry_at) == (True, NOON + FIRST_RETRY)
     assert left.problem.startswith("one of 1 Pods of CoreDNS on Node node-cp-1 was evicted")
     assert not told, "nothing has failed"
-    assert await _move_coredns(dns, NOON + FIRST_RETRY) == Upkeep()
+    assert await _move_coredns(dns, NOON + FIRST_RETRY) == Maintenance()
     assert dns.workload.written == ["evict dns-1"]
 
 
@@ -296,13 +296,13 @@ async def test_coredns_that_came_back_is_moved_again_but_not_for_ever(dns: World
     assert (await _move_coredns(dns, NOON + timedelta(seconds=100))).problem.startswith("one of 1")
     assert dns.workload.written == ["evict dns-1", "evict dns-2"]
     dns.workload.put("pods", pod("dns-3", "node-cp-1", minutes=-2))
-    assert await _move_coredns(dns, NOON + PERSISTENCE) == Upkeep()
+    assert await _move_coredns(dns, NOON + PERSISTENCE) == Maintenance()
     assert dns.workload.written == ["evict dns-1", "evict dns-2"]
 
 
 async def test_coredns_is_left_to_the_drain_where_there_are_rules_for_that(dns: World) -> None:
     dns.management.put("machinedrainrules", {"metadata": {"name": "dns-last"}})
-    assert await _move_coredns(dns) == Upkeep()
+    assert await _move_coredns(dns) == Maintenance()
     assert not dns.workload.written
 
 
@@ -314,16 +314,16 @@ async def test_a_core_without_drain_rules_has_none(dns: World) -> None:
 
 async def test_where_coredns_cannot_be_moved_another_attempt_follows(world: World) -> None:
     world.workload.trouble["pods"] = ServerError("list pods: broken")
-    assert await _move_coredns(world) == Upkeep(True, "list pods: broken", NOON + FIRST_RETRY)
+    assert await _move_coredns(world) == Maintenance(True, "list pods: broken", NOON + FIRST_RETRY)
 
 
 @pytest.mark.parametrize("mark", [Annotation.EXCLUDE_NODE_DRAINING, f"{Hook.PRE_DRAIN_PREFIX}/backup"])
 def test_coredns_is_left_to_a_drain_in_which_somebody_else_has_a_say(world: World, mark: str) -> None:
-    assert wanted.coredns(world.clients, _kcp(), _leaver(**{mark: ""})) == Upkeep()
+    assert wanted.coredns(world.clients, _kcp(), _leaver(**{mark: ""})) == Maintenance()
 
 
 def test_coredns_that_its_owner_keeps_to_himself_is_left_alone(world: World) -> None:
-    assert wanted.coredns(world.clients, _kcp(annotations={Annotation.SKIP_COREDNS: ""}), _leaver()) == Upkeep()
+    assert wanted.coredns(world.clients, _kcp(annotations={Annotation.SKIP_COREDNS: ""}), _leaver()) == Maintenance()
 
 
 # What an onlooker sees.
@@ -331,12 +331,12 @@ def test_coredns_that_its_owner_keeps_to_himself_is_left_alone(world: World) -> 
 
 async def test_an_onlooker_sees_what_would_be_written_and_writes_nothing(world: World) -> None:
     kcp = _kcp(dns={"imageTag": "v1.13.1"})
-    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(pending=True), Upkeep(pending=True))
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Maintenance(pending=True), Maintenance(pending=True))
     assert not world.workload.writes
     await addons.prepare(world.clients, _observation(kcp), NOON)
-    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(), Upkeep(pending=True))
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Maintenance(), Maintenance(pending=True))
     await addons.update(world.clients, _observation(kcp), NOON)
-    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Upkeep(), Upkeep())
+    assert await addons.foreseen(world.clients, _observation(kcp), NOON) == (Maintenance(), Maintenance())
 
 
 async def test_an_onlooker_sees_what_the_manager_fails_at(world: World) -> None:
@@ -347,7 +347,7 @@ async def test_an_onlooker_sees_what_the_manager_fails_at(world: World) -> None:
 
 @pytest.mark.parametrize("change", [{"initialized": False}, {"connection": Connection(Health.BAD, "lost")}])
 async def test_an_onlooker_asks_nothing_of_a_cluster_that_cannot_answer(world: World, change: dict[str, Any]) -> None:
-    assert await addons.foreseen(world.clients, replace(_observation(_kcp()), **change), NOON) == (Upkeep(), Upkeep())
+    assert await addons.foreseen(world.clients, replace(_observation(_kcp()), **change), NOON) == (Maintenance(), Maintenance())
     assert not world.workload.reads
 
 
@@ -364,7 +364,7 @@ async def test_the_expiry_is_recorded_on_the_kubeadm_config_of_each(world: World
             Annotation.CERTIFICATES_EXPIRY: "2027-01-02T03:04:05Z"
         }
     assert sorted(world.asked) == [("node-a", 7443), ("node-b", 7443)]
-    assert wanted.expiries(world.clients, kcp, ()) == Upkeep()
+    assert wanted.expiries(world.clients, kcp, ()) == Maintenance()
 
 
 async def test_one_that_cannot_be_asked_keeps_nobody_else_from_being_recorded(world: World) -> None:
@@ -374,8 +374,8 @@ async def test_one_that_cannot_be_asked_keeps_nobody_else_from_being_recorded(wo
     kcp = _kcp()
     await addons.record_expiries(world.clients, _observation(kcp, "a", "b"), ("a", "b"), NOON)
     assert "annotations" in world.management.raw("kubeadmconfigs", "b")["metadata"]
-    assert wanted.expiries(world.clients, kcp, ["a"]) == Upkeep(True, "a: the API server on node-a is silent", NOON + FIRST_RETRY)
-    assert wanted.expiries(world.clients, kcp, ["a", "c"]) == Upkeep(pending=True)
+    assert wanted.expiries(world.clients, kcp, ["a"]) == Maintenance(True, "a: the API server on node-a is silent", NOON + FIRST_RETRY)
+    assert wanted.expiries(world.clients, kcp, ["a", "c"]) == Maintenance(pending=True)
 
 
 async def test_all_are_asked_at_the_same_time(world: World) -> None:
@@ -416,7 +416,7 @@ def test_what_failed_after_it_had_been_done_is_to_be_done_again(task: Task) -> N
     progress = Progress()
     progress.succeeded(DEMO, task, b"x")
     progress.failed(DEMO, task, b"y", "why", NOON)
-    assert progress.of(DEMO, task, b"x") == Upkeep(pending=True)
+    assert progress.of(DEMO, task, b"x") == Maintenance(pending=True)
     assert all(progress.of(DEMO, other, b"x").problem == "" for other in Task)
 
 
@@ -425,4 +425,4 @@ def test_what_is_forgotten_is_looked_at_again() -> None:
     progress.succeeded(DEMO, Task.ADDONS, b"x")
     progress.failed(DEMO, Task.EXPIRIES, b"x", "why", NOON)
     progress.forget(DEMO)
-    assert all(progress.of(DEMO, task, b"x") == Upkeep(pending=True) for task in Task)
+    assert all(progress.of(DEMO, task, b"x") == Maintenance(pending=True) for task in Task)

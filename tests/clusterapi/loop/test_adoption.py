@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import Label
 from quorate.core.machines.decide import decide
 from quorate.core.machines.state import Adoptable
@@ -145,7 +145,7 @@ async def test_an_adopted_machine_brings_the_secrets_of_its_configuration_but_no
         )
 
 
-async def test_adopted_machines_are_replicas_with_their_configuration_and_get_our_hook_from_upkeep(alone: World) -> None:
+async def test_adopted_machines_are_replicas_with_their_configuration_and_get_our_hook_from_maintenance(alone: World) -> None:
     await alone.actor.perform(ADOPT, await alone.look())
     observation = await alone.look()
     assert observation.view is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.errors import Forbidden
 

@@ -9,7 +9,7 @@ import msgspec
 
 from quorate.core.health import Health
 from quorate.core.machines.decide import decide
-from quorate.core.machines.steps import ReleaseHook, RemoveStray, Step
+from quorate.core.machines.steps import ReleaseHook, RemoveOrphan, Step
 from quorate.core.ring import Member
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ async def test_the_learner_of_a_host_that_joins_stays_until_it_was_seen_for_as_l
     three.now += AHEAD
     await three.look()
     three.now += timedelta(minutes=9, seconds=59)
-    assert await next_step(three) != RemoveStray(9)
+    assert await next_step(three) != RemoveOrphan(9)
     three.now += timedelta(seconds=1)
-    assert await next_step(three) == RemoveStray(9)
+    assert await next_step(three) == RemoveOrphan(9)
 
 
 async def test_one_that_may_be_joining_a_ring_of_one_is_held_until_it_was_seen_for_as_long_as_kubeadm_takes(three: World) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.types.names import Finalizer, Label
 from quorate.core.machines.decide import decide
 from quorate.core.machines.steps import CreateReplica, DeleteAll, RemoveFinalizer, RemoveMember

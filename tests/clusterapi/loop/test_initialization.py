@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import Hook, Label
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
 from quorate.core.health import Absent, Unknown

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.managed_fields import corrected
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.types.names import FieldManager
 from quorate.kubernetes.errors import Conflict
 
@@ -100,7 +100,7 @@ def damage(world: World, plural: str, name: str, entries: list[Entry]) -> None:
     world.api.change(plural, name, {"metadata": {"managedFields": entries}})
 
 
-async def upkeep(world: World) -> list[str]:
+async def maintenance(world: World) -> list[str]:
     world.log.clear()
     await maintain(world.clients, await world.look())
     return [line for line in world.log if line.startswith("patch") and "cp-" in line]
@@ -110,27 +110,27 @@ async def test_damaged_objects_are_put_right_before_the_first_apply_and_only_onc
     damage(three, "machines", "cp-1", [])
     damage(three, "kubeadmconfigs", "cp-2", [entry(KCP, fields=LABELS), CABPK])
     damage(three, "devmachines", "cp-3", [INVENTED])
-    assert sorted(await upkeep(three)) == ["patch devmachines cp-3", "patch kubeadmconfigs cp-2", "patch machines cp-1"]
+    assert sorted(await maintenance(three)) == ["patch devmachines cp-3", "patch kubeadmconfigs cp-2", "patch machines cp-1"]
     assert three.log.index("patch machines cp-1") < three.log.index(f"apply machines cp-1 as {KCP}")
     owners = {name: names(three.api.raw(plural, name)["metadata"]["managedFields"]) for plural, name in DAMAGED}
     assert owners == {"cp-1": [(KCP, "Apply")], "cp-2": [(METADATA, "Apply")], "cp-3": [(METADATA, "Apply")]}
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_an_idle_control_plane_is_not_read_again(three: World) -> None:
-    await upkeep(three)
+    await maintenance(three)
     read: list[str] = []
     three.api.before["get"] = lambda: read.append("get")
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
     assert read == []
 
 
 async def test_damage_that_came_later_is_put_right_before_the_next_change_is_applied(three: World) -> None:
-    await upkeep(three)
+    await maintenance(three)
     damage(three, "machines", "cp-1", [])
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
     three.api.change("kubeadmcontrolplanes", "demo", {"spec": {"machineTemplate": {"metadata": {"labels": {"team": "b"}}}}})
-    assert await upkeep(three) == ["patch machines cp-1"]
+    assert await maintenance(three) == ["patch machines cp-1"]
 
 
 async def test_managed_fields_are_not_written_over_a_change(three: World) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.desired import intent
 from quorate.clusterapi.observe import initialization
 from quorate.kubernetes.errors import Conflict

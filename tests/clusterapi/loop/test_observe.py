@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.connect.workloads import ClusterSecrets
 from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.observe import credentials
 from quorate.clusterapi.observe.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.rules.strays import CONSENT
-from quorate.core.machines.state import ControlPlane, Creation, Remediation, RemediationPolicy, Stray
-from quorate.core.machines.steps import CreateReplica, RemoveStray
+from quorate.core.machines.rules.orphans import CONSENT
+from quorate.core.machines.state import ControlPlane, Creation, Orphan, Remediation, RemediationPolicy
+from quorate.core.machines.steps import CreateReplica, RemoveOrphan
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
@@ -64,7 +64,7 @@ async def test_a_healthy_control_plane_is_seen_whole(three: World) -> None:
         assert not replica.waits_at_hook
         assert replica.outdated == ()
         assert {finding.health for _, finding in replica.component_findings + replica.member_findings} == {Health.GOOD}
-    assert (observation.strays, observation.unmatched) == ((), ())
+    assert (observation.orphans, observation.unmatched) == ((), ())
     assert three.workload.expected == {"cp-1", "cp-2", "cp-3"}
 
 
@@ -212,7 +212,7 @@ async def test_a_machine_beside_which_a_learner_was_removed_joins_no_more(three:
     await maintain(three.clients, await three.look())  # since when it is nobody's
     three.now += timedelta(minutes=21)
     observation = await three.look()
-    await three.actor.perform(RemoveStray(4), observation)
+    await three.actor.perform(RemoveOrphan(4), observation)
     assert (await seen(three)).replica("cp-4").joins_until is None
     three.add_machine("cp-5", node=False, metadata={"creationTimestamp": (three.now + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")})
     three.api.change("machines", "cp-5", {"spec": {"bootstrap": {"dataSecretName": "any"}}})
@@ -244,7 +244,7 @@ async def test_a_machine_may_be_joining_though_the_learner_of_another_host_was_r
     three.workload.members[9] = Member(9, "", Health.BAD, learner=True, peer_urls=("https://10.0.0.9:2380",), evidence="never started")
     await three.look()
     three.now += timedelta(minutes=21)
-    await three.actor.perform(RemoveStray(9), await three.look())
+    await three.actor.perform(RemoveOrphan(9), await three.look())
     assert 9 not in three.workload.members
     assert (await seen(three)).replica("cp-4").joins_until is not None
 
@@ -287,21 +287,21 @@ async def test_a_record_that_cannot_be_read_is_a_problem_and_no_failure(three: W
     assert view.replica("cp-1").record_problem.startswith(f"Machine cp-1: annotation {Annotation.REMEDIATION_FOR} is not a record")
 
 
-async def test_a_member_of_nobody_is_a_stray_since_it_was_first_seen_as_that(three: World) -> None:
+async def test_a_member_of_nobody_is_an_orphan_since_it_was_first_seen_as_that(three: World) -> None:
     noon = three.now
     three.workload.members[9] = gone = Member(9, "gone", Health.BAD)
-    assert (await seen(three)).strays == (Stray(gone, noon),)
+    assert (await seen(three)).orphans == (Orphan(gone, noon),)
     three.now += timedelta(minutes=1)
     three.workload.members[8] = newer = Member(8, "newer", Health.BAD)
-    assert (await seen(three)).strays == (Stray(gone, noon), Stray(newer, three.now))
+    assert (await seen(three)).orphans == (Orphan(gone, noon), Orphan(newer, three.now))
     three.workload.ring_problem = "no leader"
-    assert (await seen(three)).strays == ()
+    assert (await seen(three)).orphans == ()
     three.workload.ring_problem = ""
-    assert (await seen(three)).strays[0] == Stray(gone, noon)  # nobody has seen it as somebody's
+    assert (await seen(three)).orphans[0] == Orphan(gone, noon)  # nobody has seen it as somebody's
     owner = three.add_machine("gone", node=False)
-    assert [stray.member.id for stray in (await seen(three)).strays] == [8]
+    assert [orphan.member.id for orphan in (await seen(three)).orphans] == [8]
     del three.api.objects["machines", "default", owner["metadata"]["name"]]
-    assert Stray(gone, three.now) in (await seen(three)).strays
+    assert Orphan(gone, three.now) in (await seen(three)).orphans
 
 
 async def test_what_the_members_disagree_about_is_seen(three: World) -> None:
@@ -461,14 +461,14 @@ async def test_failure_domains_for_control_planes_are_told_by_name(three: World)
     assert (await seen(three)).desired.failure_domains == ("a", "b")
 
 
-async def test_members_and_nodes_of_nobody_are_strays_once_every_machine_has_its_node(three: World) -> None:
+async def test_members_and_nodes_of_nobody_are_orphans_once_every_machine_has_its_node(three: World) -> None:
     three.workload.members[9] = Member(9, "old", Health.BAD)
     three.add_node("old", provider_id="test:///old")
     observation = await three.look()
-    assert ([member.name for member in observation.strays], observation.lost_nodes) == (["old"], ("old",))
+    assert ([member.name for member in observation.orphans], observation.lost_nodes) == (["old"], ("old",))
     three.add_machine("cp-4", node=False)
     observation = await three.look()
-    assert (observation.strays, observation.lost_nodes) == ((), ())
+    assert (observation.orphans, observation.lost_nodes) == ((), ())
 
 
 async def test_a_machine_without_a_member_counts_as_unmatched_after_two_minutes(three: World) -> None:
@@ -517,7 +517,7 @@ MACHINES: dict[str, Node | None] = {"a": node("node-a", "10.0.0.1"), "b": node("
 def test_a_member_is_matched(found: RingReading) -> None:
     matched = match(found, MACHINES)
     assert matched.of == {"a": 5, "b": Absent()}
-    assert matched.strays == ()
+    assert matched.orphans == ()
 
 
 def test_an_ipv6_peer_url_is_matched() -> None:
@@ -533,7 +533,7 @@ def test_a_peer_url_that_is_none_matches_nothing_and_ends_nothing(url: str) -> N
 def test_an_address_used_again_belongs_to_the_member_that_answers() -> None:
     found = match(reading(member(5, "old", "10.0.0.1"), member(6, "node-a", "10.0.0.1"), answers={"node-a": 6}), MACHINES)
     assert found.of["a"] == 6
-    assert [stray.id for stray in found.strays] == [5]
+    assert [orphan.id for orphan in found.orphans] == [5]
     assert found.contested == {}
 
 
@@ -544,7 +544,7 @@ def test_two_members_that_fit_one_machine_leave_it_unknown() -> None:
     assert missing.reason == "members 5 and 6 both have its address or name"
     assert "on the host of a: the ID that it prints is the live one" in missing.remedy
     assert finding(missing, Unknown("")).message == f"{missing.reason}. {missing.remedy}"
-    assert [stray.id for stray in found.strays] == [5, 6]
+    assert [orphan.id for orphan in found.orphans] == [5, 6]
     assert found.contested == {5: ("a",), 6: ("a",)}
 
 
@@ -556,7 +556,7 @@ def test_members_that_all_bear_the_name_of_a_machine_without_a_node_are_judged_a
     )
     assert found.of["d"] == 7
     assert found.of["a"] == Absent()
-    assert [stray.id for stray in found.strays] == [5, 6]
+    assert [orphan.id for orphan in found.orphans] == [5, 6]
     assert found.contested == {5: ("c",), 6: ("c",)}
 
 

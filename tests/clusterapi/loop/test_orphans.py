@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.desired import intent
 from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.errors import Conflict
@@ -39,7 +39,7 @@ def change(world: World, patch: dict[str, object]) -> None:
 
 
 async def deleted(world: World) -> list[str]:
-    """What one round of upkeep deletes."""
+    """What one round of maintenance deletes."""
     world.log.clear()
     await maintain(world.clients, await world.look())
     return sorted(line for line in world.log if line.startswith("delete"))

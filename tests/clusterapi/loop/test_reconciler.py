@@ -219,7 +219,7 @@ async def test_an_adoption_that_conflicts_is_tried_again_at_once_and_not_reporte
     assert [owner["kind"] for owner in owners if owner.get("controller")] == ["KubeadmControlPlane"]
 
 
-async def test_upkeep_that_fails_is_reported_and_raised(three: World) -> None:
+async def test_maintenance_that_fails_is_reported_and_raised(three: World) -> None:
     three.api.trouble["apply", "machines"] = Forbidden("apply machines: not allowed")
     loop = Loop(three)
     await loop.turn()
@@ -242,7 +242,7 @@ async def test_a_report_that_conflicts_is_made_anew(three: World) -> None:
         await loop.turn()
 
 
-async def test_upkeep_that_conflicts_is_tried_again_and_the_report_is_made_all_the_same(three: World) -> None:
+async def test_maintenance_that_conflicts_is_tried_again_and_the_report_is_made_all_the_same(three: World) -> None:
     loop = Loop(three)
     await loop.turn()
     loop.clock.now += 1

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from quorate.clusterapi.act import creation
 from quorate.clusterapi.act.creation import CreationFailed
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.desired import remediation_record
 from quorate.clusterapi.desired.remediation_record import INTENT, MalformedRecord
 from quorate.clusterapi.types.names import Annotation
@@ -211,7 +211,7 @@ async def test_the_replacement_carries_the_record_and_the_control_plane_gives_it
     assert replaced == Remediation("cp-2", datetime(2026, 1, 1, 12, tzinfo=UTC), 0)
 
 
-async def test_the_record_of_a_replacement_outlives_the_upkeep_of_its_machine(three: World) -> None:
+async def test_the_record_of_a_replacement_outlives_the_maintenance_of_its_machine(three: World) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.REMEDIATION_FOR: RECORD}}})
     await maintain(three.clients, await three.look())
     applied = next(body for line, body in three.api.bodies if line.startswith("apply machines cp-1"))

@@ -8,11 +8,11 @@ from quorate.clusterapi.observe.sightings import Sightings
 from quorate.kubernetes.controller import Request
 
 DEMO, NOON = Request("default", "demo"), datetime(2026, 1, 1, 12, tzinfo=UTC)
-STRAY = 7
+ORPHAN = 7
 
 
 def since(sightings: Sightings[int], now: datetime) -> datetime:
-    return sightings.of(DEMO, (STRAY,), now)[STRAY]
+    return sightings.of(DEMO, (ORPHAN,), now)[ORPHAN]
 
 
 def test_a_member_is_nobodys_since_it_was_first_seen_so() -> None:

@@ -16,17 +16,17 @@ import pytest
 from quorate.cli import lines
 from quorate.cli.machines.status import status_of
 from quorate.clusterapi.act.etcd_membership import read_afresh
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.act.upkeep import maintain
 from quorate.clusterapi.inspection import Finding as Look
-from quorate.clusterapi.observe.strays import MOST_ASKED, control_plane_nodes
+from quorate.clusterapi.observe.orphans import MOST_ASKED, control_plane_nodes
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.names import Label
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
-from quorate.core.machines.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES
+from quorate.core.machines.rules.orphans import CONSENT, IS_NOBODYS, NOBODY_ELSES
 from quorate.core.machines.state import ControlPlane
-from quorate.core.machines.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveStray
+from quorate.core.machines.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveOrphan
 from quorate.core.ring import Member, Ring
 from quorate.etcd import client as etcd
 from quorate.etcd.errors import NoWay, Unreachable
@@ -152,7 +152,7 @@ def not_ready(world: World, name: str) -> None:
 
 async def test_healthy_voters_whose_nodes_live_stay_and_are_named(five: World) -> None:
     view, decision = await later(five)
-    assert not isinstance(decision.step, RemoveStray)
+    assert not isinstance(decision.step, RemoveOrphan)
     refusals = [check for check in decision.refusals if check.name == IS_NOBODYS]
     assert [check.evidence.partition(",")[0] for check in refusals] == ["cp-4 (4) runs on Node cp-4", "cp-5 (5) runs on Node cp-5"]
     assert f"{CONSENT}=4" in refusals[0].remedy
@@ -168,7 +168,7 @@ async def test_where_one_machine_is_left_of_three_that_are_well_all_count(three:
     view, decision = await later(three)
     assert isinstance(view.ring, Ring)
     assert str(view.ring.now) == "3 of 3 voters healthy, quorum 2: tolerates 1 more"
-    assert not isinstance(decision.step, RemoveStray)
+    assert not isinstance(decision.step, RemoveOrphan)
 
 
 @pytest.mark.parametrize("coming", [False, True], ids=["as it is", "while a Machine is on its way"])
@@ -216,7 +216,7 @@ async def test_the_others_stay_where_one_machine_of_their_cluster_is_adopted(thr
         await three.actor.perform(decision.step, await three.observe())
     assert [replica.name for replica in view.replicas] == ["cp-1"]
     assert decision.step is None if replicas == 1 else isinstance(decision.step, CreateReplica)
-    assert {stray.member.id: (stray.node, stray.member.health) for stray in view.strays} == {
+    assert {orphan.member.id: (orphan.node, orphan.member.health) for orphan in view.orphans} == {
         2: ("cp-2", Health.GOOD),
         3: ("cp-3", Health.GOOD),
     }
@@ -234,7 +234,7 @@ async def test_one_goes_with_consent_which_is_cleared_then(five: World) -> None:
     await maintain(five.clients, await five.look())
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
     _, decision = await later(five)
-    assert decision.step == RemoveStray(4)
+    assert decision.step == RemoveOrphan(4)
     del five.workload.members[4]
     await maintain(five.clients, await five.look())
     assert CONSENT not in five.annotations(KCPS, "demo")
@@ -245,8 +245,8 @@ async def test_one_that_leads_hands_leadership_over_before_it_goes(five: World) 
     five.workload.leader = 4
     _, decision = await later(five)
     five.log.clear()
-    await five.actor.perform(RemoveStray(4), await five.observe())
-    assert decision.step == RemoveStray(4)
+    await five.actor.perform(RemoveOrphan(4), await five.observe())
+    assert decision.step == RemoveOrphan(4)
     assert five.log[0].startswith("move_leader to ")
     assert five.log[0].endswith(" through cp-4")
     assert five.log[1].startswith("remove_member 4 through ")
@@ -256,7 +256,7 @@ async def test_one_stays_whose_consent_was_taken_back_before_the_cache_had_heard
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
     _, decision = await later(five)
     observation = await five.observe()
-    assert decision.step == RemoveStray(4)
+    assert decision.step == RemoveOrphan(4)
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: None}}})
     with pytest.raises(Refused, match="the consent to remove member 4 was taken back"):
         await five.actor.perform(decision.step, observation)
@@ -283,19 +283,19 @@ async def test_consent_stays_until_the_last_of_its_members_has_gone(five: World)
 async def test_one_that_is_silent_on_a_node_that_is_ready_stays(five: World) -> None:
     cast("Answering", five.workload).silent.add("cp-4")
     view, decision = await later(five)
-    assert not isinstance(decision.step, RemoveStray)
-    assert {stray.member.id: stray.member.health for stray in view.strays} == {4: Health.BAD, 5: Health.GOOD}
+    assert not isinstance(decision.step, RemoveOrphan)
+    assert {orphan.member.id: orphan.member.health for orphan in view.orphans} == {4: Health.BAD, 5: Health.GOOD}
 
 
 async def test_one_that_is_silent_on_a_node_that_is_not_ready_goes(five: World) -> None:
     cast("Answering", five.workload).silent.add("cp-4")
     not_ready(five, "cp-4")
-    assert (await later(five))[1].step == RemoveStray(4)
+    assert (await later(five))[1].step == RemoveOrphan(4)
 
 
 async def test_one_that_is_well_on_a_node_that_is_not_ready_stays(five: World) -> None:
     not_ready(five, "cp-4")
-    assert not isinstance((await later(five))[1].step, RemoveStray)
+    assert not isinstance((await later(five))[1].step, RemoveOrphan)
 
 
 async def test_one_whose_kubelet_alone_is_stopped_stays(five: World) -> None:
@@ -303,13 +303,13 @@ async def test_one_whose_kubelet_alone_is_stopped_stays(five: World) -> None:
     cast("Answering", five.workload).cut.add("cp-4")
     not_ready(five, "cp-4")
     view, decision = await later(five)
-    assert decision.step != RemoveStray(4)
-    assert {stray.member.id: stray.member.health for stray in view.strays}[4] is Health.UNKNOWN
+    assert decision.step != RemoveOrphan(4)
+    assert {orphan.member.id: orphan.member.health for orphan in view.orphans}[4] is Health.UNKNOWN
 
 
 async def test_one_whose_node_is_gone_goes(five: World) -> None:
     five.workload.node_list[:] = [node for node in five.workload.node_list if node.metadata.name != "cp-4"]
-    assert (await later(five))[1].step == RemoveStray(4)
+    assert (await later(five))[1].step == RemoveOrphan(4)
 
 
 async def test_the_last_look_asks_every_member_and_keeps_one_that_came_back(five: World) -> None:
@@ -317,7 +317,7 @@ async def test_the_last_look_asks_every_member_and_keeps_one_that_came_back(five
     workload.silent.add("cp-4")
     not_ready(five, "cp-4")
     _, decision = await later(five)
-    assert decision.step == RemoveStray(4)
+    assert decision.step == RemoveOrphan(4)
     observation = await five.look()
     workload.silent.clear()
     with pytest.raises(Refused, match="runs on Node cp-4"):
@@ -340,8 +340,8 @@ def unlabel(world: World, name: str, *, etcd_pod: bool = True) -> None:
 async def test_one_whose_node_lacks_the_label_is_asked_counted_and_stays(five: World, etcd_pod: bool) -> None:
     unlabel(five, "cp-4", etcd_pod=etcd_pod)
     view, decision = await later(five)
-    assert not isinstance(decision.step, RemoveStray)
-    assert {stray.member.id: (stray.node, stray.member.health) for stray in view.strays}[4] == ("cp-4", Health.GOOD)
+    assert not isinstance(decision.step, RemoveOrphan)
+    assert {orphan.member.id: (orphan.node, orphan.member.health) for orphan in view.orphans}[4] == ("cp-4", Health.GOOD)
     assert isinstance(view.ring, Ring)
     assert str(view.ring.now) == "5 of 5 voters healthy, quorum 3: tolerates 2 more"
     conditions = str(report(await five.observe(), decision, now=five.now).status["conditions"])
@@ -355,7 +355,7 @@ async def test_the_last_look_asks_for_a_node_that_no_list_has(five: World) -> No
     gone = next(node for node in workload.node_list if node.metadata.name == "cp-4")
     workload.node_list.remove(gone)
     _, decision = await later(five)
-    assert decision.step == RemoveStray(4)
+    assert decision.step == RemoveOrphan(4)
     observation = await five.look()
     workload.node_list.append(gone)
     unlabel(five, "cp-4")
@@ -372,20 +372,20 @@ async def test_one_of_which_nobody_can_tell_whether_it_has_a_node_stays(five: Wo
         five.workload.unread.add("cp-4")
     _, decision = await later(five)
     if last_look:
-        assert decision.step == RemoveStray(4)
+        assert decision.step == RemoveOrphan(4)
         observation = await five.look()
         five.workload.unread.add("cp-4")
         with pytest.raises(Refused, match="cannot tell whether cp-4 runs on a Node: no answer in time"):
             await five.actor.perform(decision.step, observation)
     assert not last_look or 4 in five.workload.members
-    assert last_look or not isinstance(decision.step, RemoveStray)
+    assert last_look or not isinstance(decision.step, RemoveOrphan)
 
 
 async def test_a_machine_whose_node_lacks_the_label_has_its_node_and_is_named(three: World) -> None:
     answer(three)
     unlabel(three, "cp-3")
     view, decision = await later(three)
-    assert not view.strays
+    assert not view.orphans
     assert decision.step is None
     told = {c["type"]: c for c in report(await three.observe(), decision, now=three.now).machine_conditions["cp-3"].conditions}
     assert told["NodeKubeadmLabelsAndTaintsSet"]["status"] == "False"
@@ -405,7 +405,7 @@ async def test_who_consents_helps_a_machine_without_a_host_that_others_members_m
     """A backup has a Machine whose host is gone, and not those of two that are there: nobody but a person can tell whose members they are."""
     five.add_machine("cp-9", node=False)
     _, decision = await later(five)
-    assert not isinstance(decision.step, RemoveStray)
+    assert not isinstance(decision.step, RemoveOrphan)
     five.delete_machine("cp-9")
     five.workload.leader = 1
     cast("Answering", five.workload).silent.add("cp-5")
@@ -416,7 +416,7 @@ async def test_who_consents_helps_a_machine_without_a_host_that_others_members_m
     assert f"annotate the KubeadmControlPlane with {CONSENT}=4" in conditions
     for member in (4, 5):
         five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: str(member)}}})
-        assert (await later(five))[1].step == RemoveStray(member)
+        assert (await later(five))[1].step == RemoveOrphan(member)
         del five.workload.members[member]
     assert (await later(five))[1].step == ReleaseHook("cp-9")
 
@@ -424,7 +424,7 @@ async def test_who_consents_helps_a_machine_without_a_host_that_others_members_m
 async def test_who_consents_helps_beside_a_machine_that_is_on_its_way(five: World) -> None:
     five.add_machine("cp-9", node=False)
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4"}}})
-    assert (await later(five))[1].step == RemoveStray(4)
+    assert (await later(five))[1].step == RemoveOrphan(4)
 
 
 async def test_the_learner_of_a_host_that_took_long_to_boot_is_given_the_time_to_start(three: World) -> None:
@@ -441,12 +441,12 @@ async def test_the_learner_of_a_host_that_took_long_to_boot_is_given_the_time_to
     observation = await three.look()
     assert observation.view is not None
     decision = decide(observation.view, three.now)
-    assert decision.step != RemoveStray(4)
+    assert decision.step != RemoveOrphan(4)
     assert [check.evidence for check in decision.refusals if check.name == NOBODY_ELSES] == ["4 (never started) may be the member of cp-4"]
     three.now = NOON + timedelta(minutes=10)
     observation = await three.look()
     assert observation.view is not None
-    assert decide(observation.view, three.now).step == RemoveStray(4)
+    assert decide(observation.view, three.now).step == RemoveOrphan(4)
 
 
 async def test_a_node_that_has_the_name_of_one_that_is_gone_is_that_of_the_machine_with_its_provider_id(three: World) -> None:
@@ -484,9 +484,9 @@ async def test_a_copy_of_a_machine_is_not_let_go_and_the_member_of_neither_is_re
         assert {str(member) for member in members.values()} == {str(members["cp-1"])}
         assert isinstance(members["cp-1"], Unknown)
         assert members["cp-1"].reason == "Node cp-1 is that of a-copy and cp-1"
-        assert not observation.view.strays
+        assert not observation.view.orphans
         decision = decide(observation.view, NOON + timedelta(hours=1))
-        assert not isinstance(decision.step, ReleaseHook | RemoveStray | RemoveMember)
+        assert not isinstance(decision.step, ReleaseHook | RemoveOrphan | RemoveMember)
         assert getattr(decision.step, "replica", "") not in members
 
 
@@ -500,7 +500,7 @@ async def test_a_consent_of_256_kib_holds_nobody_up_and_its_first_ids_count(thre
     await read_afresh(three.clients, observation)
     assert thread_time() - started < 0.5
     assert observation.view is not None
-    assert {stray.member.id for stray in observation.view.strays if stray.consented} == {4, 5}
+    assert {orphan.member.id for orphan in observation.view.orphans if orphan.consented} == {4, 5}
 
 
 async def test_of_a_hundred_members_of_nobody_the_nodes_of_a_few_are_asked_for_and_the_others_stay(three: World) -> None:
@@ -509,10 +509,10 @@ async def test_of_a_hundred_members_of_nobody_the_nodes_of_a_few_are_asked_for_a
         three.workload.members[number] = Member(number, f"m{number:03}", Health.BAD, peer_urls=(f"https://10.9.{number}.1:2380",))
     view, decision = await later(three)
     assert len(three.workload.named) == 2 * MOST_ASKED  # in two looks
-    unknown = {stray.member.id for stray in view.strays if isinstance(stray.node, Unknown)}
+    unknown = {orphan.member.id for orphan in view.orphans if isinstance(orphan.node, Unknown)}
     assert unknown == set(range(4 + MOST_ASKED, 101))
-    assert Unknown("97 Nodes are to be asked for by name, and no more than 20 are") in {stray.node for stray in view.strays}
-    assert not isinstance(decision.step, RemoveStray)
+    assert Unknown("97 Nodes are to be asked for by name, and no more than 20 are") in {orphan.node for orphan in view.orphans}
+    assert not isinstance(decision.step, RemoveOrphan)
 
 
 async def test_of_thousands_of_pods_of_etcd_on_nodes_without_the_label_none_is_asked_for(three: World) -> None:

@@ -94,7 +94,7 @@ def test_a_silent_member_that_has_the_address_of_two_is_neithers_to_lose() -> No
     assert {found.of["a"], found.of["b"]} == {found.of["a"]}
     assert isinstance(found.of["a"], Unknown)
     assert found.of["a"].reason == "member 5 (never started) has the address of the Nodes node-a and node-b"
-    assert [stray.id for stray in found.strays] == [5]
+    assert [orphan.id for orphan in found.orphans] == [5]
     assert found.contested == {5: ("a", "b")}
 
 
@@ -113,7 +113,7 @@ def test_the_member_of_a_node_without_a_machine_is_no_machines(machine: Node | N
     nobodys = node("node-z", ADDRESS)
     name = "a" if machine else "node-z"
     found = match(reading(silent(5, "node-z", ADDRESS), answers=answers), {name: machine}, {"node-z": nobodys})
-    assert [stray.id for stray in found.strays] == [5]
+    assert [orphan.id for orphan in found.orphans] == [5]
     assert found.of[name] == Absent() if machine and answers else isinstance(found.of[name], Unknown)
     assert found.homes == {5: nobodys}
 
@@ -142,7 +142,7 @@ async def test_the_member_on_the_node_of_another_host_is_not_removed_with_the_ma
     three.delete_machine("cp-3")
     observation = await three.look()
     assert observation.view is not None
-    assert [(stray.member.id, stray.node) for stray in observation.view.strays] == [(3, "cp-3")]
+    assert [(orphan.member.id, orphan.node) for orphan in observation.view.orphans] == [(3, "cp-3")]
     step = decide(observation.view, three.now).step
     assert not isinstance(step, RemoveMember)
     if step is not None:

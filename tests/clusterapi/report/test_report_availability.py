@@ -64,8 +64,8 @@ def test_a_ring_without_members_was_not_read(observe: Build, idle: Decision, noo
 def test_members_that_do_not_match_the_machines(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:
     expected = ("False", "NotAvailable", "The etcd members do not match the Machines and their Nodes")
     assert brief(report(observe(unmatched=("cp-2",)), idle, now=noon)) == expected
-    stray = [Member(1, "cp-0", GOOD), Member(9, "gone", GOOD)]
-    assert brief(report(observe(machine("cp-0"), members=stray), idle, now=noon)) == expected
+    orphan = [Member(1, "cp-0", GOOD), Member(9, "gone", GOOD)]
+    assert brief(report(observe(machine("cp-0"), members=orphan), idle, now=noon)) == expected
 
 
 def test_a_young_node_without_a_member_is_given_two_minutes(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:

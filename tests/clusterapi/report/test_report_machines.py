@@ -296,12 +296,12 @@ def test_a_node_without_a_machine_is_an_issue_unless_a_machine_waits_for_its_nod
     observe: Build, machine: BuildMachine, idle: Decision, noon: datetime
 ) -> None:
     nodes = [node for m in observe().machines if (node := m.node)]
-    stray = Node(metadata=type(nodes[0].metadata)(name="stranger"))
-    condition = on_kcp(report(observe(nodes=[*nodes, stray]), idle, now=noon), "ControlPlaneComponentsHealthy")
+    orphan = Node(metadata=type(nodes[0].metadata)(name="stranger"))
+    condition = on_kcp(report(observe(nodes=[*nodes, orphan]), idle, now=noon), "ControlPlaneComponentsHealthy")
     assert (condition["status"], condition["message"]) == ("False", "* Node stranger has no Machine")
-    coming = observe(machine("cp-0"), machine("cp-1", node=False, provider_id=""), nodes=[nodes[0], stray])
+    coming = observe(machine("cp-0"), machine("cp-1", node=False, provider_id=""), nodes=[nodes[0], orphan])
     assert on_kcp(report(coming, idle, now=noon), "ControlPlaneComponentsHealthy")["status"] == "True"
-    going = observe(machine("cp-0"), machine("cp-1", node=False, deleted=noon), nodes=[nodes[0], stray])
+    going = observe(machine("cp-0"), machine("cp-1", node=False, deleted=noon), nodes=[nodes[0], orphan])
     assert "Node stranger" in on_kcp(report(going, idle, now=noon), "ControlPlaneComponentsHealthy")["message"]
 
 
@@ -309,8 +309,8 @@ def test_a_member_without_a_machine_is_an_issue_of_etcd_alone(observe: Build, id
     healthy = observe()
     ring = healthy.ring
     assert not isinstance(ring, Unknown)
-    stray = type(ring.members[0])(9, "", Health.BAD)
-    answer = report(observe(members=[*ring.members, stray]), idle, now=noon)
+    orphan = type(ring.members[0])(9, "", Health.BAD)
+    answer = report(observe(members=[*ring.members, orphan]), idle, now=noon)
     assert on_kcp(answer, "EtcdClusterHealthy")["message"] == "* etcd member 9 (never started) has no Machine"
     assert on_kcp(answer, "ControlPlaneComponentsHealthy")["status"] == "True"
 
@@ -359,7 +359,7 @@ def test_external_etcd_that_was_seen_last_outlives_a_short_outage(observe: Build
         assert on_kcp(report(seen, idle, now=noon), "EtcdClusterHealthy")["status"] == status
 
 
-def test_no_member_is_called_stray_while_a_machines_own_is_not_known(observe: Build, idle: Decision, noon: datetime) -> None:
+def test_no_member_is_called_orphan_while_a_machines_own_is_not_known(observe: Build, idle: Decision, noon: datetime) -> None:
     seen = observe()
     assert isinstance(seen.view, ControlPlane)
     unknown = [type(r)(r.name, r.version, r.created, Unknown("no Node"), r.node) for r in seen.view.replicas]

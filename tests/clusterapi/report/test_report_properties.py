@@ -15,11 +15,11 @@ from quorate.clusterapi.report import Report, report
 from quorate.core.checks import Check, failed
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
-from quorate.core.machines.rules.strays import AGED, RING_IS_READ
+from quorate.core.machines.rules.orphans import AGED, RING_IS_READ
 from quorate.core.machines.state import Adoptable, Certificates, Desired, Remediation, RemediationPolicy
 from quorate.core.machines.steps import CreateReplica, DeleteReplica
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Ring
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 Build = Callable[..., Observation]
@@ -94,7 +94,9 @@ def _state(draw: st.DrawFn, ago: Callable[[int], datetime], replicas: int) -> di
     """What the view tells of the control plane beside its Machines."""
     record = st.none() | st.builds(Remediation, st.sampled_from(["cp-0", "cp-9"]), st.integers(0, 900).map(ago))
     external = draw(st.none() | st.builds(Finding, st.sampled_from(Health), st.just("Asked"), st.just("by its API servers")))
-    upkeep = st.builds(Upkeep, st.just(value=True), st.sampled_from(["", "CoreDNS v9 is not known"]), st.none() | st.just(ago(-60)))
+    maintenance = st.builds(
+        Maintenance, st.just(value=True), st.sampled_from(["", "CoreDNS v9 is not known"]), st.none() | st.just(ago(-60))
+    )
     adoptable = draw(st.lists(st.builds(Adoptable, st.just("cp-8"), st.sampled_from(["", "too old"])), max_size=1))
     policy = RemediationPolicy(
         draw(st.sampled_from([None, 0, 2])), timedelta(seconds=draw(st.sampled_from([0, 300]))), timedelta(seconds=600)
@@ -108,8 +110,8 @@ def _state(draw: st.DrawFn, ago: Callable[[int], datetime], replicas: int) -> di
         "template_problem": draw(st.sampled_from(["", "", "DevMachineTemplate demo does not exist"])),
         "external_etcd": external,
         "adoptable": tuple(adoptable),
-        "addons": draw(upkeep),
-        "preparation": draw(upkeep),
+        "addons": draw(maintenance),
+        "preparation": draw(maintenance),
         "desired": Desired(replicas, Version.parse("v1.34.4"), etcd_managed=external is None, remediation=policy),
     }
 

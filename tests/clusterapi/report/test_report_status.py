@@ -17,8 +17,8 @@ from quorate.core.machines.checks import CERTIFICATES
 from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
-from quorate.core.machines.rules.strays import NOBODY_ELSES
-from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
+from quorate.core.machines.rules.maintenance import ADDONS, EXPIRIES, PREPARED
+from quorate.core.machines.rules.orphans import NOBODY_ELSES
 from quorate.core.machines.state import Adoptable, Certificates, Remediation
 from quorate.core.machines.steps import (
     AdoptReplicas,
@@ -28,12 +28,12 @@ from quorate.core.machines.steps import (
     EnsureCertificates,
     Remediate,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
     Step,
 )
+from quorate.core.maintenance import Maintenance
 from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL
 from quorate.core.ring import Member
-from quorate.core.upkeep import Upkeep
 
 Build = Callable[..., Observation]
 BuildMachine = Callable[..., ObservedMachine]
@@ -285,7 +285,9 @@ def test_what_an_election_a_restart_or_the_next_document_ends_is_no_stall_before
 
 
 @pytest.mark.parametrize("name", [PREPARED, ADDONS, EXPIRIES])
-def test_upkeep_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_tried_again(observe: Build, noon: datetime, name: str) -> None:
+def test_maintenance_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_tried_again(
+    observe: Build, noon: datetime, name: str
+) -> None:
     asks = (failed(name, "the last attempt failed: CoreDNS v1.99.0 is not known"),)
     told = {"Stalled": ("False", "of before", noon - timedelta(minutes=2))}
     status, reason, message = brief(report(observe(told=told), Decision("nothing to do", None, asks, None), now=noon), "Stalled")
@@ -293,7 +295,7 @@ def test_upkeep_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_tried
     assert reason.isalnum()
 
 
-def test_a_stray_member_says_whose_it_may_be(observe: Build, noon: datetime) -> None:
+def test_an_orphan_member_says_whose_it_may_be(observe: Build, noon: datetime) -> None:
     members = [Member(number, f"cp-{number}", Health.GOOD) for number in range(4)]
     asks = (failed(NOBODY_ELSES, "cp-3 may be the member of cp-4"),)
     answer = report(observe(members=members), Decision("nothing to do", None, asks, None), now=noon)
@@ -349,7 +351,7 @@ def test_a_control_plane_without_a_cluster_cannot_be_reported(observe: Build, id
         (DeleteReplica("cp-0"), "FailedScaleDown"),
         (DeleteAll(("cp-0",)), "FailedDelete"),
         (Remediate("cp-0", 0), "FailedRemediation"),
-        (RemoveStray(7), "FailedMemberRemoval"),
+        (RemoveOrphan(7), "FailedMemberRemoval"),
         (AdoptReplicas(("cp-9",)), "AdoptionFailed"),
         (RemoveMember("cp-0", 1), None),
         (EnsureCertificates(("ca",)), None),
@@ -378,9 +380,9 @@ def test_a_machine_that_cannot_be_adopted_is_an_event(observe: Build, idle: Deci
 
 
 @pytest.mark.parametrize("part", ["preparation", "addons", "expiries"])
-def test_upkeep_that_fails_is_an_event(observe: Build, idle: Decision, noon: datetime, part: str) -> None:
+def test_maintenance_that_fails_is_an_event(observe: Build, idle: Decision, noon: datetime, part: str) -> None:
     problem = "CoreDNS v1.99.0 is not known"
-    answer = report(observe(view={part: Upkeep(problem=problem)}), idle, now=noon)
+    answer = report(observe(view={part: Maintenance(problem=problem)}), idle, now=noon)
     assert answer.events == (EventToSend("Warning", "FailedWorkloadUpdate", problem),)
 
 

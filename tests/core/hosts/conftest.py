@@ -10,7 +10,7 @@ import pytest
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.decide import Decision, decide
-from quorate.core.hosts.state import WIPED, Cluster, Host, Kind, Node, Silence, StrayMember, Wishes
+from quorate.core.hosts.state import WIPED, Cluster, Host, Kind, Node, OrphanMember, RunOptions, Silence
 from quorate.core.hosts.steps import Step
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
@@ -107,19 +107,19 @@ class Build:
         """So many probes without an answer, the last so long ago."""
         return Silence(probes, self.noon - timedelta(seconds=seconds_ago))
 
-    def stray(
+    def orphan(
         self, number: int, letter: str = "g", *, probes: int | None = None, name: str | None = None, without_vote_for: float = 180
-    ) -> StrayMember:
+    ) -> OrphanMember:
         """A member of no host. `probes`: it was silent so often; `without_vote_for`: so many seconds, of one that has none."""
         member = self.member(number, letter, name)
         seen = timedelta() if member.votes else timedelta(seconds=without_vote_for)
-        return StrayMember(member, None if probes is None else self.silent(probes), seen)
+        return OrphanMember(member, None if probes is None else self.silent(probes), seen)
 
     def cluster(self, *hosts: Host, ring: str | Ring | Unknown | Absent | None = None, **changes: Any) -> Cluster:
-        """A cluster of exactly these hosts at v1.34.4; its ring is of their members, all good, and of the strays, unless given."""
-        strays: tuple[StrayMember, ...] = changes.get("strays", ())
+        """A cluster of exactly these hosts at v1.34.4; its ring is of their members, all good, and of the orphans, unless given."""
+        orphans: tuple[OrphanMember, ...] = changes.get("orphans", ())
         members = tuple(Member(host.member, host.name, Health.GOOD) for host in hosts if isinstance(host.member, int))
-        made = Ring((*members, *(stray.member for stray in strays)), leader=members[0].id if members else None)
+        made = Ring((*members, *(orphan.member for orphan in orphans)), leader=members[0].id if members else None)
         value = Cluster(
             name="demo",
             version=V134,
@@ -159,9 +159,9 @@ class Build:
         """Evidence and remedy of everything that does not pass."""
         return "\n".join(f"{check.evidence} | {check.remedy}" for check in self.decide(cluster).refusals)
 
-    def wishes(self, **changes: Any) -> Wishes:
+    def options(self, **changes: Any) -> RunOptions:
         """What the operator asks for."""
-        return replace(Wishes(), **changes)
+        return replace(RunOptions(), **changes)
 
 
 @pytest.fixture(scope="session")

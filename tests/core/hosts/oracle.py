@@ -44,11 +44,11 @@ def objections(cluster: Cluster, step: Step) -> Iterator[str]:
 
 
 def _departure(cluster: Cluster, step: Step) -> Iterator[str]:
-    voters = {stray.member.id: stray.member.name for stray in cluster.strays if stray.member.name and not stray.member.learner}
+    voters = {orphan.member.id: orphan.member.name for orphan in cluster.orphans if orphan.member.name and not orphan.member.learner}
     leaves = (isinstance(step, steps.RemoveMember) and step.member in voters) or (
         isinstance(step, steps.DeleteNode) and step.node in cluster.lost_nodes
     )
-    if leaves and len({*cluster.lost_nodes, *voters.values()}) > cluster.wishes.remove_hosts:
+    if leaves and len({*cluster.lost_nodes, *voters.values()}) > cluster.options.remove_hosts:
         yield "so many hosts were not said to leave"
 
 
@@ -73,7 +73,7 @@ def _always(cluster: Cluster, step: Step) -> Iterator[str]:
 
 
 def _initialize(cluster: Cluster, name: str, *, resume: bool) -> Iterator[str]:
-    others = [host for host in cluster.control_planes if host.name != name and host.name not in cluster.wishes.without]
+    others = [host for host in cluster.control_planes if host.name != name and host.name not in cluster.options.without]
     if any(host.kind in (Kind.UNREACHABLE, Kind.UNKNOWN) for host in others):
         yield "the cluster may be on a host that cannot be asked"
     if any(host.kind in (Kind.MEMBER, Kind.BROKEN, Kind.HALF_INITIALIZED, Kind.FOREIGN) for host in others):
@@ -103,22 +103,22 @@ def _remove(cluster: Cluster, member_id: int) -> Iterator[str]:
     half_joined = owner is not None and owner.kind is Kind.HALF_JOINED
     if not half_joined and not _answers(cluster, member) and _probes(cluster, member_id) < 3:
         yield "it was not silent for three probes"
-    stray = next((each for each in cluster.strays if each.member.id == member_id), None)
-    if stray is not None and not joined and stray.without_vote_for.total_seconds() < 120 and (stray.silence is None or not member.name):
+    orphan = next((each for each in cluster.orphans if each.member.id == member_id), None)
+    if orphan is not None and not joined and orphan.without_vote_for.total_seconds() < 120 and (orphan.silence is None or not member.name):
         yield "somebody may be about to make it a voter"
     if any(isinstance(host.member, Unknown) for host in cluster.control_planes) and owner is None:
         yield "it may be the member of a host"
 
 
 def _answers(cluster: Cluster, member: Member) -> bool:
-    stray = next((stray for stray in cluster.strays if stray.member.id == member.id), None)
-    if stray is not None:
-        return stray.silence is None and bool(member.name)
+    orphan = next((orphan for orphan in cluster.orphans if orphan.member.id == member.id), None)
+    if orphan is not None:
+        return orphan.silence is None and bool(member.name)
     return member.health is Health.GOOD
 
 
 def _probes(cluster: Cluster, member_id: int) -> int:
-    silences: dict[int, Silence | None] = {stray.member.id: stray.silence for stray in cluster.strays}
+    silences: dict[int, Silence | None] = {orphan.member.id: orphan.silence for orphan in cluster.orphans}
     silences |= dict(cluster.member_silences)
     silence = silences.get(member_id)
     return silence.probes if silence else 0
@@ -157,7 +157,7 @@ def _restart(cluster: Cluster, name: str) -> Iterator[str]:
     assert isinstance(cluster.ring, Ring)
     host = cluster.host(name)
     others = [other for other in cluster.control_planes if other is not host]
-    if any(other.kind is not Kind.MEMBER for other in others) or cluster.strays:
+    if any(other.kind is not Kind.MEMBER for other in others) or cluster.orphans:
         yield "something needs repair"
     if not host.control_plane:
         return
@@ -171,7 +171,7 @@ def _restart(cluster: Cluster, name: str) -> Iterator[str]:
 
 def _delete_node(cluster: Cluster, node: str) -> Iterator[str]:
     owner: Host | None = next((host for host in cluster.hosts if host.name == node), None)
-    if any(stray.member.name == node for stray in cluster.strays):
+    if any(orphan.member.name == node for orphan in cluster.orphans):
         yield "its member is in the ring"
     if owner is not None and (owner.kind is Kind.MEMBER or isinstance(owner.member, int)):
         yield "it is the Node of a host of the cluster"

@@ -9,7 +9,7 @@ import pytest
 
 from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.clocks import APART, CLOCK, clock_fits
-from quorate.core.hosts.state import Cluster, Node, Wishes
+from quorate.core.hosts.state import Cluster, Node, RunOptions
 from quorate.core.hosts.steps import Initialize, Join, JoinWorkers, RemoveMember, RenewCertificates, UpgradeControlPlane
 
 from .conftest import BAD, V134, V135, Build
@@ -64,10 +64,10 @@ def test_members_that_are_apart_bar_certificates_and_no_repair(build: Build) -> 
     cluster = ticking(build.three(version=V135), cp_2=FAR)
     assert build.decide(cluster).step is None
     assert refused(build, cluster) == ["the clock of cp-2 is 300 s ahead of cp-1's"]
-    renewing = ticking(build.three(wishes=Wishes(renew_certificates=True)), cp_2=FAR)
+    renewing = ticking(build.three(options=RunOptions(renew_certificates=True)), cp_2=FAR)
     assert build.decide(renewing).step is None
     dead = build.cluster(
-        build.host(1), build.host(2), build.host(3), strays=(build.stray(4, "b", probes=3),), member_silences=(), ring="gggb"
+        build.host(1), build.host(2), build.host(3), orphans=(build.orphan(4, "b", probes=3),), member_silences=(), ring="gggb"
     )
     assert build.decide(ticking(dead, cp_2=FAR)).step == RemoveMember(4, "cp-4")
 

@@ -22,7 +22,7 @@ from quorate.core.hosts.encryption import (
     next_change,
 )
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import ChangeEncryption
 
 from .conftest import Build
@@ -183,7 +183,7 @@ def rests_well(state: State) -> None:
 def test_an_exchange_of_keys_that_was_cut_at_its_end_and_is_asked_for_again_is_ended_and_not_begun_anew(build: Build) -> None:
     with_both, with_one = Encryption(of(B, A, IDENTITY), flagged=True), Encryption(of(B, IDENTITY), flagged=True)
     hosts = (build.host(1, encryption=with_one), build.host(2, encryption=with_both), build.host(3, encryption=with_both))
-    cluster = build.cluster(*hosts, encryption=Desired(None, B), wishes=Wishes(rotate_encryption_key=True))
+    cluster = build.cluster(*hosts, encryption=Desired(None, B), options=RunOptions(rotate_encryption_key=True))
     foreseen = forecast(cluster, build.noon)
     assert [str(step.step) for step in foreseen.steps] == [str(ChangeEncryption(name, of(B, IDENTITY))) for name in ("cp-2", "cp-3")]
 

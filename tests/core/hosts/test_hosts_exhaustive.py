@@ -14,10 +14,10 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts import steps
 from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.state import KUBEADM_RUNS, WIPED, Cluster, Host, Kind, Node, Silence, StrayMember, Wishes
+from quorate.core.hosts.state import KUBEADM_RUNS, WIPED, Cluster, Host, Kind, Node, OrphanMember, RunOptions, Silence
 from quorate.core.hosts.steps import Step
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 from .conftest import BAD, GOOD, V134, V135, Build
@@ -88,8 +88,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         for number in range(1, count + 1)
     ]
     silences = st.none() | st.builds(Silence, st.integers(1, 4), st.just(NOON))
-    strays = [StrayMember(Member(90 + n, f"old-{n}", draw(HEALTHS)), draw(silences)) for n in range(draw(st.integers(0, 1)))]
-    ring = Ring((*members, *(stray.member for stray in strays)), leader=1)
+    orphans = [OrphanMember(Member(90 + n, f"old-{n}", draw(HEALTHS)), draw(silences)) for n in range(draw(st.integers(0, 1)))]
+    ring = Ring((*members, *(orphan.member for orphan in orphans)), leader=1)
     rings: list[Ring | Absent | Unknown] = [*[ring] * 6, Unknown("timeout"), Absent(), Ring((), None)]
     rarely = st.integers(0, 14).map(lambda number: number == 0)
     return Cluster(
@@ -100,7 +100,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         ring=draw(st.sampled_from(rings)),
         api=draw(st.sampled_from([GOOD] * 8 + [BAD])),
         running=draw(VERSIONS),
-        strays=tuple(strays),
+        orphans=tuple(orphans),
         lost_nodes=draw(st.sampled_from([(), (), ("old-0",), ("gone",)])),
         other_nodes=draw(
             st.sampled_from([(), (), (Node("gone", GOOD, V134, static_worker=True),), (Node("else", BAD, Version.parse("v1.31.0")),)])
@@ -111,12 +111,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
         membership_problem="they differ" if draw(rarely) else "",
         alarms=("NOSPACE of nobody",) if draw(rarely) else (),
         configuration_drift=draw(st.sampled_from([(), (), ("a field",)])),
-        machine_deployments=draw(st.sampled_from([Upkeep(), Upkeep(pending=True), Upkeep(pending=True, problem="no")])),
+        machine_deployments=draw(st.sampled_from([Maintenance(), Maintenance(pending=True), Maintenance(pending=True, problem="no")])),
         snapshot_taken=draw(st.booleans()),
         regenerated=draw(st.sampled_from([(), ("cp-1",)])),
         locked_by="anna" if draw(rarely) else "",
         problems=("clocks",) if draw(rarely) else (),
-        wishes=Wishes(
+        options=RunOptions(
             initialize=not draw(rarely),
             force_upgrade=draw(rarely),
             renew_certificates=draw(rarely),

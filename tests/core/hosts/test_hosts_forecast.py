@@ -60,7 +60,7 @@ def test_install_with_one_host_that_cannot_be_reached(build: Build) -> None:
     plan = played(build, build.new(build.bare(1), build.bare(2), silent))
     assert told(plan) == ["prepare cp-1, cp-2"]
     assert [check.name for check in plan.refusals] == [found.NO_CLUSTER_HIDDEN]
-    vouched = played(build, build.new(build.bare(1), build.bare(2), silent, wishes=build.wishes(without=("cp-3",))))
+    vouched = played(build, build.new(build.bare(1), build.bare(2), silent, options=build.options(without=("cp-3",))))
     assert told(vouched)[1:] == ["initialize the cluster on cp-1", "take a snapshot of etcd", "join cp-2 as a control plane"]
     assert not vouched.converged
     assert "cp-3 is unreachable" in next(check.evidence for check in vouched.refusals if check.name == repair.CONTROL_PLANE_WELL)
@@ -83,8 +83,8 @@ def test_an_initialization_and_a_join_that_were_cut_short(build: Build) -> None:
 
 
 def test_a_host_that_was_lost_and_replaced_by_one_with_another_name(build: Build) -> None:
-    stray = build.stray(3, "b", probes=1)
-    plan = played(build, build.cluster(build.host(1), build.host(2), build.bare(4), strays=(stray,), lost_nodes=("cp-3",)))
+    orphan = build.orphan(3, "b", probes=1)
+    plan = played(build, build.cluster(build.host(1), build.host(2), build.bare(4), orphans=(orphan,), lost_nodes=("cp-3",)))
     assert told(plan) == ["prepare cp-4", "remove etcd member 3 of cp-3", "delete Node cp-3", "join cp-4 as a control plane"]
     assert tolerated(plan) == [0, 0, 0, 1]
     assert plan.converged
@@ -112,7 +112,7 @@ def test_a_plan_shows_what_a_reset_would_take_from_the_ring(build: Build, monkey
 
 
 def test_a_learner_that_was_left_behind(build: Build) -> None:
-    plan = played(build, build.three(strays=(build.stray(4, "G", probes=1),)))
+    plan = played(build, build.three(orphans=(build.orphan(4, "G", probes=1),)))
     assert told(plan) == ["remove etcd member 4 of cp-4"]
     assert plan.converged
 
@@ -121,9 +121,9 @@ def test_one_to_three_and_three_to_one(build: Build) -> None:
     up = played(build, build.cluster(build.host(1), build.bare(2), build.bare(3)))
     assert told(up) == ["prepare cp-2, cp-3", "join cp-2 as a control plane", "join cp-3 as a control plane"]
     assert tolerated(up) == [0, 0, 1]
-    strays = (build.stray(2), build.stray(3))
-    wishes = build.wishes(remove_hosts=2)
-    down = played(build, build.cluster(build.host(1), strays=strays, lost_nodes=("cp-2", "cp-3"), snapshot_taken=False, wishes=wishes))
+    orphans = (build.orphan(2), build.orphan(3))
+    options = build.options(remove_hosts=2)
+    down = played(build, build.cluster(build.host(1), orphans=orphans, lost_nodes=("cp-2", "cp-3"), snapshot_taken=False, options=options))
     assert told(down) == [
         "take a snapshot of etcd",
         "remove etcd member 2 of cp-2",
@@ -140,9 +140,9 @@ def test_all_three_hosts_but_one_are_exchanged_and_the_ring_tolerates_a_failure_
         build.host(1),
         build.bare(4),
         build.bare(5),
-        strays=(build.stray(2), build.stray(3)),
+        orphans=(build.orphan(2), build.orphan(3)),
         lost_nodes=("cp-2", "cp-3"),
-        wishes=build.wishes(remove_hosts=2),
+        options=build.options(remove_hosts=2),
     )
     plan = played(build, cluster)
     assert [str(step) for step in told(plan) if "member" in step or "join" in step] == [
@@ -195,7 +195,7 @@ def test_a_flag_is_rolled_out_one_by_one(build: Build) -> None:
 
 
 def test_certificates_one_host_at_a_time(build: Build) -> None:
-    plan = played(build, build.three(wishes=build.wishes(renew_certificates=True)))
+    plan = played(build, build.three(options=build.options(renew_certificates=True)))
     assert told(plan) == [f"renew the certificates of cp-{number}" for number in (2, 3, 1)]
 
 
@@ -217,7 +217,7 @@ def test_a_node_that_is_made_anew_gets_what_the_manifest_says(build: Build) -> N
 
 def test_leadership_goes_on_by_name_and_the_plan_knows_where_it_is(build: Build) -> None:
     ring = build.ring("ggg", leader=2)
-    plan = played(build, build.three(ring=ring, wishes=build.wishes(renew_certificates=True)))
+    plan = played(build, build.three(ring=ring, options=build.options(renew_certificates=True)))
     assert told(plan) == [f"renew the certificates of cp-{number}" for number in (1, 3, 2)]
     assert isinstance(plan.end.ring, Ring)
     assert plan.end.ring.leader == 1

@@ -10,7 +10,7 @@ from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.rules import found, guard
 from quorate.core.hosts.state import LEADERLESS, Host, Kind, Node
 from quorate.core.hosts.steps import EnsureMachineDeployments, Initialize, Join, JoinWorkers, Prepare, TakeSnapshot
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 
 from .conftest import BAD, GOOD, V134, V135, Build
 
@@ -40,21 +40,21 @@ def test_nothing_is_initialized_while_a_host_that_cannot_be_asked_may_hold_the_c
 
 
 def test_unless_the_operator_says_that_it_holds_none_which_is_a_check_of_its_own(build: Build) -> None:
-    cluster = build.new(build.prepared(1), build.prepared(2), silent(build, 3), wishes=build.wishes(without=("cp-3",)))
+    cluster = build.new(build.prepared(1), build.prepared(2), silent(build, 3), options=build.options(without=("cp-3",)))
     decision = build.decide(cluster)
     assert decision.step == Initialize("cp-1")
     assert (found.SAID_EMPTY, "cp-3") in [(check.name, check.evidence) for check in decision.checks]
 
 
 def test_another_host_takes_the_place_of_a_leader_that_was_declared_empty(build: Build) -> None:
-    cluster = build.new(silent(build, 1), build.prepared(2), build.prepared(3), wishes=build.wishes(without=("cp-1",)))
+    cluster = build.new(silent(build, 1), build.prepared(2), build.prepared(3), options=build.options(without=("cp-1",)))
     assert build.step(cluster) == Initialize("cp-2")
 
 
 def test_of_a_host_that_may_be_anything_the_same_holds(build: Build) -> None:
     puzzling = build.prepared(2, kind=Kind.UNKNOWN)
     assert guard.KNOWN in build.refused(build.new(build.prepared(1), puzzling))
-    assert build.step(build.new(build.prepared(1), puzzling, wishes=build.wishes(without=("cp-2",)))) == Initialize("cp-1")
+    assert build.step(build.new(build.prepared(1), puzzling, options=build.options(without=("cp-2",)))) == Initialize("cp-1")
 
 
 def test_a_worker_that_cannot_be_reached_keeps_nobody_from_beginning(build: Build) -> None:
@@ -69,7 +69,7 @@ def test_traces_on_a_worker_say_that_there_was_a_cluster(build: Build, kind: Kin
     assert "quorate reset -m MANIFEST worker-1" in build.said(cluster)
 
 
-def test_a_worker_that_may_be_anything_bars_the_beginning_and_nobody_is_told_to_free_it(build: Build) -> None:
+def test_a_worker_that_may_be_anything_blocks_the_beginning_and_nobody_is_told_to_free_it(build: Build) -> None:
     cluster = build.new(build.prepared(1), build.worker(1, kind=Kind.UNKNOWN))
     assert build.refused(cluster) == [found.NO_TRACES]
     assert "quorate explain -m MANIFEST worker-1" in build.said(cluster)
@@ -99,7 +99,9 @@ def test_it_is_continued_on_the_host_that_began_whoever_leads_now(build: Build) 
 def test_it_is_not_continued_while_the_cluster_may_be_on_a_host_that_cannot_be_asked(build: Build) -> None:
     hosts = (build.half_initialized(1), silent(build, 2))
     assert build.refused(build.new(*hosts, ring=Unknown("refused"))) == [found.NO_CLUSTER_HIDDEN]
-    assert build.step(build.new(*hosts, ring=Unknown("refused"), wishes=build.wishes(without=("cp-2",)))) == Initialize("cp-1", resume=True)
+    assert build.step(build.new(*hosts, ring=Unknown("refused"), options=build.options(without=("cp-2",)))) == Initialize(
+        "cp-1", resume=True
+    )
 
 
 def test_two_that_began_are_for_somebody_who_knows(build: Build) -> None:
@@ -161,7 +163,7 @@ def test_no_worker_joins_above_an_api_server_that_an_upgrade_did_not_reach_befor
     assert "Bring cp-3 back" in build.said(behind)
     reached = build.unreachable(3, node=Node("cp-3", BAD, kubelet=V135))
     assert build.step(build.cluster(*upgraded, reached, worker, version=V135, running=V135)) == JoinWorkers(("worker-1",))
-    deployments = Upkeep(pending=True)
+    deployments = Maintenance(pending=True)
     assert build.step(build.cluster(*upgraded, build.unreachable(3), version=V135, running=V135, machine_deployments=deployments)) is None
     assert (
         build.step(build.cluster(*upgraded, reached, version=V135, running=V135, machine_deployments=deployments))

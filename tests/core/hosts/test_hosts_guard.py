@@ -113,17 +113,17 @@ def test_an_api_that_does_not_answer_stops_everything(build: Build, health: Heal
 
 
 def test_no_init_prepares_hosts_and_stops(build: Build) -> None:
-    wishes = build.wishes(initialize=False)
-    assert build.step(build.new(build.bare(1), build.prepared(2), wishes=wishes)) == Prepare(("cp-1",))
-    done = build.decide(build.new(build.prepared(1), build.prepared(2), wishes=wishes))
+    options = build.options(initialize=False)
+    assert build.step(build.new(build.bare(1), build.prepared(2), options=options)) == Prepare(("cp-1",))
+    done = build.decide(build.new(build.prepared(1), build.prepared(2), options=options))
     assert (done.step, done.refusals) == (None, ())
     assert build.step(build.new(build.prepared(1), build.prepared(2))) == Initialize("cp-1")
 
 
 def test_no_init_neither_joins_nor_upgrades(build: Build) -> None:
-    wishes = build.wishes(initialize=False)
-    assert build.step(build.cluster(build.host(1), build.prepared(2), wishes=wishes)) is None
-    assert build.step(build.three(version=V135, wishes=wishes)) is None
+    options = build.options(initialize=False)
+    assert build.step(build.cluster(build.host(1), build.prepared(2), options=options)) is None
+    assert build.step(build.three(version=V135, options=options)) is None
 
 
 def test_stopped_units_are_started_one_host_at_a_time_control_planes_first(build: Build) -> None:

@@ -1,4 +1,4 @@
-"""What is refused for the sake of keys: API servers that cannot read each other's Secrets, and wishes with which something could not be read any more."""
+"""What is refused for the sake of keys: API servers that cannot read each other's Secrets, and options with which something could not be read any more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from quorate.core.health import Unknown
 from quorate.core.hosts.encryption import IDENTITY, PLAIN, SECRETS, Configuration, Desired, Encryption
 from quorate.core.hosts.rules import encryption
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import ChangeEncryption, Join
 
 from .conftest import Build
@@ -49,7 +49,7 @@ def test_no_configuration_comes_with_which_what_is_stored_as_plain_text_could_no
 
 def test_a_key_that_is_not_quorates_is_not_rotated(build: Build) -> None:
     hosts = [build.host(number, encryption=Encryption()) for number in (1, 2, 3)]
-    cluster = build.cluster(*hosts, encryption=Desired(PLAIN), wishes=Wishes(rotate_encryption_key=True))
+    cluster = build.cluster(*hosts, encryption=Desired(PLAIN), options=RunOptions(rotate_encryption_key=True))
     assert build.step(cluster) is None
     assert encryption.ROTATABLE in build.refused(cluster)
 

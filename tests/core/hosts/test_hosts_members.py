@@ -22,8 +22,8 @@ from .conftest import BAD, GOOD, V134, V135, Build
 
 def replaced(build: Build, probes: int | None, *, letter: str = "b", seconds_ago: float = 0) -> Cluster:
     """cp-3 was taken out of the manifest, cp-4 is to join in its place; member 3 was silent so often."""
-    stray = replace(build.stray(3, letter), silence=None if probes is None else build.silent(probes, seconds_ago=seconds_ago))
-    return build.cluster(build.host(1), build.host(2), build.prepared(4), strays=(stray,), lost_nodes=("cp-3",))
+    orphan = replace(build.orphan(3, letter), silence=None if probes is None else build.silent(probes, seconds_ago=seconds_ago))
+    return build.cluster(build.host(1), build.host(2), build.prepared(4), orphans=(orphan,), lost_nodes=("cp-3",))
 
 
 @pytest.mark.parametrize("probes", [1, 2])
@@ -58,7 +58,7 @@ def test_the_new_host_does_not_join_beside_a_member_that_is_only_silent_so_far(b
     assert QUORUM_SURVIVES_ADDITION in build.refused(replaced(build, 1))
 
 
-def test_a_stray_may_be_the_member_of_a_host_whose_own_is_not_known(build: Build) -> None:
+def test_an_orphan_may_be_the_member_of_a_host_whose_own_is_not_known(build: Build) -> None:
     cluster = replaced(build, 3)
     hosts = (build.host(1), build.host(2), build.unreachable(4, member=Unknown("no address is known")))
     assert members.NOT_IN_MANIFEST in build.refused(replace(cluster, hosts=hosts))
@@ -95,25 +95,25 @@ def test_a_host_that_cannot_be_reached_keeps_its_member_however_long_it_is_silen
 
 
 def test_no_member_leaves_that_quorum_needs(build: Build) -> None:
-    cluster = build.cluster(build.host(1), build.unreachable(2), ring="gub", strays=(build.stray(3, "b", probes=3),))
+    cluster = build.cluster(build.host(1), build.unreachable(2), ring="gub", orphans=(build.orphan(3, "b", probes=3),))
     assert QUORUM_SURVIVES_REMOVAL in build.refused(cluster)
 
 
 def test_of_two_dead_members_of_five_one_leaves_at_a_time(build: Build) -> None:
-    strays = (build.stray(4, "b", probes=3), build.stray(5, "b", probes=3))
-    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays, wishes=build.wishes(remove_hosts=2))
+    orphans = (build.orphan(4, "b", probes=3), build.orphan(5, "b", probes=3))
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3), orphans=orphans, options=build.options(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(4, "cp-4")
 
 
 def test_a_candidate_that_may_not_leave_yet_holds_up_nobody(build: Build) -> None:
-    strays = (build.stray(4, "b", probes=1), build.stray(5, "b", probes=3))
-    cluster = build.cluster(build.host(1), build.host(2), build.host(3), strays=strays, wishes=build.wishes(remove_hosts=2))
+    orphans = (build.orphan(4, "b", probes=1), build.orphan(5, "b", probes=3))
+    cluster = build.cluster(build.host(1), build.host(2), build.host(3), orphans=orphans, options=build.options(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(5, "cp-5")
 
 
 def test_the_last_host_of_the_manifest_that_holds_the_data_keeps_the_others(build: Build) -> None:
-    """Two strays are well and the only host's member is not: the data is with members that nobody looks after."""
-    cluster = build.cluster(build.broken(1), ring="bgg", strays=(build.stray(2), build.stray(3)))
+    """Two orphans are well and the only host's member is not: the data is with members that nobody looks after."""
+    cluster = build.cluster(build.broken(1), ring="bgg", orphans=(build.orphan(2), build.orphan(3)))
     assert facts.HOLDS_THE_DATA in build.refused(cluster)
 
 
@@ -121,14 +121,14 @@ def test_the_last_host_of_the_manifest_that_holds_the_data_keeps_the_others(buil
 
 
 @pytest.mark.parametrize("letter", ["G", "B", "-"])
-def test_a_stray_that_never_voted_leaves_after_three_probes(build: Build, letter: str) -> None:
-    cluster = build.three(strays=(build.stray(4, letter, probes=3),))
+def test_an_orphan_that_never_voted_leaves_after_three_probes(build: Build, letter: str) -> None:
+    cluster = build.three(orphans=(build.orphan(4, letter, probes=3),))
     assert isinstance(build.step(cluster), RemoveMember)
-    assert members.SILENT in build.refused(build.three(strays=(build.stray(4, letter, probes=2),)))
+    assert members.SILENT in build.refused(build.three(orphans=(build.orphan(4, letter, probes=2),)))
 
 
 def test_one_that_never_started_is_not_believed_to_be_dead_before_it_was_probed(build: Build) -> None:
-    cluster = build.three(strays=(build.stray(4, "-"),))
+    cluster = build.three(orphans=(build.orphan(4, "-"),))
     assert members.SILENT in build.refused(cluster)
     assert build.decide(cluster).wake_at == build.noon + members.PROBE_INTERVAL
 
@@ -138,16 +138,16 @@ def test_a_learner_of_nobody_stays_as_long_as_whoever_lets_it_join_may_make_it_a
     build: Build, letter: str, probes: int | None
 ) -> None:
     """It answers, or has yet to start: somebody lets a machine join by hand, or with another manifest."""
-    cluster = build.three(strays=(build.stray(4, letter, probes=probes, without_vote_for=100),))
+    cluster = build.three(orphans=(build.orphan(4, letter, probes=probes, without_vote_for=100),))
     assert build.step(cluster) is None
     assert members.GIVEN_UP in build.refused(cluster)
     assert build.decide(cluster).wake_at == build.noon + timedelta(seconds=80)
     assert [type(each.step) for each in forecast(cluster, build.noon).steps] == [RemoveMember]
-    assert isinstance(build.step(build.three(strays=(build.stray(4, letter, probes=probes, without_vote_for=180),))), RemoveMember)
+    assert isinstance(build.step(build.three(orphans=(build.orphan(4, letter, probes=probes, without_vote_for=180),))), RemoveMember)
 
 
 def test_a_learner_that_was_given_up_and_may_not_leave_wakes_nobody(build: Build) -> None:
-    cluster = build.cluster(build.host(1), build.broken(2), strays=(build.stray(3, "G"),), ring="gbG")
+    cluster = build.cluster(build.host(1), build.broken(2), orphans=(build.orphan(3, "G"),), ring="gbG")
     assert (build.step(cluster), build.decide(cluster).wake_at) == (None, None)
 
 
@@ -226,12 +226,12 @@ def test_a_host_is_not_reset_that_may_hold_something(build: Build, host: dict[st
 
 def test_that_a_member_of_no_host_is_the_last_with_the_data_is_said_before_anything_else(build: Build) -> None:
     lost = build.broken(1, etcd_data_lost=True, member_health=GOOD)
-    cluster = build.cluster(lost, build.prepared(3), strays=(build.stray(2),), version=V135)
+    cluster = build.cluster(lost, build.prepared(3), orphans=(build.orphan(2),), version=V135)
     first = build.decide(cluster).refusals[0]
     assert first.name == facts.HOLDS_THE_DATA
     assert "the last with the data is cp-2" in first.evidence
     assert "take it back into the manifest" in first.remedy
-    silent = build.cluster(build.broken(1), build.prepared(3), strays=(build.stray(2),), ring="ug")
+    silent = build.cluster(build.broken(1), build.prepared(3), orphans=(build.orphan(2),), ring="ug")
     assert "the last with the data" not in build.said(silent), "it may come back with its own"
     back = build.cluster(lost, build.host(2), build.prepared(3), version=V135)
     assert build.step(back) == RemoveMember(1, "cp-1")
@@ -269,17 +269,17 @@ def test_a_member_stays_while_the_disk_with_its_data_may_not_be_mounted_yet(buil
 
 def test_three_to_one_one_at_a_time_and_their_nodes_after_them(build: Build) -> None:
     cluster = build.cluster(
-        build.host(1), strays=(build.stray(2), build.stray(3)), lost_nodes=("cp-2", "cp-3"), wishes=build.wishes(remove_hosts=2)
+        build.host(1), orphans=(build.orphan(2), build.orphan(3)), lost_nodes=("cp-2", "cp-3"), options=build.options(remove_hosts=2)
     )
     assert build.step(cluster) == RemoveMember(2, "cp-2")
-    smaller = build.cluster(build.host(1), strays=(build.stray(3),), lost_nodes=("cp-2", "cp-3"), wishes=build.wishes(remove_hosts=2))
+    smaller = build.cluster(build.host(1), orphans=(build.orphan(3),), lost_nodes=("cp-2", "cp-3"), options=build.options(remove_hosts=2))
     assert build.step(smaller) == DeleteNode("cp-2")
     assert build.step(replace(smaller, lost_nodes=("cp-3",))) == RemoveMember(3, "cp-3")
 
 
 def test_the_surplus_leaves_by_name_whatever_ids_etcd_gave_and_who_leads_comes_last(build: Build) -> None:
-    strays = (build.stray(2, name="cp-5"), build.stray(3, name="cp-4"))
-    cluster = build.cluster(build.host(1), strays=strays, wishes=build.wishes(remove_hosts=2))
+    orphans = (build.orphan(2, name="cp-5"), build.orphan(3, name="cp-4"))
+    cluster = build.cluster(build.host(1), orphans=orphans, options=build.options(remove_hosts=2))
     assert build.step(cluster) == RemoveMember(3, "cp-4")
     assert isinstance(cluster.ring, Ring)
     assert build.step(replace(cluster, ring=replace(cluster.ring, leader=3))) == RemoveMember(2, "cp-5")
@@ -288,12 +288,12 @@ def test_the_surplus_leaves_by_name_whatever_ids_etcd_gave_and_who_leads_comes_l
 def test_a_replacement_joins_before_the_one_that_is_well_leaves(build: Build) -> None:
     assert build.step(replaced(build, None, letter="g")) == Join("cp-4")
     unready = build.unreachable(4, member=Absent(), node=Absent())
-    cluster = build.cluster(build.host(1), build.host(2), unready, strays=(build.stray(3),))
+    cluster = build.cluster(build.host(1), build.host(2), unready, orphans=(build.orphan(3),))
     assert members.REPLACED_FIRST in build.refused(cluster)
 
 
 def test_the_old_member_goes_first_where_the_new_host_has_its_name(build: Build) -> None:
-    cluster = build.cluster(build.host(1), build.host(2), build.prepared(3), strays=(build.stray(9, name="cp-3"),))
+    cluster = build.cluster(build.host(1), build.host(2), build.prepared(3), orphans=(build.orphan(9, name="cp-3"),))
     assert build.step(cluster) == RemoveMember(9, "cp-3")
 
 
@@ -335,7 +335,7 @@ def test_a_version_of_the_cluster_that_is_not_known_lets_nobody_join(build: Buil
 
 def test_workers_join_at_most_so_many_at_once(build: Build) -> None:
     workers = tuple(build.prepared(number, control_plane=False) for number in range(1, 6))
-    cluster = build.cluster(build.host(1), *workers, wishes=build.wishes(parallel_workers=2))
+    cluster = build.cluster(build.host(1), *workers, options=build.options(parallel_workers=2))
     assert str(build.step(cluster)) == "join worker-1, worker-2 as workers"
 
 
@@ -357,7 +357,7 @@ def test_the_node_of_a_name_that_a_member_of_no_host_has_is_not_deleted_for_anot
     """It may be that member's: a host whose own join was cut short never had one."""
     half = build.half_joined(3, node=Node("cp-3", GOOD, kubelet=V134, control_plane=True))
     without = build.cluster(build.host(1), build.host(2), half, ring="gg")
-    beside = build.cluster(build.host(1), build.host(2), half, strays=(build.stray(3),))
+    beside = build.cluster(build.host(1), build.host(2), half, orphans=(build.orphan(3),))
     assert build.step(without) == DeleteNode("cp-3")
     assert not isinstance(build.step(beside), DeleteNode)
 
@@ -366,41 +366,41 @@ def test_the_node_of_a_name_that_a_member_of_no_host_has_is_not_deleted_for_anot
 
 
 def test_more_hosts_than_one_leave_only_where_their_number_is_said(build: Build) -> None:
-    cluster = build.cluster(build.host(1), strays=(build.stray(2),), lost_nodes=("cp-2", "worker-7"))
+    cluster = build.cluster(build.host(1), orphans=(build.orphan(2),), lost_nodes=("cp-2", "worker-7"))
     assert AS_MANY_AS_SAID in build.refused(cluster)
     said = build.said(cluster)
     assert "2 hosts of the cluster are in no manifest: cp-2, worker-7; 1 may leave" in said
     assert "--remove-hosts 2" in said
     assert "-t where they come from there" in said
-    assert build.step(replace(cluster, wishes=build.wishes(remove_hosts=2))) == DeleteNode("worker-7")
+    assert build.step(replace(cluster, options=build.options(remove_hosts=2))) == DeleteNode("worker-7")
 
 
 @pytest.mark.parametrize("probes", [None, 3])
 def test_of_two_members_of_no_host_none_leaves_unsaid_be_they_well_or_dead(build: Build, probes: int | None) -> None:
     letter = "g" if probes is None else "b"
-    strays = tuple(build.stray(number, letter, probes=probes) for number in (6, 7))
-    cluster = build.cluster(*(build.host(number) for number in (1, 2, 3, 4, 5)), strays=strays)
+    orphans = tuple(build.orphan(number, letter, probes=probes) for number in (6, 7))
+    cluster = build.cluster(*(build.host(number) for number in (1, 2, 3, 4, 5)), orphans=orphans)
     assert AS_MANY_AS_SAID in build.refused(cluster)
-    assert isinstance(build.step(replace(cluster, wishes=build.wishes(remove_hosts=2))), RemoveMember)
+    assert isinstance(build.step(replace(cluster, options=build.options(remove_hosts=2))), RemoveMember)
 
 
 def test_learners_that_never_were_hosts_leave_unasked(build: Build) -> None:
-    strays = tuple(build.stray(number, "B", probes=3) for number in (6, 7))
-    assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), strays=strays)) == RemoveMember(6, "cp-6")
+    orphans = tuple(build.orphan(number, "B", probes=3) for number in (6, 7))
+    assert build.step(build.cluster(build.host(1), build.host(2), build.host(3), orphans=orphans)) == RemoveMember(6, "cp-6")
 
 
 def test_voters_of_one_name_are_as_many_hosts_whether_or_not_a_node_has_it(build: Build) -> None:
-    strays = (build.stray(6, name="old"), build.stray(7, name="old"))
-    cluster = build.three(strays=strays, lost_nodes=("old",), ring=build.ring("ggg"))
+    orphans = (build.orphan(6, name="old"), build.orphan(7, name="old"))
+    cluster = build.three(orphans=orphans, lost_nodes=("old",), ring=build.ring("ggg"))
     assert departing(cluster) == ("old (6)", "old (7)")
-    assert departing(replace(cluster, strays=strays[:1])) == ("old",)
+    assert departing(replace(cluster, orphans=orphans[:1])) == ("old",)
 
 
 def test_a_member_of_no_host_that_one_question_failed_does_not_leave_before_its_replacement(build: Build) -> None:
-    unheard = build.stray(3, "u", name="cp-9")
-    cluster = build.cluster(build.host(1), build.host(2), build.prepared(4), strays=(unheard,))
+    unheard = build.orphan(3, "u", name="cp-9")
+    cluster = build.cluster(build.host(1), build.host(2), build.prepared(4), orphans=(unheard,))
     assert members.REPLACED_FIRST in build.refused(cluster)
-    joined = build.cluster(build.host(1), build.host(2), build.host(4), strays=(unheard,))
+    joined = build.cluster(build.host(1), build.host(2), build.host(4), orphans=(unheard,))
     assert build.step(joined) == RemoveMember(3, "cp-9")
 
 

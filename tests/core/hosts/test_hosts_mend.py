@@ -19,12 +19,12 @@ ETCD_WELL = {"findings": (Finding(Health.BAD, "APIServerReadyz", "nothing listen
 
 def test_nobody_joins_while_a_member_is_silent_since_kubeadm_asks_each_of_them(build: Build) -> None:
     hosts = [build.host(number) for number in (1, 2, 3, 4)]
-    silent = build.cluster(*hosts, build.prepared(6), strays=(build.stray(5, "b", probes=1),))
+    silent = build.cluster(*hosts, build.prepared(6), orphans=(build.orphan(5, "b", probes=1),))
     decision = build.decide(silent)
     assert decision.step is None
     assert "every member of the ring answers" in build.refused(silent)
     assert decision.wake_at is not None
-    assert build.step(build.cluster(*hosts, build.prepared(6), strays=(build.stray(5, "b", probes=3),))) == RemoveMember(5, "cp-5")
+    assert build.step(build.cluster(*hosts, build.prepared(6), orphans=(build.orphan(5, "b", probes=3),))) == RemoveMember(5, "cp-5")
 
 
 def test_nobody_joins_beside_a_host_that_is_away_although_the_ring_could_bear_it(build: Build) -> None:
@@ -73,7 +73,7 @@ def test_the_only_host_that_a_setting_broke_is_mended_without_its_api(build: Bui
 
 def test_nobody_is_told_to_reset_the_last_host_of_the_manifest(build: Build) -> None:
     broken = build.broken(1, etcd_data_lost=True)
-    assert "quorate reset" not in build.said(build.cluster(broken, ring="bgg", strays=(build.stray(2), build.stray(3))))
+    assert "quorate reset" not in build.said(build.cluster(broken, ring="bgg", orphans=(build.orphan(2), build.orphan(3))))
     assert "quorate reset -m MANIFEST cp-1" in build.said(build.cluster(build.broken(1), build.host(2), build.host(3), ring="bgg"))
 
 
@@ -121,8 +121,8 @@ def test_whatever_a_host_is_that_is_not_well_somebody_is_told_what_to_do(build: 
     for worker in (False, True):
         ill = build.worker(1, kind=kind, findings=(BAD,)) if worker else build.host(3, kind=kind, findings=(BAD,), member=member)
         cluster = build.cluster(*others, ill, ring="ggb" if isinstance(member, int) and not worker else "gg")
-        opinions = (repair.repair_comes_first(cluster, build.noon), repair.workers_come_first(cluster, build.noon))
-        checks = [check for opinion in opinions for check in opinion.checks if not check.passed and ill.name in check.evidence]
+        proposals = (repair.repair_comes_first(cluster, build.noon), repair.workers_come_first(cluster, build.noon))
+        checks = [check for proposal in proposals for check in proposal.checks if not check.passed and ill.name in check.evidence]
         assert [check.evidence for check in checks if not check.remedy] == []
 
 
@@ -132,13 +132,13 @@ def test_where_only_hosts_that_were_taken_out_serve_the_api_it_is_said_to_take_o
     down = Finding(Health.BAD, "APINotAnswering", "no API server answers")
     only = build.broken(1, **ETCD_WELL, node=unknown, drift=("kube-apiserver: --profiling is true instead of false",))
     hosts = (only, build.wiped(2, node=unknown), build.bare(5, node=unknown))
-    taken_out = (build.stray(3), build.stray(4))
-    cluster = build.cluster(*hosts, ring="gbgg", strays=taken_out, api=down, running=None)
+    taken_out = (build.orphan(3), build.orphan(4))
+    cluster = build.cluster(*hosts, ring="gbgg", orphans=taken_out, api=down, running=None)
     assert build.step(cluster) is None
     assert "take one of them back into the manifest" in build.said(cluster)
     assert "cp-3" in build.said(cluster)
-    silent = tuple(replace(stray, silence=build.silent()) for stray in taken_out)
-    assert "take one of them back" not in build.said(replace(cluster, strays=silent))
+    silent = tuple(replace(orphan, silence=build.silent()) for orphan in taken_out)
+    assert "take one of them back" not in build.said(replace(cluster, orphans=silent))
 
 
 def test_nobody_joins_where_no_control_plane_is_wholly_well(build: Build) -> None:
@@ -156,4 +156,4 @@ def test_that_a_host_only_lacks_its_node_may_pass_by_itself(build: Build) -> Non
     for host, outcome in ((lacking, Outcome.UNKNOWN), (ill, Outcome.FAIL)):
         said = repair.repair_comes_first(build.cluster(build.host(1), build.host(2), host), build.noon)
         assert [check.outcome for check in said.checks if check.name == repair.CONTROL_PLANE_WELL] == [outcome]
-        assert said.bars == repair.WAITS_FOR_REPAIR
+        assert said.blocks == repair.WAITS_FOR_REPAIR

@@ -22,7 +22,7 @@ from quorate.core.hosts.rules import leftovers, skew
 from quorate.core.hosts.rules.encryption import KEYS_KNOWN
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import RemoveMember
-from quorate.core.opinion import NOTHING
+from quorate.core.proposal import NOTHING
 
 from .conftest import GOOD, Build
 from .oracle import objections
@@ -38,7 +38,7 @@ GUARDS: dict[str, dict[str, object]] = {
     "a host of the manifest holds the data": {"rules.facts:holds_the_data": YES},
     "a dead member was silent for three probes": {"rules.members:_dead": YES},
     "nobody makes a learner of nobody a voter any more": {"rules.members:_given_up": YES},
-    "a stray is no host's member": {"rules.members:_matches_nobody": YES},
+    "an orphan is no host's member": {"rules.members:_matches_nobody": YES},
     "no more hosts leave than was said": {"rules.departures:as_many_as_said": YES},
     "a host that is reset has left the ring": {"rules.leftovers:_out_of_the_ring": YES, "gates:reset": YES},
     "a reset leaves a quorum": {"gates:reset": YES},
@@ -210,7 +210,7 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "members:test_a_worker_that_has_yet_to_join_is_repair_too",
         {},
     ),
-    "the ring is that of the manifest": ({"rules.repair:_ring_matches": YES}, "upgrade:test_a_member_of_nobody_bars_it", {}),
+    "the ring is that of the manifest": ({"rules.repair:_ring_matches": YES}, "upgrade:test_a_member_of_nobody_blocks_it", {}),
     "certificates are of a host that belongs": (
         {"rules.settings:_belongs": YES},
         "upgrade:test_a_host_that_does_not_belong_renews_nothing",
@@ -224,7 +224,7 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
     ),
     "Nodes of no host fit": (
         {"rules.skew:others_allow": YES},
-        "upgrade:test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_bars_it_by_name",
+        "upgrade:test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_blocks_it_by_name",
         {"kubelet": "v1.31.9", "said": "to v1.32 or later first"},
     ),
     "no kubelet falls too far behind": (
@@ -232,7 +232,7 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "upgrade:test_a_worker_that_cannot_be_reached_counts_for_the_skew",
         {},
     ),
-    "no Node is short of anything": ({"rules.upgrade:_nothing_short": YES}, "upgrade:test_a_node_under_pressure_bars_it", {}),
+    "no Node is short of anything": ({"rules.upgrade:_nothing_short": YES}, "upgrade:test_a_node_under_pressure_blocks_it", {}),
     "what destroys was shown": (
         {"approval:identities": frozenset()},
         "approval:test_nothing_is_destroyed_that_was_not_shown",
@@ -243,7 +243,7 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "approval:test_approval_to_continue_an_initialization_is_none_to_begin_one",
         {},
     ),
-    "Nodes are ready": ({"rules.upgrade:nodes_ready": YES}, "upgrade:test_a_node_that_is_not_ready_bars_it", {}),
+    "Nodes are ready": ({"rules.upgrade:nodes_ready": YES}, "upgrade:test_a_node_that_is_not_ready_blocks_it", {}),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts import gates
-from quorate.core.hosts.rules import mend, repair, settings, skew, upgrade, upkeep
+from quorate.core.hosts.rules import maintenance, mend, repair, settings, skew, upgrade
 from quorate.core.hosts.state import Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import (
     EnsureMachineDeployments,
@@ -24,7 +24,7 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.core.versions import Version
 
 from .conftest import BAD, GOOD, V134, V135, Build
@@ -104,7 +104,7 @@ def test_an_interrupted_upgrade_beside_a_dead_host_waits_for_the_repair(build: B
     assert build.step(upgrading(build, *hosts)) == Join("cp-3")
 
 
-# What bars it
+# What blocks it
 
 
 @pytest.mark.parametrize("ring", ["ggb", "ggu", "gga"])
@@ -113,7 +113,7 @@ def test_no_host_is_upgraded_while_a_member_is_not_well(build: Build, ring: str)
 
 
 @pytest.mark.parametrize(("kubelet", "said"), [("v1.31.9", "to v1.32 or later first"), ("v1.36.0", "none newer than v1.35.4")])
-def test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_bars_it_by_name(build: Build, kubelet: str, said: str) -> None:
+def test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_blocks_it_by_name(build: Build, kubelet: str, said: str) -> None:
     others = (Node("machine-a", GOOD, kubelet=V134), Node("machine-b", GOOD, kubelet=Version.parse(kubelet)))
     cluster = build.three(version=V135, other_nodes=others)
     assert skew.OTHERS_NEAR in build.refused(cluster)
@@ -123,7 +123,7 @@ def test_a_node_of_no_host_whose_kubelet_the_new_api_servers_would_not_fit_bars_
 
 
 @pytest.mark.parametrize("kubelet", ["v1.32.0", "v1.34.9", "v1.35.9"])
-def test_a_node_of_no_host_whose_kubelet_is_near_enough_bars_nothing(build: Build, kubelet: str) -> None:
+def test_a_node_of_no_host_whose_kubelet_is_near_enough_blocks_nothing(build: Build, kubelet: str) -> None:
     others = (Node("machine-a", GOOD, kubelet=Version.parse(kubelet)), Node("machine-b", BAD))
     assert build.step(build.three(version=V135, other_nodes=others)) == UpgradeControlPlane("cp-2", V135, first=True)
 
@@ -139,12 +139,12 @@ def test_of_two_neither_is_upgraded_while_one_is_ill(build: Build, ring: str) ->
     assert build.step(build.cluster(build.host(1), build.host(2), version=V135, ring=ring)) is None
 
 
-def test_a_control_plane_host_that_cannot_be_reached_bars_it_even_where_the_ring_could_bear_it(build: Build) -> None:
+def test_a_control_plane_host_that_cannot_be_reached_blocks_it_even_where_the_ring_could_bear_it(build: Build) -> None:
     hosts = (*(build.host(number) for number in (1, 2, 3, 4)), build.unreachable(5))
     assert repair.CONTROL_PLANE_WELL in build.refused(build.cluster(*hosts, version=V135, ring="ggggb"))
 
 
-def test_a_worker_that_cannot_be_reached_is_named_and_bars_nothing(build: Build) -> None:
+def test_a_worker_that_cannot_be_reached_is_named_and_blocks_nothing(build: Build) -> None:
     worker = build.worker(1, kind=Kind.UNREACHABLE)
     cluster = build.three(version=V135)
     decision = build.decide(replace(cluster, hosts=(*cluster.hosts, worker)))
@@ -152,7 +152,7 @@ def test_a_worker_that_cannot_be_reached_is_named_and_bars_nothing(build: Build)
     assert (repair.WORKERS_REACHABLE, "worker-1") in [(check.name, check.evidence) for check in decision.refusals]
 
 
-def test_a_worker_that_is_broken_bars_it_and_says_why(build: Build) -> None:
+def test_a_worker_that_is_broken_blocks_it_and_says_why(build: Build) -> None:
     worker = build.worker(1, kind=Kind.BROKEN, findings=(BAD,))
     cluster = build.three(version=V135)
     cluster = replace(cluster, hosts=(*cluster.hosts, worker))
@@ -160,7 +160,7 @@ def test_a_worker_that_is_broken_bars_it_and_says_why(build: Build) -> None:
     assert "worker-1 is broken; Seen: does not answer" in build.said(cluster)
 
 
-def test_a_node_that_is_not_ready_bars_it(build: Build) -> None:
+def test_a_node_that_is_not_ready_blocks_it(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Node("cp-3", BAD, kubelet=V134)), version=V135)
     assert upgrade.NODES_READY in build.refused(cluster)
 
@@ -176,7 +176,7 @@ def test_a_node_that_is_not_ready_since_a_short_while_is_looked_at_again_soon(bu
     assert build.decide(build.cluster(build.host(1), build.host(2), build.host(3, node=Absent()), version=V135)).wake_at is None
 
 
-def test_what_else_bars_it_is_not_waited_for_with_a_node_that_is_not_ready(build: Build) -> None:
+def test_what_else_blocks_it_is_not_waited_for_with_a_node_that_is_not_ready(build: Build) -> None:
     unready = Node("cp-3", BAD, kubelet=V134, ready_since=build.noon, pressures=("DiskPressure",))
     assert build.decide(build.cluster(build.host(1), build.host(2), build.host(3, node=unready), version=V135)).wake_at is None
 
@@ -186,20 +186,20 @@ def test_what_several_rules_ask_is_said_once(build: Build) -> None:
     assert [check.name for check in build.decide(cluster).refusals] == [upgrade.NODES_READY]
 
 
-def test_a_node_under_pressure_bars_it(build: Build) -> None:
+def test_a_node_under_pressure_blocks_it(build: Build) -> None:
     node = Node("cp-3", GOOD, kubelet=V134, pressures=("DiskPressure",))
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=node), version=V135)
     assert upgrade.NOTHING_SHORT in build.refused(cluster)
     assert "cp-3 has DiskPressure" in build.said(cluster)
 
 
-def test_a_node_that_nobody_knows_of_bars_it_and_is_not_called_missing(build: Build) -> None:
+def test_a_node_that_nobody_knows_of_blocks_it_and_is_not_called_missing(build: Build) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, node=Unknown("no answer")), version=V135)
     assert "cp-3 may have a Node or not: no answer" in build.said(cluster)
 
 
-def test_a_member_of_nobody_bars_it(build: Build) -> None:
-    cluster = build.three(version=V135, strays=(build.stray(4, "b", probes=1),))
+def test_a_member_of_nobody_blocks_it(build: Build) -> None:
+    cluster = build.three(version=V135, orphans=(build.orphan(4, "b", probes=1),))
     assert repair.RING_MATCHES in build.refused(cluster)
 
 
@@ -221,7 +221,7 @@ def test_a_member_of_nobody_bars_it(build: Build) -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_the_skew_policy_is_kept_force_or_not(build: Build, target: str, hosts: dict[str, Any], name: str, force: bool) -> None:
     cluster = build.cluster(build.host(1), build.host(2), build.host(3, **hosts), version=Version.parse(target))
-    assert name in build.refused(replace(cluster, wishes=build.wishes(force_upgrade=force)))
+    assert name in build.refused(replace(cluster, options=build.options(force_upgrade=force)))
 
 
 @pytest.mark.parametrize("kubelet", ["v1.32.0", "v1.33.1"])
@@ -243,7 +243,7 @@ def test_a_patch_release_is_an_upgrade(build: Build) -> None:
 
 
 def test_force_regenerates_every_host_once_and_never_past_the_gate(build: Build) -> None:
-    forced = build.three(wishes=build.wishes(force_upgrade=True))
+    forced = build.three(options=build.options(force_upgrade=True))
     assert build.step(forced) == UpgradeControlPlane("cp-2", V134, first=True)
     assert build.step(replace(forced, regenerated=("cp-2",))) == UpgradeControlPlane("cp-3", V134, first=False)
     assert build.step(replace(forced, regenerated=("cp-1", "cp-2", "cp-3"))) is None
@@ -298,16 +298,16 @@ def test_certificates_are_renewed_thirty_days_before_they_expire_the_earliest_fi
 
 
 def test_when_asked_for_every_host_gets_new_ones_once_the_leader_last(build: Build) -> None:
-    cluster = build.three(wishes=build.wishes(renew_certificates=True))
+    cluster = build.three(options=build.options(renew_certificates=True))
     assert build.step(cluster) == RenewCertificates("cp-2")
     assert build.step(replace(cluster, renewed=("cp-2", "cp-3"))) == RenewCertificates("cp-1")
     assert build.step(replace(cluster, renewed=("cp-1", "cp-2", "cp-3"))) is None
 
 
 def test_certificates_wait_for_the_gate_and_for_repair(build: Build) -> None:
-    cluster = build.three(wishes=build.wishes(renew_certificates=True), ring="ggb")
+    cluster = build.three(options=build.options(renew_certificates=True), ring="ggb")
     assert gates.QUORUM_SURVIVES_RESTART in build.refused(cluster)
-    five = build.cluster(*(build.host(n) for n in (1, 2, 3, 4)), build.unreachable(5), ring="ggggb", wishes=cluster.wishes)
+    five = build.cluster(*(build.host(n) for n in (1, 2, 3, 4)), build.unreachable(5), ring="ggggb", options=cluster.options)
     assert repair.CONTROL_PLANE_WELL in build.refused(five)
 
 
@@ -343,16 +343,16 @@ def test_what_follows_happens_beside_a_host_that_is_broken(build: Build) -> None
 
 
 def test_machine_deployments_follow_the_api_servers(build: Build) -> None:
-    pending = Upkeep(pending=True)
+    pending = Maintenance(pending=True)
     assert build.step(build.three(machine_deployments=pending)) == EnsureMachineDeployments()
     refused = build.three(version=V135, machine_deployments=pending, ring="ggb")
-    assert upkeep.NOT_ABOVE in build.refused(refused)
+    assert maintenance.NOT_ABOVE in build.refused(refused)
 
 
 def test_machine_deployments_that_cannot_be_ensured_are_said(build: Build) -> None:
-    unserved = build.three(machine_deployments=Upkeep(pending=True, problem="the API does not serve MachineDeployments"))
-    assert build.refused(unserved) == [upkeep.DEPLOYMENTS]
-    retry = Upkeep(pending=True, problem="conflict", retry_at=build.noon + timedelta(seconds=5))
+    unserved = build.three(machine_deployments=Maintenance(pending=True, problem="the API does not serve MachineDeployments"))
+    assert build.refused(unserved) == [maintenance.DEPLOYMENTS]
+    retry = Maintenance(pending=True, problem="conflict", retry_at=build.noon + timedelta(seconds=5))
     assert build.decide(build.three(machine_deployments=retry)).wake_at == retry.retry_at
 
 

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.hosts.state import Cluster, Host, Kind, Wishes
+from quorate.core.hosts.state import Cluster, Host, Kind, RunOptions
 from quorate.core.ring import Ring
 
 from .conftest import V135, Build
@@ -53,25 +53,25 @@ BEGINNERS: dict[str, Make] = {
     "foreign": lambda b, n: b.prepared(n, kind=Kind.FOREIGN),
 }
 
-STRAYS: tuple[tuple[str, int | None, float], ...] = (("g", None, 0), ("b", 3, 0), ("b", 2, 0), ("G", 3, 0), ("G", None, 60), ("-", 3, 180))
+ORPHANS: tuple[tuple[str, int | None, float], ...] = (("g", None, 0), ("b", 3, 0), ("b", 2, 0), ("G", 3, 0), ("G", None, 60), ("-", 3, 180))
 """Each with how often it was silent, and for how many seconds it has been seen without a vote."""
-WISHES: tuple[Wishes, ...] = (Wishes(), Wishes(without=("cp-1",)), Wishes(without=("cp-2", "cp-3")))
+WISHES: tuple[RunOptions, ...] = (RunOptions(), RunOptions(without=("cp-1",)), RunOptions(without=("cp-2", "cp-3")))
 VARIANTS: tuple[dict[str, Any], ...] = (
     {},
     {"version": V135},
-    {"wishes": Wishes(renew_certificates=True), "snapshot_taken": False},
+    {"options": RunOptions(renew_certificates=True), "snapshot_taken": False},
 )
 
 
-def standing(build: Build, hosts: int, strays: int) -> Iterator[Cluster]:
+def standing(build: Build, hosts: int, orphans: int) -> Iterator[Cluster]:
     """Every multiset of that many hosts with every multiset of up to so many members of nobody, up to five members in the ring."""
     names = [name for name in SEATS if hosts < 5 or name not in ALIKE]
     for chosen in combinations_with_replacement(names, hosts):
         seats = [SEATS[name] for name in chosen]
         letters = [(number, letter) for number, (_, letter) in enumerate(seats, 1) if letter]
         made = tuple(make(build, number) for number, (make, _) in enumerate(seats, 1))
-        for extra in range(strays + 1):
-            for others in combinations_with_replacement(STRAYS, extra):
+        for extra in range(orphans + 1):
+            for others in combinations_with_replacement(ORPHANS, extra):
                 if len(letters) + extra <= 5:
                     yield _cluster(build, made, letters, others)
 
@@ -81,26 +81,26 @@ def beginning(build: Build, hosts: int) -> Iterator[Cluster]:
     for chosen in combinations_with_replacement(BEGINNERS.values(), hosts):
         for turned in (chosen, chosen[::-1]):
             made = tuple(make(build, number) for number, make in enumerate(turned, 1))
-            for wishes in WISHES:
-                yield build.new(*made, wishes=wishes)
-                yield build.new(*made, wishes=wishes, ring=Unknown("connection refused"))
+            for options in WISHES:
+                yield build.new(*made, options=options)
+                yield build.new(*made, options=options, ring=Unknown("connection refused"))
 
 
 def everything(build: Build, hosts: int) -> Iterator[Cluster]:
     """All of these worlds of that many hosts: with members of nobody where there are few, and not in every variant where there are many."""
     yield from beginning(build, hosts)
-    for cluster in standing(build, hosts, strays={1: 2, 2: 2, 3: 1}.get(hosts, 0)):
+    for cluster in standing(build, hosts, orphans={1: 2, 2: 2, 3: 1}.get(hosts, 0)):
         yield from (replace(cluster, **variant) for variant in (VARIANTS if hosts <= 3 else VARIANTS[:2]))
 
 
 def _cluster(
-    build: Build, hosts: tuple[Host, ...], letters: list[tuple[int, str]], strays: tuple[tuple[str, int | None, float], ...]
+    build: Build, hosts: tuple[Host, ...], letters: list[tuple[int, str]], orphans: tuple[tuple[str, int | None, float], ...]
 ) -> Cluster:
     members = tuple(build.member(number, letter) for number, letter in letters)
     others = tuple(
-        build.stray(10 + number, letter, probes=probes, without_vote_for=seen) for number, (letter, probes, seen) in enumerate(strays)
+        build.orphan(10 + number, letter, probes=probes, without_vote_for=seen) for number, (letter, probes, seen) in enumerate(orphans)
     )
-    everybody = (*members, *(stray.member for stray in others))
+    everybody = (*members, *(orphan.member for orphan in others))
     ring = Ring(everybody, everybody[0].id) if everybody else Absent()
     silences = tuple((number, build.silent(3)) for number, letter in letters if letter == "b")
-    return build.cluster(*hosts, ring=ring, strays=others, member_silences=silences)
+    return build.cluster(*hosts, ring=ring, orphans=others, member_silences=silences)

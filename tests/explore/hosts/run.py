@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quorate.core.hosts.decide import Decision, decide
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.run.session import Done
 from quorate.simulation.engine.clock import VirtualTimeLoop
@@ -63,7 +63,7 @@ class _Run:
     async def step(self, meanwhile: Image | None) -> Step:
         random, manifest = self.world.random("run"), self.image.manifest
         observer = Observer(self.site, manifest, Sight(), random, self.world.now, "run")
-        observer.wishes = Wishes(remove_hosts=self.image.said)
+        observer.options = RunOptions(remove_hosts=self.image.said)
         done = Done(snapshot_taken=True)
         for _ in range(_LOOKS):
             seen = await observer.observe(done)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, cast
 
-from quorate.clusterapi.act import upkeep
+from quorate.clusterapi.act import maintenance
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.act.step import Actor
 from quorate.clusterapi.connect.caches import Caches
@@ -179,7 +179,7 @@ class Process:
         for machine in self.caches.machines.items():
             self.clients.progress.succeeded(_REQUEST, Task.COREDNS, machine.metadata.uid.encode())
         observation = await self.observer.observe(_REQUEST)
-        if observation is None or observation.view is None or not observation.view.strays:
+        if observation is None or observation.view is None or not observation.view.orphans:
             return observation
         self.observer.sightings.forget(_REQUEST)
         for moment in (NOW - (_FOR_A_WHILE if self.site.plant.starting else _FOR_LONG), NOW):
@@ -189,14 +189,14 @@ class Process:
         return observation
 
     async def _keep_up(self, observation: Observation) -> None:
-        """The upkeep of objects, where it has more to do than to apply what is there already."""
+        """The maintenance of objects, where it has more to do than to apply what is there already."""
         annotations = observation.kcp.metadata.annotations
         bare = [m for m in observation.machines if not m.deleting and Hook.PRE_TERMINATE not in m.machine.metadata.annotations]
         machines = {key[2] for key in self.api.objects if key[0] == MACHINES}
         orphans = [key for key in self.api.objects if key[0] in ("kubeadmconfigs", "devmachines") and key[2] not in machines]
         unrecorded = observation.initialized and "quorate.dev/initialized" not in annotations
         if "quorate.dev/creating" in annotations or bare or orphans or unrecorded:
-            await upkeep.maintain(self.clients, observation)
+            await maintenance.maintain(self.clients, observation)
 
     def _latch(self, observation: Observation, decision: Decision) -> None:
         """What the report writes that anybody builds on: that the control plane is initialized."""

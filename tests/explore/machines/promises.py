@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.core.machines.steps import CreateReplica
 from tests.explore.machines.moves import annotations_of, deleting, is_failed, is_let_go, name_of
 from tests.explore.machines.plant import Plant

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from quorate.core.machines.checks import COMPONENTS_HEALTHY, COMPONENTS_SURVIVE, INITIALIZED, MEMBERS_HEALTHY, NOBODY_LEAVES, ROOM
 from quorate.core.machines.rules.guard import NOT_PAUSED, WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
+from quorate.core.machines.rules.orphans import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK
-from quorate.core.machines.rules.strays import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
 from quorate.core.quorum import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL
 from tests.explore.machines.moves import (
     Moves,

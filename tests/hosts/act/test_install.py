@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from quorate.core.hosts.state import UNTOUCHED, Kind, Wishes
+from quorate.core.hosts.state import UNTOUCHED, Kind, RunOptions
 from quorate.core.hosts.steps import Initialize, Join, JoinWorkers, Prepare, Reset, Step
 from quorate.hosts.act import kubeadm
 from quorate.hosts.act.executor import Executor
@@ -368,6 +368,6 @@ async def test_a_token_stays_where_kubeadm_may_go_on_without_anybody(monkeypatch
 async def test_a_firewall_that_is_to_be_kept_is_not_switched_off(keep: bool) -> None:
     world = World(manifest())
     observed = world.observed()
-    cluster = replace(observed.cluster, wishes=Wishes(keep_firewall=keep))
+    cluster = replace(observed.cluster, options=RunOptions(keep_firewall=keep))
     await Executor(tools_for(world)).carry_out(Prepare(("h1",)), replace(observed, cluster=cluster))
     assert any("ufw disable" in script for script in world.hosts["h1"].scripts) is not keep

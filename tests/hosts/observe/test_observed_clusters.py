@@ -17,7 +17,7 @@ from quorate.core.hosts.rules.guard import QUORUM, RUNBOOK
 from quorate.core.hosts.rules.leftovers import RUNS_NOTHING
 from quorate.core.hosts.rules.members import REPLACED_FIRST
 from quorate.core.hosts.rules.repair import CONTROL_PLANE_WELL
-from quorate.core.hosts.state import Kind, Wishes
+from quorate.core.hosts.state import Kind, RunOptions
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, RenewCertificates, Reset, TakeSnapshot
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
@@ -42,7 +42,7 @@ async def test_a_cluster_that_is_well_has_nothing_to_be_done(tmp_path: Path) -> 
     assert [(host.drift, host.node_drift, host.lacks, host.stopped) for host in cluster.hosts] == [((), (), (), ())] * 3
     assert [host.member for host in cluster.hosts] == [1, 2, 3]
     assert {str(host.components) for host in cluster.hosts} == {str(host.kubelet) for host in cluster.hosts} == {"v1.34.4"}
-    assert (cluster.configuration_drift, cluster.problems, cluster.strays, cluster.lost_nodes) == ((), (), (), ())
+    assert (cluster.configuration_drift, cluster.problems, cluster.orphans, cluster.lost_nodes) == ((), (), (), ())
     assert (cluster.running, cluster.leader, cluster.membership_problem) == (Version.parse("v1.34.4"), "cp-1", "")
     assert cluster.api.health is Health.GOOD
     assert isinstance(cluster.ring, Ring)
@@ -157,12 +157,12 @@ async def test_silence_counts_only_probes_that_are_five_seconds_apart(tmp_path: 
     assert (cluster.host("cp-2").silence, cluster.member_silences) == (None, ())
 
 
-async def test_a_member_of_no_host_is_a_stray_which_is_asked_itself(tmp_path: Path) -> None:
+async def test_a_member_of_no_host_is_an_orphan_which_is_asked_itself(tmp_path: Path) -> None:
     world = stand(tmp_path)
     world.etcd_ring.add(9, "cp-9", "10.0.0.9", answers=False)
     world.etcd_ring.add(8, "cp-8", "10.0.0.8")
     cluster = await world.cluster()
-    assert [(stray.member.name, stray.silence and stray.silence.probes) for stray in cluster.strays] == [("cp-9", 1), ("cp-8", None)]
+    assert [(orphan.member.name, orphan.silence and orphan.silence.probes) for orphan in cluster.orphans] == [("cp-9", 1), ("cp-8", None)]
     assert not cluster.member_silences
 
 
@@ -177,11 +177,11 @@ async def test_a_learner_of_no_host_that_answers_is_let_be_until_it_votes_or_was
     joined = world.etcd_ring.members[-1]
     joined.member = replace(joined.member, learner=False)
     later += timedelta(seconds=1)
-    strays = (await world.cluster(later)).strays
-    assert [(stray.member.votes, stray.without_vote_for) for stray in strays] == [(True, timedelta())]
+    orphans = (await world.cluster(later)).orphans
+    assert [(orphan.member.votes, orphan.without_vote_for) for orphan in orphans] == [(True, timedelta())]
 
 
-async def test_a_replaced_host_leaves_a_stray_member_and_a_lost_node_of_its_name(tmp_path: Path) -> None:
+async def test_a_replaced_host_leaves_an_orphan_member_and_a_lost_node_of_its_name(tmp_path: Path) -> None:
     world = stand(tmp_path)
     bare(world, "cp-3")
     world.etcd_ring.members[2:] = []
@@ -192,7 +192,7 @@ async def test_a_replaced_host_leaves_a_stray_member_and_a_lost_node_of_its_name
     assert (host.kind, host.member, host.node) == (Kind.PACKAGES_ONLY, Absent(), Absent())
     assert host.lacks
     assert host.drift == (), "what it lacks comes before it joins, and is no setting to apply afterwards"
-    assert [stray.member.id for stray in cluster.strays] == [3]
+    assert [orphan.member.id for orphan in cluster.orphans] == [3]
     assert cluster.lost_nodes == ("cp-3",)
 
 
@@ -432,7 +432,7 @@ async def test_clocks_that_are_apart_are_no_problem_of_all_and_keep_certificates
     cluster = await world.cluster()
     assert cluster.problems == ()
     assert [host.clock_ahead for host in cluster.hosts] == [timedelta(), timedelta(), timedelta(seconds=61)]
-    decision = decide(replace(cluster, wishes=Wishes(renew_certificates=True)), NOW)
+    decision = decide(replace(cluster, options=RunOptions(renew_certificates=True)), NOW)
     assert decision.step is None
     assert "the clock of cp-3 is 61 s ahead of cp-1's" in {check.evidence for check in decision.refusals}
 

@@ -99,10 +99,10 @@ async def test_an_initialization_of_quorates_goes_on_and_waits_for_the_disk_with
     machine.folder.program("curl", "exit 7")
     assert continue_the_initialization(await world.cluster(), NOW).step == Initialize("cp-1", resume=True)
     machine.folder.file("proc/uptime", "70.0 1.0\n")
-    opinion = continue_the_initialization(await world.cluster(), NOW)
-    assert opinion.step is None
-    assert opinion.wake_at is not None
-    assert [check.name for check in opinion.checks if not check.passed] == [DATA_MOUNTED]
+    proposal = continue_the_initialization(await world.cluster(), NOW)
+    assert proposal.step is None
+    assert proposal.wake_at is not None
+    assert [check.name for check in proposal.checks if not check.passed] == [DATA_MOUNTED]
 
 
 async def test_an_initialization_does_not_go_on_beside_members_that_do_not_answer(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ async def test_an_initialization_does_not_go_on_beside_members_that_do_not_answe
         member.answers = False
     world.etcd_ring.members[0].leader = 0
     world.machines["cp-1"].folder.file(INITIALIZING.lstrip("/"), "")
-    opinion = continue_the_initialization(await world.cluster(), NOW)
-    assert opinion.step is None
-    (refused,) = [check for check in opinion.checks if not check.passed]
+    proposal = continue_the_initialization(await world.cluster(), NOW)
+    assert proposal.step is None
+    (refused,) = [check for check in proposal.checks if not check.passed]
     assert refused.name == NO_RING
     assert "cp-1 may be one of several members" in refused.evidence
 

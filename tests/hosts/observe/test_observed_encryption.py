@@ -19,7 +19,7 @@ from quorate.core.hosts.decide import decide
 from quorate.core.hosts.encryption import IDENTITY, NEW, SECRETS, Configuration
 from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.encryption import STAYS_READABLE
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import ChangeEncryption
 from quorate.hosts.render.host_files import yaml_documents
 from quorate.hosts.render.provider_files import PATHS, RECORD, generated, read, written
@@ -49,7 +49,7 @@ def file(*providers: str) -> str:
 
 
 def encrypted(folder: Path, wish: dict[str, Any], *, providers: tuple[str, ...] = (KEY, IDENTITY)) -> World:
-    """Three API servers that store Secrets with one key, all of them, and a manifest that wishes for something."""
+    """Three API servers that store Secrets with one key, all of them, and a manifest that options for something."""
     world = stand(folder, **ON)
     for name in NAMES:
         world.machines[name].folder.file(GENERATED.lstrip("/"), file(*providers))
@@ -79,7 +79,7 @@ def refusal(cluster: Cluster) -> Check:
 
 
 def rotating(cluster: Cluster) -> Cluster:
-    return replace(cluster, wishes=Wishes(rotate_encryption_key=True))
+    return replace(cluster, options=RunOptions(rotate_encryption_key=True))
 
 
 async def test_what_is_stored_as_the_manifest_says_is_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from quorate.cli import lines as told
 from quorate.cli.hosts.plan import plan_of
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.render.prerequisites import prepare
 from tests.hosts.manifests import document, load
@@ -62,7 +62,7 @@ async def test_the_plan_says_host_by_host_what_is_switched_off(world: World) -> 
 
 async def test_the_plan_says_that_they_stay_and_what_has_to_be_open(world: World) -> None:
     cluster = await world.cluster()
-    text = told.plan(plan_of(replace(cluster, wishes=Wishes(keep_firewall=True)), NOW))
+    text = told.plan(plan_of(replace(cluster, options=RunOptions(keep_firewall=True)), NOW))
     assert SWITCHED_OFF not in text
     heading = next(line for line in text.split("\n") if line.startswith("Left on, as --keep-firewall says"))
     assert all(port in heading for port in ("6443", "2379", "2380", "10250", "nodePortRange"))

@@ -55,7 +55,7 @@ async def test_wrong_private_addresses_of_healthy_voters_stop_everything_and_are
     assert "10.0.0.22" in told
     assert "10.0.0.33" in told
     assert [(host.kind, host.member) for host in cluster.hosts] == [(Kind.MEMBER, 1), (Kind.MEMBER, 2), (Kind.MEMBER, 3)]
-    assert (cluster.strays, cluster.lost_nodes) == ((), ())
+    assert (cluster.orphans, cluster.lost_nodes) == ((), ())
     world.manifest = saying()
     cluster = await world.cluster()
     assert table.is_converged(table.decide(cluster, NOW))
@@ -201,7 +201,7 @@ async def test_a_well_member_stays_while_a_host_that_cannot_be_asked_may_be_it(t
     world.manifest = saying(cp3="10.0.0.33")
     world.unreachable = {"cp-3"}
     cluster = await world.cluster()
-    assert [stray.member.health for stray in cluster.strays] == [Health.GOOD]
+    assert [orphan.member.health for orphan in cluster.orphans] == [Health.GOOD]
     assert isinstance(cluster.host("cp-3").member, Unknown)
     assert forecast(cluster, NOW).steps == ()
 

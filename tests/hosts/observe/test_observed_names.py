@@ -14,7 +14,7 @@ from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
 from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.rules.leftovers import NODE_GOES
-from quorate.core.hosts.state import Cluster, Wishes
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import DeleteNode, UpdateNodes
 from quorate.hosts.connect.access import Access
 from quorate.hosts.connect.ssh.host import Host
@@ -160,7 +160,7 @@ async def test_nodes_of_hosts_that_a_manifest_has_lost_stay_until_their_number_i
     cluster = await seen(world, *NAMES)
     assert cluster.lost_nodes == ("worker-8", "worker-9")
     assert "--remove-hosts 2" in refusals(cluster)[AS_MANY_AS_SAID]
-    assert decide(replace(cluster, wishes=Wishes(remove_hosts=2)), NOW).step == DeleteNode("worker-8", drain=True)
+    assert decide(replace(cluster, options=RunOptions(remove_hosts=2)), NOW).step == DeleteNode("worker-8", drain=True)
 
 
 @pytest.mark.parametrize(

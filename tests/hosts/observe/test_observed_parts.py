@@ -53,19 +53,19 @@ def matched(*members: Member) -> Membership:
 )
 def test_the_manifest_claims_a_member_by_its_address_and_by_name_only_without_one(found: Member, host: str | None) -> None:
     made = matched(found)
-    assert made.strays == (() if host else (found,))
+    assert made.orphans == (() if host else (found,))
     assert [name for name, each in made.by_host.items() if each == found] == ([host] if host else [])
 
 
-def test_of_two_members_at_one_address_one_is_a_stray() -> None:
+def test_of_two_members_at_one_address_one_is_an_orphan() -> None:
     first, second = member(1, "cp-1", "10.0.0.1"), member(2, "cp-1", "10.0.0.1")
-    assert matched(first, second).strays == (second,)
+    assert matched(first, second).orphans == (second,)
 
 
 @pytest.mark.parametrize("ring", [Absent(), Unknown("no majority")])
-def test_without_a_ring_nobody_is_a_stray_and_nothing_else_is_known(ring: Absent | Unknown) -> None:
+def test_without_a_ring_nobody_is_an_orphan_and_nothing_else_is_known(ring: Absent | Unknown) -> None:
     made = membership(ring, ADDRESSES, SILENT)
-    assert (made.strays, made.member("cp-1"), made.member("worker")) == ((), ring, Absent())
+    assert (made.orphans, made.member("cp-1"), made.member("worker")) == ((), ring, Absent())
 
 
 @pytest.mark.parametrize("health", [Health.GOOD, Health.BAD])
@@ -163,6 +163,6 @@ async def test_a_machine_deployment_must_exist_with_the_version(tmp_path: Path, 
 
 async def test_a_cluster_that_does_not_serve_machine_deployments_is_told_so(tmp_path: Path) -> None:
     world = stand(tmp_path, dynamicWorkers=[WORKER], machineController={"deploy": False}, operatingSystemManager={"deploy": False})
-    upkeep = (await world.cluster()).machine_deployments
-    assert "does not serve machinedeployments.cluster.k8s.io" in upkeep.problem
-    assert not upkeep.pending
+    maintenance = (await world.cluster()).machine_deployments
+    assert "does not serve machinedeployments.cluster.k8s.io" in maintenance.problem
+    assert not maintenance.pending

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from quorate.kubernetes.gatekeeper import Answer
+from quorate.kubernetes.authentication_filter import Answer
 from quorate.kubernetes.health_server import DiagnosticsServer, HealthServer, Protection
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.webserver import parse_address

@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from quorate.core.hosts.state import Cluster, Wishes
+    from quorate.core.hosts.state import Cluster, RunOptions
     from quorate.hosts.connect.access import Access
     from quorate.hosts.manifest import Manifest
     from quorate.hosts.observe import Memory, Observation
@@ -139,12 +139,12 @@ async def entered(loaded: Loaded) -> AsyncIterator[Access]:
         yield access
 
 
-async def observed(loaded: Loaded, access: Access, memory: Memory | None = None, wishes: Wishes | None = None) -> Observation:
+async def observed(loaded: Loaded, access: Access, memory: Memory | None = None, options: RunOptions | None = None) -> Observation:
     """One look at the cluster."""
-    from quorate.core.hosts.state import Wishes
+    from quorate.core.hosts.state import RunOptions
     from quorate.hosts.observe import Memory, observe
 
-    return await observe(access, loaded.manifest, memory or Memory(), loaded.contents, now, wishes or Wishes())
+    return await observe(access, loaded.manifest, memory or Memory(), loaded.contents, now, options or RunOptions())
 
 
 async def of_one_cluster(loaded: Loaded, access: Access) -> Observation:
@@ -159,7 +159,7 @@ async def of_one_cluster(loaded: Loaded, access: Access) -> Observation:
 
 
 async def looked_at(
-    where: Place, wishes: Wishes | None = None, memory: Memory | None = None, again: Callable[[Cluster], datetime | None] | None = None
+    where: Place, options: RunOptions | None = None, memory: Memory | None = None, again: Callable[[Cluster], datetime | None] | None = None
 ) -> tuple[Loaded, Observation]:
     """The manifest and one look at its cluster, with who else works on it; connections are closed afterwards. `again` says when to look once more, or None."""
     import asyncio
@@ -168,7 +168,7 @@ async def looked_at(
     loaded = await load(where)
     async with entered(loaded) as access:
         while True:
-            observation = await observed(loaded, access, memory, wishes)
+            observation = await observed(loaded, access, memory, options)
             holder = await somebody_else(access)
             observation = replace(observation, cluster=replace(observation.cluster, locked_by=holder))
             until = again(observation.cluster) if again else None

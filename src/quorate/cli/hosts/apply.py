@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from quorate.cli.failures import ExitCode
 from quorate.cli.hosts.access import Place, with_manifest
-from quorate.cli.hosts.wishes import with_wishes
+from quorate.cli.hosts.options import with_options
 
 if TYPE_CHECKING:
     from quorate.cli.views import Plan
@@ -26,7 +26,7 @@ _BESIDE_A_PLAN = frozenset({"plan_file", "known_hosts", "accept_new_host_keys", 
 @click.command(name="apply", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("plan_file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @with_manifest()
-@with_wishes
+@with_options
 @click.option("--yes", "-y", "--auto-approve", is_flag=True, help="Carry the plan out without a question.")
 @click.option(
     "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshots go; without it beside the manifest."
@@ -46,7 +46,7 @@ def command(
     from quorate.cli.hosts import plan as hosts_plan
     from quorate.cli.hosts import run as hosts_run
     from quorate.cli.hosts.display import HOSTS
-    from quorate.cli.hosts.wishes import wishes
+    from quorate.cli.hosts.options import options
     from quorate.core.hosts.approval import Approval
     from quorate.core.hosts.forecast import forecast
     from quorate.hosts.observe import Memory
@@ -57,7 +57,7 @@ def command(
     if kept:
         _require_only_the_plan(ctx)
     place = _place_of(kept, flags) if kept else access.place(flags)
-    wanted, memory = kept.wishes if kept else wishes(flags), Memory()
+    wanted, memory = kept.options if kept else options(flags), Memory()
     loaded, observation = event_loop.run(access.looked_at(place, wanted, memory, None if kept else hosts_plan.until_it_can_begin()))
     foreseen = forecast(observation.cluster, access.now())
     plan = hosts_plan.plan_of(observation.cluster, access.now(), foreseen)
@@ -71,7 +71,7 @@ def command(
     run = hosts_run.Run(
         command="apply",
         loaded=loaded,
-        wishes=wanted,
+        options=wanted,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in foreseen.steps), only=kept is not None),

@@ -110,13 +110,13 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     from quorate.cli.hosts.display import HOSTS
     from quorate.core.hosts.approval import Approval
     from quorate.core.hosts.forecast import forecast
-    from quorate.core.hosts.state import Wishes
+    from quorate.core.hosts.state import RunOptions
     from quorate.hosts.observe import Memory
     from quorate.hosts.run.renewing import decide_renewal, only_renewal
 
     logs.quiet(debug=ctx.find_root().params["debug"])
-    wishes, memory = Wishes(renew_certificates=True), Memory()
-    loaded, observation = event_loop.run(access.looked_at(access.place(flags), wishes, memory))
+    options, memory = RunOptions(renew_certificates=True), Memory()
+    loaded, observation = event_loop.run(access.looked_at(access.place(flags), options, memory))
     foreseen = only_renewal(forecast(observation.cluster, access.now()))
     plan = hosts_plan.plan_of(observation.cluster, access.now(), foreseen)
     click.echo(lines.plan(plan), nl=False, err=output == "json")
@@ -127,7 +127,7 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     run = hosts_run.Run(
         command="certificates renew",
         loaded=loaded,
-        wishes=wishes,
+        options=options,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in foreseen.steps), only=True),

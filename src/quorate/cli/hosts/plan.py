@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from quorate.cli.hosts.access import Loaded
     from quorate.cli.views import Plan
     from quorate.core.hosts.forecast import Forecast
-    from quorate.core.hosts.state import Cluster, Wishes
+    from quorate.core.hosts.state import Cluster, RunOptions
 
 
-def run(ctx: click.Context, flags: dict[str, Any], wishes: Wishes, *, output: str, out: Path | None) -> None:
+def run(ctx: click.Context, flags: dict[str, Any], options: RunOptions, *, output: str, out: Path | None) -> None:
     """`quorate plan -m`: look, plan, print, and keep the plan where asked to. Ends the command with 0 for nothing to do and 2 for changes."""
     from quorate.cli import event_loop, lines
     from quorate.cli.hosts import access
 
-    loaded, observation = event_loop.run(access.looked_at(access.place(flags), wishes))
+    loaded, observation = event_loop.run(access.looked_at(access.place(flags), options))
     access.say_notices(loaded.manifest)
     plan = plan_of(observation.cluster, access.now())
     if out is not None:
@@ -50,7 +50,7 @@ def keep(path: Path, loaded: Loaded, cluster: Cluster, plan: Plan) -> None:
             terraform=terraform.absolute(place.terraform),
             inputs=dict(loaded.inputs),
             ignore_unsupported=place.ignore_unsupported,
-            wishes=cluster.wishes,
+            options=cluster.options,
             facts=plan_file.facts(cluster),
             steps=tuple(step.step for step in plan.steps),
         ),
@@ -71,7 +71,7 @@ def plan_of(cluster: Cluster, now: datetime, foreseen: Forecast | None = None) -
         converges=foreseen.converged,
         in_the_way=() if foreseen.converged else foreseen.refusals,
         lasting=lasting(foreseen.end),
-        keeps_firewalls=cluster.wishes.keep_firewall,
+        keeps_firewalls=cluster.options.keep_firewall,
     )
 
 

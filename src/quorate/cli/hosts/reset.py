@@ -58,7 +58,7 @@ def command(
     from quorate.cli.hosts import run as hosts_run
     from quorate.cli.hosts.display import HOSTS
     from quorate.core.hosts.approval import Approval
-    from quorate.core.hosts.state import Wishes
+    from quorate.core.hosts.state import RunOptions
     from quorate.hosts.observe import Memory
     from quorate.hosts.run import resetting
 
@@ -67,7 +67,7 @@ def command(
     memory = Memory()
     loaded, observation = event_loop.run(access.looked_at(access.place(flags), memory=memory))
     cluster = observation.cluster
-    wishes = Wishes(without=_known(cluster, without))
+    options = RunOptions(without=_known(cluster, without))
     request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
     click.echo(as_text(cluster, request), nl=False, err=output == "json")
     steps = resetting.freeing(cluster, request)
@@ -80,7 +80,7 @@ def command(
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,
-        wishes=wishes,
+        options=options,
         memory=memory,
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in steps if each.step is not None), only=True),

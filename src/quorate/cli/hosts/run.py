@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quorate.cli.render import Renderer
     from quorate.core.hosts.approval import Approval
     from quorate.core.hosts.decide import Decision
-    from quorate.core.hosts.state import Cluster, Wishes
+    from quorate.core.hosts.state import Cluster, RunOptions
     from quorate.core.hosts.steps import Step
     from quorate.hosts.act.tools import Tools
     from quorate.hosts.act.waiting import Report
@@ -45,7 +45,7 @@ class Run:
 
     command: str
     loaded: Loaded
-    wishes: Wishes
+    options: RunOptions
     memory: Memory
     snapshots: Path
     renderer: Renderer[Event]
@@ -135,7 +135,7 @@ async def _work(run: Run, ends: list[Ended]) -> None:
 
         async with entered(run.loaded) as access, ticking(run.renderer):
             holder = this_run(run.command)
-            lock = lock_of(access, holder, run.renderer.say, run.wishes.without)
+            lock = lock_of(access, holder, run.renderer.say, run.options.without)
             async with held(lock):
                 session = Session(parts(run, access, lock, emit), command=run.command, by=holder.who)
                 ends.append(await session.run())
@@ -191,7 +191,7 @@ def parts(run: Run, access: Access, lock: Lock, emit: Callable[[Event], None]) -
     from quorate.hosts.run.session import Parts
 
     async def observe(done: Done) -> Observation:
-        observation = await observed(run.loaded, access, run.memory, run.wishes)
+        observation = await observed(run.loaded, access, run.memory, run.options)
         return replace(observation, cluster=done.told(observation.cluster))
 
     working = tools(run.loaded, access, lock, lambda host, what: emit(Progress(now(), host, what)), run.snapshots)

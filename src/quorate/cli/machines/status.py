@@ -49,7 +49,7 @@ def status_of(finding: Finding, now: datetime, foreseen: Forecast | None = None)
 
 def etcd_of(observation: Observation) -> views.Etcd:
     """The ring as it is shown."""
-    return views.etcd(observation.ring, observation.strays, observation.alarms)
+    return views.etcd(observation.ring, observation.orphans, observation.alarms)
 
 
 def _no_cluster(name: str) -> views.Decision:

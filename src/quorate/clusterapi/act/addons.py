@@ -1,8 +1,9 @@
 """What in a workload cluster follows its control plane's specification: kubeadm's configuration and permissions, kube-proxy and CoreDNS, certificate expiries.
 
 Each is looked at once for each specification and once after a start, not in every pass: nobody but the specification's author changes what is wanted.
-What the cluster answers is not raised: it is kept as the problem of the Upkeep, so that it delays its own repetition (5 s to 5 min; a changed specification
-is tried at once) and nothing else. Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane: update.go, and reconcileCertificateExpiries.
+What the cluster answers is not raised: it is kept as the problem of the Maintenance, so that it delays its own repetition (5 s to 5 min; a changed
+specification is tried at once) and nothing else.
+Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane: update.go, and reconcileCertificateExpiries.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import Annotation, FieldManager
 from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, MACHINE_DRAIN_RULES
 from quorate.core.health import Health, Unknown
+from quorate.core.maintenance import Maintenance
 from quorate.core.text import printable
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from quorate.kubeadm.cluster_configuration import brought_up_to_date
 from quorate.kubernetes.client import Client
@@ -99,16 +100,16 @@ async def _has_drain_rules(clients: Clients, namespace: str) -> bool:
         return False  # a core without them
 
 
-async def foreseen(clients: Clients, observation: Observation, now: datetime) -> tuple[Upkeep, Upkeep]:
+async def foreseen(clients: Clients, observation: Observation, now: datetime) -> tuple[Maintenance, Maintenance]:
     """What `prepare` and `update` would find, for an onlooker, who does not know what the manager remembers: all is read, and nothing written."""
     invalid = observation.view is None or observation.view.invalid
     if invalid or observation.connection.health is not Health.GOOD or not observation.initialized:
-        return Upkeep(), Upkeep()
+        return Maintenance(), Maintenance()
     ahead = [await _foreseen(updates, clients, observation, now) for updates in ({"": _prepare}, _ADDONS)]
     return ahead[0], ahead[1]
 
 
-async def _foreseen(updates: Mapping[str, Update], clients: Clients, observation: Observation, now: datetime) -> Upkeep:
+async def _foreseen(updates: Mapping[str, Update], clients: Clients, observation: Observation, now: datetime) -> Maintenance:
     pending: list[Update] = []
 
     async def look(update: Update) -> None:
@@ -119,8 +120,8 @@ async def _foreseen(updates: Mapping[str, Update], clients: Clients, observation
 
     problems = await _problems({name: look(update) for name, update in updates.items()})
     if problems:
-        return Upkeep(pending=True, problem=_text(problems), retry_at=now + LONGEST_RETRY)  # the manager tries again before that
-    return Upkeep(pending=bool(pending))
+        return Maintenance(pending=True, problem=_text(problems), retry_at=now + LONGEST_RETRY)  # the manager tries again before that
+    return Maintenance(pending=bool(pending))
 
 
 async def record_expiries(clients: Clients, observation: Observation, replicas: Iterable[str], now: datetime) -> None:

@@ -1,7 +1,8 @@
 """Becoming the owner of control-plane Machines that are nobody's.
 
 A stand-alone Machine, one made with its KubeadmConfig by hand, is adopted with the Secrets that its KubeadmConfig owns; its hook, labels and readiness gates
-follow with the upkeep of Machines. Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go (adoptMachines).
+follow with the maintenance of Machines.
+Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go (adoptMachines).
 """
 
 from __future__ import annotations

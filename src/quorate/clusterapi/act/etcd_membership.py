@@ -19,17 +19,17 @@ from quorate.clusterapi.act.permission import still_leaves, still_permitted
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe.observation import Observation
+from quorate.clusterapi.observe.orphans import consents, described, look_for_nodes, node_names, nodes_of_nobody
 from quorate.clusterapi.observe.ring import match
 from quorate.clusterapi.observe.rings import LIMIT
-from quorate.clusterapi.observe.strays import consents, described, look_for_nodes, node_names, nodes_of_nobody
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.checks import Check, passed
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.checks import dependable_ring, quorum_survives_removal
+from quorate.core.machines.rules.orphans import joins_on, may_be_removed
 from quorate.core.machines.rules.placement import next_leaders
 from quorate.core.machines.rules.remove import exempt_before_initialization, safe_to_let_go
-from quorate.core.machines.rules.strays import joins_on, may_be_removed
-from quorate.core.machines.state import ControlPlane, Stray
+from quorate.core.machines.state import ControlPlane, Orphan
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import EtcdClient, host_of
 from quorate.etcd.errors import DeadlineExceeded, EtcdError, MemberNotFound, NoLeader, Unreachable
@@ -77,15 +77,15 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
     unlisted = await look_for_nodes(_workload(clients, observation), reading, known)
     members = match(reading, {machine.name: machine.node for machine in observation.machines}, {**nobodys, **unlisted})
-    still, consented = {member.id: member for member in members.strays}, consents(observation.kcp)
+    still, consented = {member.id: member for member in members.orphans}, consents(observation.kcp)
     return replace(
         view,
         ring=reading.ring,
         replicas=tuple(replace(replica, member=members.of[replica.name]) for replica in view.replicas),
-        strays=tuple(
-            described(replace(stray, member=still[stray.member.id]), members, consented)
-            for stray in view.strays
-            if stray.member.id in still
+        orphans=tuple(
+            described(replace(orphan, member=still[orphan.member.id]), members, consented)
+            for orphan in view.orphans
+            if orphan.member.id in still
         ),
     )
 
@@ -155,7 +155,7 @@ async def _let_go(clients: Clients, observation: Observation, replica: str) -> N
             return
 
 
-async def remove_stray(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
+async def remove_orphan(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
     """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused.
 
     One that leads, and has a Node on which it can be asked, hands leadership over first (S7).
@@ -193,9 +193,9 @@ async def remove_stray(clients: Clients, observation: Observation, member: int, 
             clients.progress.joiner_left(Request(metadata.namespace, metadata.name), machine)
 
 
-def _nobodys(view: ControlPlane, member: int) -> Stray | None:
+def _nobodys(view: ControlPlane, member: int) -> Orphan | None:
     """The member, if it is nobody's."""
-    return next((stray for stray in view.strays if stray.member.id == member), None)
+    return next((orphan for orphan in view.orphans if orphan.member.id == member), None)
 
 
 def _may_have_its_address(observation: Observation, machine: str, member: Member) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.kubernetes.controller import Request
 
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
@@ -41,12 +41,12 @@ class Progress:
         self._failures: dict[tuple[Request, Task], _Failure] = {}
         self._joiner_left: dict[Request, str] = {}
 
-    def of(self, request: Request, task: Task, wanted: bytes) -> Upkeep:
+    def of(self, request: Request, task: Task, wanted: bytes) -> Maintenance:
         """Whether there is anything to do. What failed for something else that was wanted says nothing about this."""
         failure = self._failures.get((request, task))
         if failure is not None and failure.wanted == wanted:
-            return Upkeep(pending=True, problem=failure.problem, retry_at=failure.retry_at)
-        return Upkeep(pending=self._done.get((request, task)) != wanted)
+            return Maintenance(pending=True, problem=failure.problem, retry_at=failure.retry_at)
+        return Maintenance(pending=self._done.get((request, task)) != wanted)
 
     def succeeded(self, request: Request, task: Task, wanted: bytes) -> None:
         """All is as it is wanted."""

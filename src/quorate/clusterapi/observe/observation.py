@@ -86,7 +86,7 @@ class Observation:
     connection: Connection
     ring: Ring | Unknown  # of managed etcd
     nodes: tuple[Node, ...] = ()  # control-plane Nodes of the workload cluster
-    strays: tuple[Member, ...] = ()  # members of etcd without a Machine
+    orphans: tuple[Member, ...] = ()  # members of etcd without a Machine
     lost_nodes: tuple[str, ...] = ()  # control-plane Nodes without a Machine, by name
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members, as sentences for a condition
     unmatched: tuple[str, ...] = ()  # Machines that have had a Node for over two minutes and no member, by name

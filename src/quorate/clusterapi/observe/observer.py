@@ -17,13 +17,7 @@ from quorate.clusterapi.observe import initialization, machines, specification, 
 from quorate.clusterapi.observe.comparisons import Comparisons
 from quorate.clusterapi.observe.credentials import Credentials
 from quorate.clusterapi.observe.observation import Connection, Observation, ObservedMachine
-from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
-from quorate.clusterapi.observe.replicas import replica
-from quorate.clusterapi.observe.ring import Membership, finding, match, ring_of
-from quorate.clusterapi.observe.rings import Rings
-from quorate.clusterapi.observe.sightings import Sightings
-from quorate.clusterapi.observe.specification import Specifications
-from quorate.clusterapi.observe.strays import (
+from quorate.clusterapi.observe.orphans import (
     consents,
     control_plane_nodes,
     described,
@@ -32,13 +26,19 @@ from quorate.clusterapi.observe.strays import (
     nodes_of_nobody,
     read_nodes,
 )
+from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
+from quorate.clusterapi.observe.replicas import replica
+from quorate.clusterapi.observe.ring import Membership, finding, match, ring_of
+from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.sightings import Sightings
+from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Finalizer, MachineCondition
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.state import ControlPlane, Creation, Deletion, Remediation, Replica, Stray
+from quorate.core.machines.state import ControlPlane, Creation, Deletion, Orphan, Remediation, Replica
 from quorate.core.ring import Member
 from quorate.core.text import printable
 from quorate.kubeadm.compare import Compare
@@ -180,7 +180,7 @@ class _Pass:
         seen = (metadata.uid for m in observed for metadata in (m.machine.metadata, *([m.node.metadata] if m.node else [])))
         arrivals = self.observer.arrivals.of(self.request, seen, self.now)
         replicas = tuple(self._replica(m, members, arrivals) for m in observed)
-        strays, lost_nodes = _of_nobody(members, observed, there)
+        orphans, lost_nodes = _of_nobody(members, observed, there)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -188,7 +188,7 @@ class _Pass:
             connection=connection,
             ring=ring_of(reading),
             nodes=there,
-            strays=strays,
+            orphans=orphans,
             lost_nodes=lost_nodes,
             alarms=alarms_of_nobody(reading),
             unmatched=self._unmatched(members, observed),
@@ -218,7 +218,7 @@ class _Pass:
                 remediation_intended=intended,
                 remediating=remediating,
                 remediation_problem=remediation_problem,
-                strays=self._stray_members(members, reading),
+                orphans=self._orphan_members(members, reading),
                 membership_problem="" if isinstance(reading, Unknown) else reading.disagreement,
                 external_etcd=await self._external_etcd(initialized=initialized is True),
                 preparation=wanted.preparation(self.clients, self.kcp),
@@ -354,13 +354,13 @@ class _Pass:
 
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
-    def _stray_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Stray, ...]:
+    def _orphan_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Orphan, ...]:
         """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
-        since = self.observer.sightings.of(self.request, (member.id for member in members.strays), self.now)
+        since = self.observer.sightings.of(self.request, (member.id for member in members.orphans), self.now)
         consented = consents(self.kcp)
-        return tuple(described(Stray(member, since[member.id]), members, consented) for member in members.strays)
+        return tuple(described(Orphan(member, since[member.id]), members, consented) for member in members.orphans)
 
     async def _external_etcd(self, *, initialized: bool) -> Finding | None:
         return await self.rings.external(self.workload) if initialized and not self.etcd_managed else None
@@ -409,6 +409,6 @@ def _of_nobody(
     """Members and Nodes without a Machine; none as long as a Machine without a Node may yet turn out to be theirs."""
     if any(machine.node is None for machine in observed):
         return (), ()
-    strays = (member for member in members.strays if member.id not in members.contested)
+    orphans = (member for member in members.orphans if member.id not in members.contested)
     nodes = nodes_of_nobody(there, (machine.node for machine in observed))
-    return tuple(sorted(strays, key=lambda member: member.label)), tuple(sorted(nodes))
+    return tuple(sorted(orphans, key=lambda member: member.label)), tuple(sorted(nodes))

@@ -13,8 +13,8 @@ from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
 from quorate.core.health import Absent, Finding, Unknown
 from quorate.core.machines.state import Remediation, Replica
+from quorate.core.maintenance import Maintenance
 from quorate.core.text import printable
-from quorate.core.upkeep import Upkeep
 
 STARTUP = timedelta(minutes=30)
 """From a Machine's creation until its Node is overdue: a host of metal may boot for 20, and kubeadm gives up 5 after that."""
@@ -28,7 +28,7 @@ _UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
 def replica(
     observed: ObservedMachine,
     member: int | Absent | Unknown,
-    coredns: Upkeep,
+    coredns: Maintenance,
     *,
     etcd_managed: bool,
     joiner_left: bool,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from quorate.clusterapi.types.names import EtcdMemberReason
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import host_of
 from quorate.kubernetes.objects import Node
@@ -31,7 +31,7 @@ class Membership:
     """
 
     of: Mapping[str, int | Absent | Unknown]
-    strays: tuple[Member, ...]
+    orphans: tuple[Member, ...]
     contested: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by id: the Machines
     homes: Mapping[int, Node | Unknown] = field(default_factory=dict)  # by id: of those of nobody, the Node of no Machine that it runs on
 
@@ -95,7 +95,7 @@ def match(
     A member goes to the Machine on whose Node it answered, or whose Node has its name, or whose address its peer URL has. A Machine without a Node may still
     have started a member: it is proven absent only when every member is somebody else's, and one with a Node only when no silent member fits it. Where several
     fit one Machine, and none of them answers on its Node, all but one are left over from hosts that it had before; where one fits several Machines, all but
-    one of these have an address that is another's by now. Nobody can say which: they are strays too, for whoever judges whether each of them can be done
+    one of these have an address that is another's by now. Nobody can say which: they are orphans too, for whoever judges whether each of them can be done
     without. Of Machines that have one Node between them nobody can say whose member runs there, and it is nobody's to remove.
     """
     if isinstance(reading, Unknown):
@@ -110,13 +110,13 @@ def match(
         owners = _machines(places[member.id])
         if names := owners if len(places[member.id]) > 1 else tuple(crowded.intersection(owners)):
             contested[member.id] = names
-    strays = tuple(member for member in members if member.id in contested or not _machines(places[member.id]))
+    orphans = tuple(member for member in members if member.id in contested or not _machines(places[member.id]))
     of = {
-        name: shared.get(name) or _its_own(name, node, fitting[name], places) or _missing(node, strays, near[name])
+        name: shared.get(name) or _its_own(name, node, fitting[name], places) or _missing(node, orphans, near[name])
         for name, node in machines.items()
     }
-    homes = {member.id: home for member in strays if (home := _home(places[member.id])) is not None}
-    return Membership(of, strays, contested, homes)
+    homes = {member.id: home for member in orphans if (home := _home(places[member.id])) is not None}
+    return Membership(of, orphans, contested, homes)
 
 
 def _machines(hosts: Sequence[_Host]) -> tuple[str, ...]:
@@ -176,11 +176,11 @@ def _its_own(machine: str, node: Node | None, fitting: Sequence[Member], places:
     return member.id
 
 
-def _missing(node: Node | None, strays: Sequence[Member], near: Sequence[Member]) -> Absent | Unknown:
+def _missing(node: Node | None, orphans: Sequence[Member], near: Sequence[Member]) -> Absent | Unknown:
     if near:
         return Unknown(f"member {near[0].label} has its address and may be its own", _ONE_ADDRESS)
-    unstarted = [member for member in strays if not member.name]
-    candidates = unstarted if node is not None else list(strays)
+    unstarted = [member for member in orphans if not member.name]
+    candidates = unstarted if node is not None else list(orphans)
     if candidates:
         return Unknown(f"member {candidates[0].label} is nobody's yet and may be its own", _way_out(candidates[0]))
     return Absent()

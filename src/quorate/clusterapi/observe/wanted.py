@@ -18,37 +18,37 @@ from quorate.clusterapi.connect.progress import Task
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Hook
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.kubernetes.controller import Request
 
 
-def preparation(clients: Clients, kcp: KubeadmControlPlane) -> Upkeep:
+def preparation(clients: Clients, kcp: KubeadmControlPlane) -> Maintenance:
     """Permissions and kubeadm's configuration."""
     return clients.progress.of(request_of(kcp), Task.PREPARATION, preparation_wanted(kcp))
 
 
-def addons(clients: Clients, kcp: KubeadmControlPlane) -> Upkeep:
+def addons(clients: Clients, kcp: KubeadmControlPlane) -> Maintenance:
     """kube-proxy and CoreDNS."""
     return clients.progress.of(request_of(kcp), Task.ADDONS, addons_wanted(kcp))
 
 
-def coredns(clients: Clients, kcp: KubeadmControlPlane, machine: Machine) -> Upkeep:
+def coredns(clients: Clients, kcp: KubeadmControlPlane, machine: Machine) -> Maintenance:
     """CoreDNS on the Node of a Machine that may go next. Where annotations give somebody else a say in its drain, it is left to that."""
     marks = machine.metadata.annotations
     others = Annotation.EXCLUDE_NODE_DRAINING in marks or any(mark.startswith(Hook.PRE_DRAIN_PREFIX) for mark in marks)
     if others or Annotation.SKIP_COREDNS in kcp.metadata.annotations:
-        return Upkeep()
+        return Maintenance()
     return clients.progress.of(request_of(kcp), Task.COREDNS, machine.metadata.uid.encode())
 
 
-def expiries(clients: Clients, kcp: KubeadmControlPlane, unrecorded: Iterable[str]) -> Upkeep:
+def expiries(clients: Clients, kcp: KubeadmControlPlane, unrecorded: Iterable[str]) -> Maintenance:
     """When the API servers' certificates expire; `unrecorded` names the replicas of which it is not recorded yet."""
     names = sorted(unrecorded)
     known = clients.progress.of(request_of(kcp), Task.EXPIRIES, expiries_wanted(kcp, names))
-    return replace(known, pending=True) if names else Upkeep()
+    return replace(known, pending=True) if names else Maintenance()
 
 
-def kubeconfig(clients: Clients, kcp: KubeadmControlPlane) -> Upkeep:
+def kubeconfig(clients: Clients, kcp: KubeadmControlPlane) -> Maintenance:
     """How the last attempt to write the admin kubeconfig ended: its problem and the time of the next one, if it failed."""
     return clients.progress.of(request_of(kcp), Task.KUBECONFIG, kubeconfig_wanted(kcp))
 

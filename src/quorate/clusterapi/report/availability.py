@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quorate.clusterapi.report.components import stray_members
+from quorate.clusterapi.report.components import orphan_members
 from quorate.clusterapi.report.conditions import FALSE, TRUE, UNKNOWN, Condition, transition
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.report.machines import COMPONENTS, ETCD, MachineReport
@@ -120,8 +120,8 @@ def _quorum(ring: Ring) -> int:
 
 def _members_match(facts: Facts, machines: Sequence[MachineReport]) -> bool:
     """A Machine without a member counts once its Node had time to get one; a member without a Machine, when no Machine is on its way."""
-    stray = stray_members(facts) and not any(machine.provisioning for machine in machines)
-    return not (facts.observation.unmatched or stray)
+    orphan = orphan_members(facts) and not any(machine.provisioning for machine in machines)
+    return not (facts.observation.unmatched or orphan)
 
 
 def _members_due(facts: Facts, machines: Sequence[MachineReport]) -> list[datetime]:
@@ -153,7 +153,9 @@ def _members(facts: Facts, machines: Sequence[MachineReport], ring: Ring | None)
     if ring is None:
         return Tally()
     well = {
-        stray.member.id for stray in facts.view.strays if isinstance(stray.node, str) and stray.node and stray.member.health is Health.GOOD
+        orphan.member.id
+        for orphan in facts.view.orphans
+        if isinstance(orphan.node, str) and orphan.node and orphan.member.health is Health.GOOD
     }
     owners = {replica.member: replica.name for replica in facts.view.replicas if isinstance(replica.member, int)}
     by_name = {machine.name: machine for machine in machines}

@@ -8,8 +8,8 @@ from quorate.clusterapi.report.facts import Facts
 from quorate.core.checks import Check
 from quorate.core.machines import checks
 from quorate.core.machines.rules.certificates import KUBECONFIG
-from quorate.core.machines.rules.strays import AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
-from quorate.core.machines.rules.upkeep import ADDONS, COREDNS, EXPIRIES
+from quorate.core.machines.rules.maintenance import ADDONS, COREDNS, EXPIRIES
+from quorate.core.machines.rules.orphans import AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
 
 _ELSEWHERE = frozenset({KUBECONFIG, ADDONS, COREDNS, EXPIRIES, AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ})
 """Checks that hold up something else than a change of the number of Machines; other conditions tell of them."""

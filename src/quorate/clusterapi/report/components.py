@@ -14,7 +14,7 @@ from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import ClusterHealthReason, ControlPlaneCondition, MachineCondition
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.machines.rules.strays import IS_NOBODYS, NOBODY_ELSES
+from quorate.core.machines.rules.orphans import IS_NOBODYS, NOBODY_ELSES
 from quorate.core.ring import Member, Ring
 
 _EXTERNAL = {
@@ -28,7 +28,7 @@ def components_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Condi
     """ControlPlaneComponentsHealthy."""
     types = (*COMPONENTS, *((MachineCondition.ETCD_POD_HEALTHY,) if facts.etcd_managed else ()))
     type_ = ControlPlaneCondition.CONTROL_PLANE_COMPONENTS_HEALTHY
-    return _condition(facts, machines, type_, types, stray_nodes(facts, machines), "control plane components")
+    return _condition(facts, machines, type_, types, orphan_nodes(facts, machines), "control plane components")
 
 
 def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Condition:
@@ -41,9 +41,9 @@ def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Con
 
 def ring_problems(facts: Facts) -> list[str]:
     """Sentences about the ring as a whole: members without a Machine and why they may not go yet, alarms that are no member's, and members that disagree."""
-    strays = [f"etcd member {member.label} has no Machine" for member in stray_members(facts)]
-    uncertain = [sentence(check) for check in facts.decision.refusals if check.name in (IS_NOBODYS, NOBODY_ELSES)] if strays else []
-    return [*strays, *uncertain, *facts.observation.alarms, *filter(None, [facts.view.membership_problem])]
+    orphans = [f"etcd member {member.label} has no Machine" for member in orphan_members(facts)]
+    uncertain = [sentence(check) for check in facts.decision.refusals if check.name in (IS_NOBODYS, NOBODY_ELSES)] if orphans else []
+    return [*orphans, *uncertain, *facts.observation.alarms, *filter(None, [facts.view.membership_problem])]
 
 
 def _external_etcd(found: Finding) -> tuple[str, ClusterHealthReason, str]:
@@ -51,7 +51,7 @@ def _external_etcd(found: Finding) -> tuple[str, ClusterHealthReason, str]:
     return status, reason, "" if found.health is Health.GOOD else found.message or found.reason
 
 
-def stray_nodes(facts: Facts, machines: Sequence[MachineReport]) -> list[str]:
+def orphan_nodes(facts: Facts, machines: Sequence[MachineReport]) -> list[str]:
     """Sentences about control-plane Nodes without a Machine; none as long as a Machine is waiting for its Node, which might be one of them."""
     if any(machine.provisioning and not machine.observed.deleting for machine in machines):
         return []
@@ -60,7 +60,7 @@ def stray_nodes(facts: Facts, machines: Sequence[MachineReport]) -> list[str]:
     return [f"Node {name} has no Machine" for name in sorted({node.metadata.name for node in facts.observation.nodes} - known)]
 
 
-def stray_members(facts: Facts) -> list[Member]:
+def orphan_members(facts: Facts) -> list[Member]:
     """Members of the ring that are no Machine's, by name. None while a Machine's own member is not known: it could be any of them."""
     ring, replicas = facts.observation.ring, facts.view.replicas
     if not isinstance(ring, Ring) or any(isinstance(replica.member, Unknown) for replica in replicas):
@@ -74,10 +74,10 @@ def _condition(
     machines: Sequence[MachineReport],
     type_: ControlPlaneCondition,
     types: Sequence[MachineCondition],
-    strays: list[str],
+    orphans: list[str],
     noun: str,
 ) -> Condition:
-    return _unless_told(facts, type_) or facts.ledger.make(type_, *_aggregated(machines, types, strays, noun))
+    return _unless_told(facts, type_) or facts.ledger.make(type_, *_aggregated(machines, types, orphans, noun))
 
 
 def _unless_told(facts: Facts, type_: ControlPlaneCondition) -> Condition | None:
@@ -97,15 +97,15 @@ def _unless_told(facts: Facts, type_: ControlPlaneCondition) -> Condition | None
 
 
 def _aggregated(
-    machines: Sequence[MachineReport], types: Sequence[MachineCondition], strays: list[str], noun: str
+    machines: Sequence[MachineReport], types: Sequence[MachineCondition], orphans: list[str], noun: str
 ) -> tuple[str, ClusterHealthReason, str]:
     """Status, reason and message. Unknown is no news of a Machine whose infrastructure is not there yet."""
     told = {machine.name: [machine.conditions[type_] for type_ in types if type_ in machine.conditions] for machine in machines}
     waiting = {machine.name for machine in machines if not machine.observed.machine.spec.provider_id}
     issues = {name: [c for c in conditions if _is_issue(c, waiting=name in waiting)] for name, conditions in told.items()}
     statuses = {condition["status"] for conditions in issues.values() for condition in conditions}
-    message = "\n".join([*_grouped(told, issues), *(f"* {stray}" for stray in strays)])
-    if strays or FALSE in statuses:
+    message = "\n".join([*_grouped(told, issues), *(f"* {orphan}" for orphan in orphans)])
+    if orphans or FALSE in statuses:
         return FALSE, ClusterHealthReason.NOT_HEALTHY, message
     if UNKNOWN in statuses:
         return UNKNOWN, ClusterHealthReason.HEALTH_UNKNOWN, message

@@ -27,7 +27,7 @@ from quorate.core.machines.steps import (
     Remediate,
     RemoveFinalizer,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
     Step,
     UpdateAddons,
     WriteKubeconfig,
@@ -67,9 +67,9 @@ def _found(facts: Facts) -> Iterator[tuple[str, str]]:
         for machine in view.adoptable:
             if machine.problem:
                 yield EventReason.ADOPTION_FAILED, f"Machine {machine.name} cannot be adopted: {machine.problem}"
-        for upkeep in (view.preparation, view.addons, view.expiries):
-            if upkeep.problem:
-                yield FAILED_WORKLOAD_UPDATE, upkeep.problem
+        for maintenance in (view.preparation, view.addons, view.expiries):
+            if maintenance.problem:
+                yield FAILED_WORKLOAD_UPDATE, maintenance.problem
         yield from _unknown_fields(facts)
 
 
@@ -95,7 +95,7 @@ def _failed(step: Step | None) -> str | None:
             return EventReason.FAILED_SCALE_DOWN
         case Remediate():
             return FAILED_REMEDIATION
-        case RemoveStray():
+        case RemoveOrphan():
             return FAILED_MEMBER_REMOVAL
         case AdoptReplicas():
             return EventReason.ADOPTION_FAILED

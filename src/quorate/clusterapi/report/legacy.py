@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quorate.clusterapi.report.components import ring_problems, stray_nodes
+from quorate.clusterapi.report.components import orphan_nodes, ring_problems
 from quorate.clusterapi.report.conditions import (
     FALSE,
     LEGACY_ORDER,
@@ -171,7 +171,7 @@ def _components_healthy(facts: Facts, machines: Sequence[MachineReport], ledger:
     if facts.access is not Access.ANSWERING:
         return None
     type_ = LegacyControlPlaneCondition.CONTROL_PLANE_COMPONENTS_HEALTHY
-    return _aggregated(type_, machines, types, stray_nodes(facts, machines), reasons, ledger)
+    return _aggregated(type_, machines, types, orphan_nodes(facts, machines), reasons, ledger)
 
 
 def _etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport], ledger: Ledger) -> Condition | None:
@@ -192,7 +192,7 @@ def _aggregated(
     type_: str,
     machines: Sequence[MachineReport],
     types: Sequence[MachineCondition],
-    strays: list[str],
+    orphans: list[str],
     reasons: tuple[LegacyReason, LegacyReason],
     ledger: Ledger,
 ) -> Condition | None:
@@ -202,9 +202,9 @@ def _aggregated(
     ranks = {name: min(map(_rank, conditions)) for name, conditions in told.items() if conditions}
     worst = min(ranks.values(), default=None)
     names = ", ".join(sorted(name for name, rank in ranks.items() if rank == worst))
-    if strays:
+    if orphans:
         errors = [f"Machines with error conditions: {names}"] if worst == 0 else []
-        return ledger.make_legacy(type_, FALSE, unhealthy, Severity.ERROR, "; ".join([*strays, *errors]))
+        return ledger.make_legacy(type_, FALSE, unhealthy, Severity.ERROR, "; ".join([*orphans, *errors]))
     if worst is None:
         return None
     status, severity = _PRECEDENCE[worst]

@@ -19,9 +19,9 @@ from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.certificates import KUBECONFIG
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
+from quorate.core.machines.rules.maintenance import ADDONS, EXPIRIES, PREPARED
+from quorate.core.machines.rules.orphans import AGREEMENT
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
-from quorate.core.machines.rules.strays import AGREEMENT
-from quorate.core.machines.rules.upkeep import ADDONS, EXPIRIES, PREPARED
 
 STALLED = "Stalled"
 RECONCILE_ERROR = "ReconcileError"
@@ -99,7 +99,7 @@ def _may_pass(check: Check) -> bool:
 
 
 def needing_somebody(decision: Decision) -> list[Check]:
-    """Refusals that nothing here changes. Upkeep that failed is among them: it is tried again, but what is wrong lies in the workload cluster."""
+    """Refusals that nothing here changes. Maintenance that failed is among them: it is tried again, but what is wrong lies in the workload cluster."""
     if decision.step is not None:
         return []
     return [check for check in decision.refusals if check.remedy or check.name in (PREPARED, ADDONS, EXPIRIES)]

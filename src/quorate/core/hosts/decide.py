@@ -1,10 +1,10 @@
-"""The one next step for a cluster of existing hosts, and why: its table of rules, judged as `quorate.core.opinion` says."""
+"""The one next step for a cluster of existing hosts, and why: its table of rules, judged as `quorate.core.proposal` says."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core import opinion
+from quorate.core import proposal
 from quorate.core.hosts.rules import (
     clocks,
     configuration,
@@ -13,21 +13,21 @@ from quorate.core.hosts.rules import (
     guard,
     join,
     leftovers,
+    maintenance,
     members,
     mend,
     repair,
     services,
     settings,
     upgrade,
-    upkeep,
 )
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import EVERYTHING, Step
 
-Decision = opinion.Decision[Step]
+Decision = proposal.Decision[Step]
 """What to do next with the hosts, and why."""
 
-RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
+RULES: tuple[tuple[str, proposal.Rule[Cluster, Step]], ...] = (
     ("work alone", guard.work_alone),
     ("let kubeadm end", guard.let_kubeadm_end),
     ("refuse what does not fit", guard.refuse_what_does_not_fit),
@@ -62,16 +62,16 @@ RULES: tuple[tuple[str, opinion.Rule[Cluster, Step]], ...] = (
     ("reconfigure hosts", settings.reconfigure_hosts),
     ("encrypt Secrets", encryption.encrypt_secrets),
     ("renew certificates", settings.renew_certificates),
-    ("let Pods return", upkeep.let_pods_return),
-    ("update Nodes", upkeep.update_nodes),
-    ("ensure MachineDeployments", upkeep.ensure_machine_deployments),
+    ("let Pods return", maintenance.let_pods_return),
+    ("update Nodes", maintenance.update_nodes),
+    ("ensure MachineDeployments", maintenance.ensure_machine_deployments),
 )
 """In order. The documentation's table is made from this one."""
 
 
 def decide(cluster: Cluster, now: datetime) -> Decision:
     """The decision for what was observed at `now`. Pure and total."""
-    return opinion.judge(RULES, EVERYTHING, cluster, now)
+    return proposal.judge(RULES, EVERYTHING, cluster, now)
 
 
 def is_converged(decision: Decision) -> bool:

@@ -16,7 +16,7 @@ from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
 from quorate.core.hosts.rules.clocks import own_time
 from quorate.core.hosts.rules.members import PROBES, PROMOTED_WITHIN
-from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, Node, Silence, StrayMember
+from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, Node, OrphanMember, Silence
 from quorate.core.hosts.steps import (
     ChangeEncryption,
     DeleteNode,
@@ -39,9 +39,9 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.core.opinion import Decision
+from quorate.core.maintenance import Maintenance
+from quorate.core.proposal import Decision
 from quorate.core.ring import Member, Ring
-from quorate.core.upkeep import Upkeep
 
 VALIDITY = timedelta(days=365)
 """Of a certificate that kubeadm has just made."""
@@ -97,7 +97,7 @@ class _Model:
         self.cluster = replace(
             before,
             hosts=tuple(_with_node(host, ready=_GONE) if host.is_wiped else host for host in before.hosts),
-            strays=tuple(_seen_again(stray, then, self.now) for stray in before.strays),
+            orphans=tuple(_seen_again(orphan, then, self.now) for orphan in before.orphans),
             member_silences=tuple((member, _probed(silence, self.now) or silence) for member, silence in before.member_silences),
         )
         return self.cluster != before
@@ -173,7 +173,7 @@ class _Model:
                 node = _with_node(cluster.host(host), unschedulable=False, cordoned_by_us=False).node
                 return self._change((host,), node=node)
             case EnsureMachineDeployments():
-                return replace(cluster, machine_deployments=Upkeep())
+                return replace(cluster, machine_deployments=Maintenance())
         assert_never(step)
 
     def _encrypting(self, step: ChangeEncryption) -> Cluster:
@@ -222,7 +222,7 @@ class _Model:
             kind = host.kind if host.is_wiped or host.kind is Kind.UNREACHABLE else Kind.HALF_JOINED
             cluster = self._change((host.name,), member=Absent(), member_health=None, kind=kind, etcd_data_lost=False)
         ring = plan.without(cluster.ring, member) if isinstance(cluster.ring, Ring) else cluster.ring
-        return replace(cluster, ring=ring, strays=tuple(stray for stray in cluster.strays if stray.member.id != member))
+        return replace(cluster, ring=ring, orphans=tuple(orphan for orphan in cluster.orphans if orphan.member.id != member))
 
     def _without_node(self, node: str) -> Cluster:
         """A host on which nothing is left is then one that nobody lists: it may lack anything."""
@@ -299,9 +299,9 @@ def _with_node(host: Host, **changes: object) -> Host:
     return replace(host, node=replace(host.node, **changes)) if isinstance(host.node, Node) else host  # type: ignore[arg-type]
 
 
-def _seen_again(stray: StrayMember, then: datetime, now: datetime) -> StrayMember:
-    without = timedelta() if stray.member.votes else min(stray.without_vote_for + (now - then), PROMOTED_WITHIN)
-    return replace(stray, silence=_probed(stray.silence, now), without_vote_for=without)
+def _seen_again(orphan: OrphanMember, then: datetime, now: datetime) -> OrphanMember:
+    without = timedelta() if orphan.member.votes else min(orphan.without_vote_for + (now - then), PROMOTED_WITHIN)
+    return replace(orphan, silence=_probed(orphan.silence, now), without_vote_for=without)
 
 
 def _probed(silence: Silence | None, now: datetime) -> Silence | None:

@@ -12,8 +12,8 @@ from enum import Enum
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.encryption import Desired, Encryption
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 
 
@@ -162,7 +162,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class StrayMember:
+class OrphanMember:
     """A member of the ring that belongs to no host of the manifest; `silence` while it does not answer."""
 
     member: Member
@@ -171,7 +171,7 @@ class StrayMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """What the operator asked for beside the manifest."""
 
     initialize: bool = True  # False: prepare hosts and stop before kubeadm
@@ -195,7 +195,7 @@ class Cluster:
     ring: Ring | Unknown | Absent  # Absent: there is no cluster yet
     api: Finding  # can the API be asked, through any host
     running: Version | None = None  # what kubeadm's configuration in the cluster says; None: not known, or there is no cluster
-    strays: tuple[StrayMember, ...] = ()
+    orphans: tuple[OrphanMember, ...] = ()
     lost_nodes: tuple[str, ...] = ()  # Nodes of control planes, and of workers that we joined, that no host of the manifest is
     other_nodes: tuple[Node, ...] = ()  # every Node that no host of the manifest is: these, and those of workers that somebody else joined
     member_silences: tuple[tuple[int, Silence], ...] = ()  # of hosts' members that do not answer
@@ -205,14 +205,14 @@ class Cluster:
     addon_drift: tuple[str, ...] = ()  # in what kube-proxy and CoreDNS differ from it
     lasting_drift: tuple[str, ...] = ()  # in what the cluster differs from the manifest and stays so, as that of a host
     encryption: Desired = Desired()  # noqa: RUF009 (frozen)
-    machine_deployments: Upkeep = Upkeep()  # noqa: RUF009 (frozen)
+    machine_deployments: Maintenance = Maintenance()  # noqa: RUF009 (frozen)
     snapshot_taken: bool = False  # of this ring, in this run
     regenerated: tuple[str, ...] = ()  # hosts for which `force_upgrade` was carried out in this run
     renewed: tuple[str, ...] = ()  # hosts for which `renew_certificates` was carried out in this run
     rotated: bool = False  # a change of keys, which `rotate_encryption_key` asks for, was begun or continued in this run
     locked_by: str = ""  # who else works on these hosts; empty: nobody
     problems: tuple[str, ...] = ()  # about the hosts together, such as the same machine twice
-    wishes: Wishes = Wishes()
+    options: RunOptions = RunOptions()
 
     def host(self, name: str) -> Host:
         """The host of this name, which exists."""

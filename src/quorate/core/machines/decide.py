@@ -1,18 +1,30 @@
-"""The one next step for a control plane of Machines, and why: its table of rules, judged as `quorate.core.opinion` says."""
+"""The one next step for a control plane of Machines, and why: its table of rules, judged as `quorate.core.proposal` says."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.core import opinion
-from quorate.core.machines.rules import adopt, certificates, delete, guard, initialize, remediate, remove, rollout, scale, strays, upkeep
+from quorate.core import proposal
+from quorate.core.machines.rules import (
+    adopt,
+    certificates,
+    delete,
+    guard,
+    initialize,
+    maintenance,
+    orphans,
+    remediate,
+    remove,
+    rollout,
+    scale,
+)
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, Step
 
-Decision = opinion.Decision[Step]
+Decision = proposal.Decision[Step]
 """What to do next with a control plane, and why."""
 
-RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
+RULES: tuple[tuple[str, proposal.Rule[ControlPlane, Step]], ...] = (
     ("keep the finalizer", guard.keep_the_finalizer),
     ("respect a pause", guard.respect_a_pause),
     ("take the control plane down", delete.take_down),
@@ -25,24 +37,24 @@ RULES: tuple[tuple[str, opinion.Rule[ControlPlane, Step]], ...] = (
     ("wait for the endpoint", guard.wait_for_the_endpoint),
     ("provide the kubeconfig", certificates.provide_the_kubeconfig),
     ("wait for the workload cluster", guard.wait_for_the_workload_cluster),
-    ("members agree", strays.members_agree),
-    ("remove strays", strays.remove_strays),
+    ("members agree", orphans.members_agree),
+    ("remove orphans", orphans.remove_orphans),
     ("release the leaving", remove.release_the_leaving),
     ("take back an abandoned creation", scale.take_back_an_abandoned_creation),
     ("keep the records", remediate.keep_the_records),
     ("remediate", remediate.remediate),
-    ("prepare the workload", upkeep.prepare_the_workload),
+    ("prepare the workload", maintenance.prepare_the_workload),
     ("replace the outdated", rollout.replace_the_outdated),
-    ("move CoreDNS ahead", upkeep.move_coredns),
+    ("move CoreDNS ahead", maintenance.move_coredns),
     ("initialize", initialize.initialize),
     ("scale up", scale.scale_up),
     ("scale down", scale.scale_down),
-    ("update add-ons", upkeep.update_addons),
-    ("record expiries", upkeep.record_expiries),
+    ("update add-ons", maintenance.update_addons),
+    ("record expiries", maintenance.record_expiries),
 )
 """In order. The documentation's table is made from this one."""
 
 
 def decide(control_plane: ControlPlane, now: datetime) -> Decision:
     """The decision for what was observed at `now`. Pure and total."""
-    return opinion.judge(RULES, EVERYTHING, control_plane, now)
+    return proposal.judge(RULES, EVERYTHING, control_plane, now)

@@ -32,16 +32,16 @@ from quorate.core.machines.steps import (
     Remediate,
     RemoveFinalizer,
     RemoveMember,
-    RemoveStray,
+    RemoveOrphan,
     Step,
     UpdateAddons,
     WriteKubeconfig,
 )
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
-from quorate.core.upkeep import Upkeep
 
 TICK = timedelta(minutes=5)
-"""Between two states of the model: longer than any grace that a machine or a stray member is given."""
+"""Between two states of the model: longer than any grace that a machine or an orphan member is given."""
 _WELL = Finding(Health.GOOD, "Expected", "as expected of a machine that comes up")
 
 
@@ -134,9 +134,9 @@ class _Model:
                 return self._change(self._without_member(member), name, holds_hook=False, waits_at_hook=False, member=Absent())
             case ReleaseHook(name):
                 return self._change(self.view, name, holds_hook=False, waits_at_hook=False)
-            case RemoveStray(member):
-                strays = tuple(stray for stray in self.view.strays if stray.member.id != member)
-                return _matched_anew(replace(self._without_member(member), strays=strays))
+            case RemoveOrphan(member):
+                orphans = tuple(orphan for orphan in self.view.orphans if orphan.member.id != member)
+                return _matched_anew(replace(self._without_member(member), orphans=orphans))
             case DeleteAll(names):
                 return replace(self.view, replicas=tuple(self._released(r) if r.name in names else r for r in self.view.replicas))
         return self._kept_up(step)
@@ -155,11 +155,11 @@ class _Model:
             case AdoptReplicas():
                 return replace(view, adoptable=tuple[Adoptable, ...]())
             case PrepareWorkload():
-                return replace(view, preparation=Upkeep())
+                return replace(view, preparation=Maintenance())
             case MoveCoreDNS(name):
-                return self._change(view, name, coredns=Upkeep())
+                return self._change(view, name, coredns=Maintenance())
             case UpdateAddons():
-                return replace(view, addons=Upkeep())
+                return replace(view, addons=Maintenance())
             case RecordExpiries():
                 return replace(view, replicas=tuple(replace(replica, expiry_known=True) for replica in view.replicas))
             case RecordRemediation():
@@ -235,17 +235,17 @@ class _Model:
 
 def _matched_anew(view: ControlPlane) -> ControlPlane:
     """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
-    fitting = Counter(name for stray in view.strays for name in stray.may_be_of)
-    alone = [stray for stray in view.strays if len(stray.may_be_of) == 1 and fitting[stray.may_be_of[0]] == 1]
-    own = {stray.may_be_of[0]: stray.member.id for stray in alone}
-    left = tuple(stray for stray in view.strays if stray not in alone)
+    fitting = Counter(name for orphan in view.orphans for name in orphan.may_be_of)
+    alone = [orphan for orphan in view.orphans if len(orphan.may_be_of) == 1 and fitting[orphan.may_be_of[0]] == 1]
+    own = {orphan.may_be_of[0]: orphan.member.id for orphan in alone}
+    left = tuple(orphan for orphan in view.orphans if orphan not in alone)
     missing = Absent() if not left else None
 
     def matched(replica: Replica) -> Replica:
         member = own.get(replica.name, missing) if isinstance(replica.member, Unknown) else None
         return replica if member is None else replace(replica, member=member)
 
-    return replace(view, strays=left, replicas=tuple(map(matched, view.replicas)))
+    return replace(view, orphans=left, replicas=tuple(map(matched, view.replicas)))
 
 
 def _kinds(view: ControlPlane) -> tuple[str, ...]:

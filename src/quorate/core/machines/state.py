@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.maintenance import UP_TO_DATE, Maintenance
 from quorate.core.ring import Member, Ring
-from quorate.core.upkeep import UP_TO_DATE, Upkeep
 from quorate.core.versions import Version
 
 
@@ -34,7 +34,7 @@ class Remediation:
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class Orphan:
     """An etcd member that belongs to no replica, or of which nobody can tell whether, or to which, it does."""
 
     member: Member
@@ -93,7 +93,7 @@ class Replica:
     record_problem: str = ""  # why the record of that remediation cannot be read
     updating: str = ""  # an update in place is under way that somebody else carries out; by which mark
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
-    coredns: Upkeep = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
+    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
     joins_until: datetime | None = None  # until when kubeadm may be joining on its host, which has yet to be a Node; None: it cannot be
     overdue: bool = False  # it never had a Node, and is older than any host takes to boot and kubeadm to join
@@ -164,12 +164,12 @@ class ControlPlane:
     remediation_intended: Remediation | None = None  # our own record, made before the replica is deleted
     remediating: Remediation | None = None  # upstream's record, made after it was deleted and kept until its replacement exists
     remediation_problem: str = ""  # why one of the two cannot be read
-    strays: tuple[Stray, ...] = ()  # members of nobody
+    orphans: tuple[Orphan, ...] = ()  # members of nobody
     membership_problem: str = ""  # in what the members disagree about who they are
     external_etcd: Finding | None = None  # how the API servers find the etcd that is not ours; None: it is ours
-    preparation: Upkeep = UP_TO_DATE  # permissions and kubeadm's configuration, as the desired version wants them before anybody joins
-    addons: Upkeep = UP_TO_DATE  # kube-proxy and CoreDNS
-    expiries: Upkeep = UP_TO_DATE  # when the API servers' certificates expire, recorded for each replica
+    preparation: Maintenance = UP_TO_DATE  # permissions and kubeadm's configuration, as the desired version wants them before anybody joins
+    addons: Maintenance = UP_TO_DATE  # kube-proxy and CoreDNS
+    expiries: Maintenance = UP_TO_DATE  # when the API servers' certificates expire, recorded for each replica
     deletion: Deletion | None = None
 
     def replica(self, name: str) -> Replica:

@@ -97,7 +97,7 @@ class AdoptReplicas:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveStray:
+class RemoveOrphan:
     """Remove a member that belongs to no replica from the ring."""
 
     member: int
@@ -197,7 +197,7 @@ Step = (
     | RemoveMember
     | ReleaseHook
     | AdoptReplicas
-    | RemoveStray
+    | RemoveOrphan
     | Remediate
     | RecordRemediation
     | ForgetRemediation
@@ -212,7 +212,7 @@ Step = (
 
 GROWS = frozenset({CreateReplica})
 """Steps that add to the control plane."""
-SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveStray, Remediate})
+SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate})
 """Steps that take away from a control plane that is to live."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
 

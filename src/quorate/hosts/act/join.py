@@ -57,7 +57,7 @@ async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation
             await _run(tools, machine, join_files(tools.manifest, machine, Discovery(token, authority), control_plane=False))
             await tools.waits.until(name, "its Node", lambda: node_exists(tools, name), deadline=DEADLINE)
 
-        await on_all(step.hosts, one, tools.report, limit=observation.cluster.wishes.parallel_workers)
+        await on_all(step.hosts, one, tools.report, limit=observation.cluster.options.parallel_workers)
 
 
 async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> None:

@@ -66,7 +66,7 @@ async def prepare(tools: Tools, step: Prepare, observation: Observation) -> None
         tools.report(name, "installing packages")
         await _install(tools, name, system, facts)
         tools.report(name, "applying settings")
-        await _set_up(tools, name, system, keep_firewall=observation.cluster.wishes.keep_firewall)
+        await _set_up(tools, name, system, keep_firewall=observation.cluster.options.keep_firewall)
         if name in controls:
             await _check(tools, machine)
 

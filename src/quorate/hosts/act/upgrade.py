@@ -3,7 +3,7 @@
 What takes time without anything being down comes before the gate: the package and the images, of all hosts at once when the first is upgraded. Then kubeadm
 restarts etcd, the API server, the controller manager and the scheduler, and waits for each to be reported by the kubelet with the hash of its new manifest; on
 a failure it puts the old manifests back. Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/phases/upgrade/staticpods.go and util/apiclient/wait.go: it polls
-twice a second, and what it waits for most are containers that do not end (`predecessors`), and the kubelet, which looks 5 to 15 s later again at a static Pod
+twice a second, and what it waits for most are containers that do not end (`old_containers`), and the kubelet, which looks 5 to 15 s later again at a static Pod
 whose predecessor has not ended yet.
 
 It also renews the certificates of what it restarts; those embedded in admin.conf and super-admin.conf too.
@@ -19,8 +19,8 @@ from quorate.hosts.act.component_manifests import keep_places
 from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import EXPECTED, StepFailed
 from quorate.hosts.act.host_settings import bring_settings, well_again
+from quorate.hosts.act.old_containers import END_WATCHING, ending_old_containers
 from quorate.hosts.act.placing import placing
-from quorate.hosts.act.predecessors import END_WATCHING, ending_predecessors
 from quorate.hosts.act.prepare import preflight_documents
 from quorate.hosts.act.programs import install, pull_images
 from quorate.hosts.act.restarts import make_ready
@@ -60,7 +60,7 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     command = kubeadm.Command(
         _APPLY if step.first else _NODE,
         "kubeadm upgrade",
-        before=f"{placing(files)}\n{ending_predecessors(step.host)}",
+        before=f"{placing(files)}\n{ending_old_containers(step.host)}",
         after=END_WATCHING,
     )
     await kubeadm.run(tools, step.host, command)

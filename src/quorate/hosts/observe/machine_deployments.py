@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from quorate.core.health import Absent, Unknown
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import MACHINE_DEPLOYMENTS, ApiReading
 
 
-def machine_deployments(manifest: Manifest, api: ApiReading | Unknown | Absent) -> Upkeep:
+def machine_deployments(manifest: Manifest, api: ApiReading | Unknown | Absent) -> Maintenance:
     """What there is to do about them; nothing while the API cannot be asked, or where the manifest has no dynamic workers."""
     if not manifest.dynamic_workers or not isinstance(api, ApiReading):
-        return Upkeep()
+        return Maintenance()
     match api.machine_deployments:
         case Absent():
             kind = f"{MACHINE_DEPLOYMENTS.plural}.{MACHINE_DEPLOYMENTS.group}"
-            return Upkeep(
+            return Maintenance(
                 problem=f"the cluster does not serve {kind}, which dynamicWorkers are: install machine-controller, or take dynamicWorkers out of the manifest"
             )
         case Unknown(reason):
-            return Upkeep(problem=f"the MachineDeployments could not be listed: {reason}")
+            return Maintenance(problem=f"the MachineDeployments could not be listed: {reason}")
         case found:
             versions = {name: version_of(each) for each in found if isinstance(name := _at(each, "metadata", "name"), str)}
             wanted = manifest.versions.kubernetes
-            return Upkeep(pending=any(versions.get(worker.name) != wanted for worker in manifest.dynamic_workers))
+            return Maintenance(pending=any(versions.get(worker.name) != wanted for worker in manifest.dynamic_workers))
 
 
 def version_of(deployment: Mapping[str, Any]) -> str:

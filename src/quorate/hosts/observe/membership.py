@@ -2,7 +2,7 @@
 
 A host is the member that its own etcd says it is, or else the one whose log is on its disk. The manifest's addresses are a claim: they tell which member is a
 host's that says nothing, because it cannot be asked or has lost its data. Only a member without an address is claimed by name, so that a member which has a
-host's name and another address is a stray: the host was replaced by another of the same name. That is so only once the other has said that it is not this
+host's name and another address is an orphan: the host was replaced by another of the same name. That is so only once the other has said that it is not this
 member: while a host that nobody can ask may be it, the member is not nobody's.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.hosts.state import StrayMember
+from quorate.core.hosts.state import OrphanMember
 from quorate.core.ring import Member
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.connect.ssh.hosts import Unreachable
@@ -47,7 +47,7 @@ class Membership:
     """
 
     by_host: Mapping[str, Member | Absent | Unknown]
-    strays: tuple[Member, ...] = ()
+    orphans: tuple[Member, ...] = ()
     apart: Mapping[str, int] = field(default_factory=dict)
     unasked: frozenset[str] = frozenset()
     contradictions: tuple[str, ...] = ()
@@ -108,9 +108,9 @@ def health(member: Member | Absent | Unknown) -> Finding | None:
     return Finding(member.health, "EtcdMember", member.evidence)
 
 
-def stray_members(strays: Sequence[Member], memory: Memory) -> tuple[StrayMember, ...]:
-    """The strays, each with what is remembered of it."""
-    return tuple(StrayMember(member, memory.members.of(member.id), memory.without_vote_for(member.id)) for member in strays)
+def orphan_members(orphans: Sequence[Member], memory: Memory) -> tuple[OrphanMember, ...]:
+    """The orphans, each with what is remembered of it."""
+    return tuple(OrphanMember(member, memory.members.of(member.id), memory.without_vote_for(member.id)) for member in orphans)
 
 
 def _etcd_runs(facts: HostFacts) -> bool:
@@ -134,11 +134,11 @@ class _Matching:
         left = {host: member for host, member in claimed.items() if member.id not in theirs}
         owners = {host: own[host] or left.get(host) for host in self.claims}
         held = theirs | {member.id for member in owners.values() if member is not None}
-        strays = tuple(member for member in self.ring.members if member.id not in held)
+        orphans = tuple(member for member in self.ring.members if member.id not in held)
         apart = {host: member for host, member in self.answering.items() if self.ring.member(member) is None}
         return Membership(
-            {host: owners[host] or self._none(host, strays) for host in self.claims},
-            strays,
+            {host: owners[host] or self._none(host, orphans) for host in self.claims},
+            orphans,
             apart,
             frozenset(host for host in self.claims if self._runs_unasked(host)),
             (*self._misplaced(own), *self._twice(own), *self._elsewhere(own, left), *self._disputed(theirs, left)),
@@ -169,14 +169,14 @@ class _Matching:
             return next((host for host, addresses in self.claims.items() if address in addresses), None)
         return member.name if member.name in self.claims else None
 
-    def _none(self, host: str, strays: Sequence[Member]) -> Absent | Unknown:
+    def _none(self, host: str, orphans: Sequence[Member]) -> Absent | Unknown:
         """That a host has no member is proven by the host; one that cannot tell may have any that is of nobody."""
         log = self._log(host)
         if host in self.answering or not isinstance(log, Unknown):
             return Absent()
         if isinstance(self.facts[host], HostFacts):
             return Unknown(f"whose etcd data are on it is not known: {log.reason}", log.remedy)
-        nobodys = [member.label for member in strays]
+        nobodys = [member.label for member in orphans]
         if not nobodys:
             return Absent()
         why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"

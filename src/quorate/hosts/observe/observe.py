@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.hosts.state import Cluster, Node, Wishes
+from quorate.core.hosts.state import Cluster, Node, RunOptions
 from quorate.core.ring import Ring
 from quorate.hosts.connect.access import Access
 from quorate.hosts.connect.ssh.hosts import Unreachable
@@ -30,7 +30,7 @@ from quorate.hosts.observe.host import Learned, core_host, own_node
 from quorate.hosts.observe.inspection import Inspection, inspect_all
 from quorate.hosts.observe.lasting import lasting_configuration_drift
 from quorate.hosts.observe.machine_deployments import machine_deployments
-from quorate.hosts.observe.membership import Membership, claims_of, cluster_id, membership, stray_members
+from quorate.hosts.observe.membership import Membership, claims_of, cluster_id, membership, orphan_members
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.nodes import is_at, lost_nodes, seen
 from quorate.hosts.observe.observation import Observation
@@ -46,11 +46,11 @@ from quorate.kubernetes import objects
 from quorate.workload.membership import RingReading, alarms_of_nobody
 
 Facts = Mapping[str, HostFacts | Unreachable]
-_NO_WISHES = Wishes()
+_NO_WISHES = RunOptions()
 
 
 async def observe(
-    access: Access, manifest: Manifest, memory: Memory, contents: Contents, now: Callable[[], datetime], wishes: Wishes = _NO_WISHES
+    access: Access, manifest: Manifest, memory: Memory, contents: Contents, now: Callable[[], datetime], options: RunOptions = _NO_WISHES
 ) -> Observation:
     """Observe the cluster once. `access` is entered; `memory` is the run's; `contents` are the files beside the manifest; `now` is aware.
 
@@ -79,7 +79,7 @@ async def observe(
     answers = _Answers(
         facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems, access.unnamed
     )
-    cluster = _cluster(manifest, contents, answers, memory, at, wishes)
+    cluster = _cluster(manifest, contents, answers, memory, at, options)
     return Observation(cluster, facts, machines, authority, ring, answers.api, at)
 
 
@@ -170,7 +170,7 @@ def _system(machine: Machine, facts: HostFacts | Unreachable) -> OperatingSystem
 # Making one value of it.
 
 
-def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: Memory, at: datetime, wishes: Wishes) -> Cluster:
+def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: Memory, at: datetime, options: RunOptions) -> Cluster:
     claims = claims_of(manifest, answers.machines)
     reading = answers.ring
     ring = reading.ring if isinstance(reading, RingReading) else reading
@@ -187,13 +187,13 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         ring=ring,
         api=_api_finding(answers.api),
         running=running_version(answers.api),
-        strays=stray_members(members.strays, memory),
+        orphans=orphan_members(members.orphans, memory),
         lost_nodes=_lost_nodes(answers.api, learned),
         other_nodes=_other_nodes(answers.api, learned),
         member_silences=tuple(
             (member.id, silence)
             for member in (ring.members if isinstance(ring, Ring) else ())
-            if member not in members.strays and (silence := memory.members.of(member.id)) is not None
+            if member not in members.orphans and (silence := memory.members.of(member.id)) is not None
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
@@ -210,7 +210,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
             *fixed_problems(manifest, answers.api),
             *lost_names(manifest, answers.facts, answers.api),
         ),
-        wishes=wishes,
+        options=options,
     )
 
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quorate.core.health import Finding, Unknown
-from quorate.core.hosts.state import Cluster, Host, Node, Silence, StrayMember, Wishes
+from quorate.core.hosts.state import Cluster, Host, Node, OrphanMember, RunOptions, Silence
 from quorate.core.hosts.steps import Step, involved
+from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
 from quorate.core.text import printable
-from quorate.core.upkeep import Upkeep
 from quorate.core.versions import Version
 from quorate.hosts.private_files import create
 
@@ -37,9 +37,9 @@ _UNCOMPARED: dict[type, frozenset[str]] = {
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),
     Silence: frozenset({"probes", "last"}),
-    StrayMember: frozenset({"without_vote_for"}),
+    OrphanMember: frozenset({"without_vote_for"}),
     Unknown: frozenset({"reason", "remedy"}),
-    Upkeep: frozenset({"retry_at"}),
+    Maintenance: frozenset({"retry_at"}),
 }
 _MOST_NAMED = 12
 
@@ -69,7 +69,7 @@ class Kept:
     terraform: str
     inputs: dict[str, str]
     ignore_unsupported: bool
-    wishes: Wishes
+    options: RunOptions
     facts: dict[str, str]
     steps: tuple[str, ...]
 
@@ -98,7 +98,7 @@ def read(path: Path) -> Kept:
         raise PlanError(f"{path}: is no plan that `quorate plan --out` wrote: {error}") from None
     if kept.format != FORMAT:
         raise PlanError(f"{path}: was written by another version of quorate; make it anew with `quorate plan --out`")
-    if not "".join((kept.manifest, kept.terraform, *kept.wishes.without)).isprintable():
+    if not "".join((kept.manifest, kept.terraform, *kept.options.without)).isprintable():
         raise PlanError(f"{path}: names a file or a host in characters that cannot be printed; make it anew with `quorate plan --out`")
     return kept
 
@@ -148,7 +148,7 @@ def _flat(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 def _fields(value: DataclassInstance, place: str) -> Iterator[tuple[str, str]]:
     kind = type(value)
-    if place and kind is not Upkeep:
+    if place and kind is not Maintenance:
         yield place, kind.__name__.lower()
     for each in fields(value):
         if each.name not in _UNCOMPARED.get(kind, frozenset()):
@@ -158,5 +158,5 @@ def _fields(value: DataclassInstance, place: str) -> Iterator[tuple[str, str]]:
 def _label(item: object, number: int) -> str:
     if isinstance(item, Finding):
         return item.reason
-    member = item.member if isinstance(item, StrayMember) else item
+    member = item.member if isinstance(item, OrphanMember) else item
     return str(getattr(member, "name", "")) or str(number)

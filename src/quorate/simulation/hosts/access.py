@@ -16,7 +16,7 @@ from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts import material
-from quorate.simulation.hosts.acts import Deed
+from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.api import Api
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.observer import Facts
@@ -134,7 +134,7 @@ class EtcdMember:
         site = self._reach.site
         if member_id not in site.ring.members:
             raise MemberNotFound(self._node, "member not found")
-        self._reach.tells(Deed.REMOVE, site.holder_of(member_id), member=member_id)
+        self._reach.tells(Action.REMOVE, site.holder_of(member_id), member=member_id)
         try:
             site.ring.remove(member_id)
         except NoQuorum as error:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import Step, TakeSnapshot
 from quorate.core.versions import Version
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.site import Manifest
 
 
-class Deed(StrEnum):
+class Action(StrEnum):
     """The kinds of act that can do harm."""
 
     BEGIN = "begins a step"
@@ -38,7 +38,7 @@ class Actor:
 
     name: str
     manifest: Manifest
-    wishes: Wishes = Wishes()  # noqa: RUF009 (frozen)
+    options: RunOptions = RunOptions()  # noqa: RUF009 (frozen)
     step: Step = TakeSnapshot()  # noqa: RUF009 (frozen); that is carried out
     snapshot_taken: bool = False
     observed: float = 0.0  # when the observation that the step was decided on was begun
@@ -47,16 +47,16 @@ class Actor:
     cut_off: set[Machine] = field(default_factory=set)  # that it does not reach, though others may
     unasked: float = float("-inf")  # when it asked for the Lease last and reached no API server
 
-    def act(self, deed: Deed, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> Act:
+    def act(self, action: Action, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> Act:
         """What it does now."""
-        return Act(deed, self, self.since, self.step, machine, member, node)
+        return Act(action, self, self.since, self.step, machine, member, node)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
     """One act. `since` is when the reading that it rests on was begun; the condition of an invariant must have held at some instant since."""
 
-    deed: Deed
+    action: Action
     actor: Actor
     since: float
     step: Step

@@ -23,7 +23,7 @@ from quorate.kubernetes.resource import CONFIG_MAPS, NODES, SECRETS
 from quorate.kubernetes.transport import Request
 from quorate.simulation.engine.patches import merge_patch
 from quorate.simulation.hosts import material
-from quorate.simulation.hosts.acts import Deed
+from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.site import Node, Site
@@ -148,7 +148,7 @@ class Api:
         found = _shown(self._site, node)
         _check_version(request, found, body.get("preconditions" if request.method == "DELETE" else "metadata") or {})
         if request.method == "DELETE":
-            self._reach.tells(Deed.DELETE_NODE, node=name)
+            self._reach.tells(Action.DELETE_NODE, node=name)
             del self._site.objects.nodes[name]
             return _DONE
         if request.method == "PATCH":

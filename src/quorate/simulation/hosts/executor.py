@@ -47,7 +47,7 @@ from quorate.hosts.observe.encryption import common_file
 from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.render.feature_files import Contents
 from quorate.simulation.hosts.access import Access
-from quorate.simulation.hosts.acts import Actor, Deed, Witness
+from quorate.simulation.hosts.acts import Action, Actor, Witness
 from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.kubeadm import Kubeadm
 from quorate.simulation.hosts.machines import Machine
@@ -102,7 +102,7 @@ class Executor:
         self._seen, self._facts, self._access.states = seen, seen.facts, seen.facts
         self.actor.step = step
         self.actor.observed = self.actor.since = seen.since
-        self._reach.tells(Deed.BEGIN)
+        self._reach.tells(Action.BEGIN)
         await self._takes(0.05, 0.5)
         if isinstance(step, _Real):
             await self._act.carry_out(step, seen)

@@ -1,6 +1,6 @@
-"""What goes wrong with hosts, the ways to them, and operators: each fault is a small function that says how it is mended, or that it cannot be done.
+"""What goes wrong with hosts, the ways to them, and operators: each fault is a small function that says how it is over, or that it cannot be done.
 
-Faults that destroy data keep to a budget, so that a majority can come back once everything is mended; one in twenty does not, and then it is to be said
+Faults that destroy data keep to a budget, so that a majority can come back once everything is over; one in twenty does not, and then it is to be said
 plainly that quorum is lost.
 """
 
@@ -14,22 +14,22 @@ from random import Random
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.operators import Operations
 
-Mend = Callable[[], None]
-Fault = Callable[[Operations, Random], Mend | None]
-"""Does something. Returns what mends it; None where it could not be done now."""
+Recovery = Callable[[], None]
+Fault = Callable[[Operations, Random], Recovery | None]
+"""Does something. Returns what ends it; None where it could not be done now."""
 
 _REGARDLESS = 0.05
 """How often a fault destroys data that a majority needs."""
 
 
 def _nothing() -> None:
-    """It mends itself, or is the operators' to mend."""
+    """It ends by itself, or is the operators' to end."""
 
 
 # Hosts.
 
 
-def host_lost(operations: Operations, random: Random) -> Mend | None:
+def host_lost(operations: Operations, random: Random) -> Recovery | None:
     """A host is gone for good, with everything on its disk. Somebody gives the manifest the address of another, or takes it out."""
     machine = _victim(operations, random)
     if machine is None or not _may_lose(operations, machine, random):
@@ -50,7 +50,7 @@ def host_lost(operations: Operations, random: Random) -> Mend | None:
     return replace
 
 
-def host_off(operations: Operations, random: Random) -> Mend | None:
+def host_off(operations: Operations, random: Random) -> Recovery | None:
     """A host is switched off for a while."""
     machine = _victim(operations, random)
     if machine is None or not machine.on:
@@ -60,7 +60,7 @@ def host_off(operations: Operations, random: Random) -> Mend | None:
     return lambda: operations.site.power(machine, on=True) if not machine.on and not machine.gone else None
 
 
-def host_installed_anew(operations: Operations, random: Random) -> Mend | None:
+def host_installed_anew(operations: Operations, random: Random) -> Recovery | None:
     """A host comes back empty, under the same name and address."""
     machine = _victim(operations, random)
     if machine is None or not _may_lose(operations, machine, random):
@@ -71,7 +71,7 @@ def host_installed_anew(operations: Operations, random: Random) -> Mend | None:
     return _nothing
 
 
-def etcd_data_lost(operations: Operations, random: Random) -> Mend | None:
+def etcd_data_lost(operations: Operations, random: Random) -> Recovery | None:
     """The folder of a member is emptied. Its etcd ends, or runs on with what it has in memory until it is stopped."""
     machine = _victim(operations, random)
     if machine is None or machine.disk.data is None or not _may_lose(operations, machine, random):
@@ -83,7 +83,7 @@ def etcd_data_lost(operations: Operations, random: Random) -> Mend | None:
     return _nothing
 
 
-def kubelet_stopped(operations: Operations, random: Random) -> Mend | None:
+def kubelet_stopped(operations: Operations, random: Random) -> Recovery | None:
     """Somebody stops a kubelet; what it started runs on."""
     machine = _victim(operations, random)
     if machine is None or not machine.kubelet_runs:
@@ -95,7 +95,7 @@ def kubelet_stopped(operations: Operations, random: Random) -> Mend | None:
     return _nothing
 
 
-def etcd_failing(operations: Operations, random: Random) -> Mend | None:
+def etcd_failing(operations: Operations, random: Random) -> Recovery | None:
     """The etcd of a host ends, and cannot start for a while."""
     machine = _victim(operations, random)
     if machine is None or machine.disk.etcd is EtcdManifest.NONE:
@@ -103,14 +103,14 @@ def etcd_failing(operations: Operations, random: Random) -> Mend | None:
     machine.etcd_fails, machine.member = True, None
     operations.site.settle()
 
-    def mend() -> None:
+    def recover() -> None:
         machine.etcd_fails = False
         operations.site.settle()
 
-    return mend
+    return recover
 
 
-def host_isolated(operations: Operations, random: Random) -> Mend | None:
+def host_isolated(operations: Operations, random: Random) -> Recovery | None:
     """A host and the others do not reach each other for a while."""
     machine = _victim(operations, random)
     if machine is None:
@@ -118,14 +118,14 @@ def host_isolated(operations: Operations, random: Random) -> Mend | None:
     machine.isolated = True
     operations.site.settle()
 
-    def mend() -> None:
+    def recover() -> None:
         machine.isolated = False
         operations.site.settle()
 
-    return mend
+    return recover
 
 
-def clock_apart(operations: Operations, random: Random) -> Mend | None:
+def clock_apart(operations: Operations, random: Random) -> Recovery | None:
     """The clock of a host is minutes ahead for a while."""
     machine = _victim(operations, random)
     if machine is None:
@@ -134,7 +134,7 @@ def clock_apart(operations: Operations, random: Random) -> Mend | None:
     return lambda: setattr(machine, "clock_apart", False)
 
 
-def host_unreadable(operations: Operations, random: Random) -> Mend | None:
+def host_unreadable(operations: Operations, random: Random) -> Recovery | None:
     """Files of a host cannot be read for a while."""
     machine = _victim(operations, random)
     if machine is None:
@@ -146,7 +146,7 @@ def host_unreadable(operations: Operations, random: Random) -> Mend | None:
 # The manifest.
 
 
-def foreign_address(operations: Operations, random: Random) -> Mend | None:
+def foreign_address(operations: Operations, random: Random) -> Recovery | None:
     """The manifest says of some hosts that they are where others are, or nobody is, until somebody corrects it."""
     entries = operations.manifest.entries
     wrong = random.sample(entries, random.randint(1, len(entries))) if entries else []
@@ -156,18 +156,18 @@ def foreign_address(operations: Operations, random: Random) -> Mend | None:
     for entry, claim in zip(wrong, random.sample(free, len(wrong)), strict=True):
         operations.manifest = operations.manifest.with_entry(replace(entry, claim=claim))
 
-    def mend() -> None:
+    def recover() -> None:
         for entry in operations.manifest.entries:
             if entry.name in names:
                 operations.manifest = operations.manifest.with_entry(replace(entry, claim=""))
 
-    return mend if names else None
+    return recover if names else None
 
 
 # Ways, and what runs at their other end.
 
 
-def ssh_unreachable(operations: Operations, random: Random) -> Mend | None:
+def ssh_unreachable(operations: Operations, random: Random) -> Recovery | None:
     """A host cannot be reached over SSH for a while. What was started there goes on."""
     machine = _victim(operations, random)
     if machine is None:
@@ -177,13 +177,13 @@ def ssh_unreachable(operations: Operations, random: Random) -> Mend | None:
     return lambda: setattr(machine, "reachable", True)
 
 
-def connection_cut(operations: Operations, random: Random) -> Mend | None:
+def connection_cut(operations: Operations, random: Random) -> Recovery | None:
     """A connection is cut while a script runs, which goes on."""
     busy = [machine for machine in operations.machines if operations.scripts.is_busy(machine)]
     return _nothing if busy and operations.scripts.cut(random.choice(busy)) else None
 
 
-def script_killed(operations: Operations, random: Random) -> Mend | None:
+def script_killed(operations: Operations, random: Random) -> Recovery | None:
     """A script ends between two instants."""
     busy = [machine for machine in operations.machines if operations.scripts.is_busy(machine)]
     if not busy or not operations.scripts.kill(random.choice(busy)):
@@ -192,19 +192,19 @@ def script_killed(operations: Operations, random: Random) -> Mend | None:
     return _nothing
 
 
-def slow(operations: Operations, random: Random) -> Mend | None:
+def slow(operations: Operations, random: Random) -> Recovery | None:
     """Every answer takes many times as long for a while, so that what is acted on is old."""
     operations.sight.slow = random.uniform(5.0, 30.0)
     return lambda: setattr(operations.sight, "slow", 1.0)
 
 
-def ring_unknown(operations: Operations, _random: Random) -> Mend | None:
+def ring_unknown(operations: Operations, _random: Random) -> Recovery | None:
     """The ring cannot be read for a while."""
     operations.sight.ring = False
     return lambda: setattr(operations.sight, "ring", True)
 
 
-def api_unknown(operations: Operations, _random: Random) -> Mend | None:
+def api_unknown(operations: Operations, _random: Random) -> Recovery | None:
     """The API does not answer observers for a while."""
     operations.sight.api = False
     return lambda: setattr(operations.sight, "api", True)
@@ -213,17 +213,17 @@ def api_unknown(operations: Operations, _random: Random) -> Mend | None:
 # Operators.
 
 
-def operator_killed(operations: Operations, random: Random) -> Mend | None:
+def operator_killed(operations: Operations, random: Random) -> Recovery | None:
     """A run dies at this instant, with its lock taken."""
     return _kill(operations, random, politely=False)
 
 
-def operator_interrupted(operations: Operations, random: Random) -> Mend | None:
+def operator_interrupted(operations: Operations, random: Random) -> Recovery | None:
     """Somebody presses Ctrl-C."""
     return _kill(operations, random, politely=True)
 
 
-def second_operator(operations: Operations, _random: Random) -> Mend | None:
+def second_operator(operations: Operations, _random: Random) -> Recovery | None:
     """Somebody starts a run while another goes on."""
     if not operations.working:
         return None
@@ -231,7 +231,7 @@ def second_operator(operations: Operations, _random: Random) -> Mend | None:
     return _nothing
 
 
-def operator_stopped(operations: Operations, random: Random) -> Mend | None:
+def operator_stopped(operations: Operations, random: Random) -> Recovery | None:
     """A run is stopped (a suspended laptop, Ctrl-Z), and goes on later as if nothing had been. Somebody else begins in the meantime."""
     if not operations.working:
         return None
@@ -247,7 +247,7 @@ def operator_stopped(operations: Operations, random: Random) -> Mend | None:
     return go_on
 
 
-def operators_apart(operations: Operations, random: Random) -> Mend | None:
+def operators_apart(operations: Operations, random: Random) -> Recovery | None:
     """Somebody starts a run who reaches just those hosts for a while that one who works already does not."""
     if not operations.working:
         return None
@@ -259,33 +259,33 @@ def operators_apart(operations: Operations, random: Random) -> Mend | None:
     first.actor.cut_off |= lost
     operations.start().actor.cut_off |= set(hosts) - lost
 
-    def mend() -> None:
+    def recover() -> None:
         for run in operations.runs:
             run.actor.cut_off.clear()
 
-    return mend
+    return recover
 
 
-def lease_refused(operations: Operations, _random: Random) -> Mend | None:
+def lease_refused(operations: Operations, _random: Random) -> Recovery | None:
     """The API answers, and does not let the Lease be taken or renewed for a while: etcd is full, or a webhook is down."""
     operations.site.lease_refused = True
     return lambda: setattr(operations.site, "lease_refused", False)
 
 
-def clock_jumps(operations: Operations, random: Random) -> Mend | None:
+def clock_jumps(operations: Operations, random: Random) -> Recovery | None:
     """The operator's clock jumps, forth or back."""
     operations.clock_offset += timedelta(seconds=random.choice((-300, -5, 5, 20, 300)))
     return _nothing
 
 
-def _kill(operations: Operations, random: Random, *, politely: bool) -> Mend | None:
+def _kill(operations: Operations, random: Random, *, politely: bool) -> Recovery | None:
     if not operations.working:
         return None
     random.choice(operations.working).kill(politely=politely)
     return _nothing
 
 
-def host_hostile(operations: Operations, random: Random) -> Mend | None:
+def host_hostile(operations: Operations, random: Random) -> Recovery | None:
     """A host sends what it likes for a while: noise, escape codes, false facts, or more than anybody reads."""
     machine = _victim(operations, random)
     if machine is None:

@@ -26,7 +26,7 @@ from quorate.core.hosts.steps import (
 )
 from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.engine.ring import RingState
-from quorate.simulation.hosts.acts import Act, Deed
+from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.machines import EtcdManifest, Lock, Machine
 from quorate.simulation.hosts.site import Entry, Site
 
@@ -38,7 +38,7 @@ _CHANGES_WHAT_RUNS = (UpgradeControlPlane, UpgradeKubelet, Reconfigure, RenewCer
 
 def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
     """No removal while the ring cannot commit it, nor one that leaves fewer healthy voters than the quorum of the resulting ring."""
-    if act.deed is not Deed.REMOVE or act.member not in site.ring.voters:
+    if act.action is not Action.REMOVE or act.member not in site.ring.voters:
         return None
     if any(state.survives_without(act.member) for state in site.ring.states_since(act.since)):
         return None
@@ -48,7 +48,7 @@ def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
 def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
     """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before."""
     machine = act.machine
-    if act.deed is not Deed.PUT_DOWN or machine is None or machine.member not in site.ring.voters:
+    if act.action is not Action.PUT_DOWN or machine is None or machine.member not in site.ring.voters:
         return None
     if any(_bears(state, machine.member) for state in site.ring.states_since(act.since)):
         return None
@@ -57,7 +57,7 @@ def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
 
 def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
     """No control plane is taken down while another one is."""
-    if act.deed is not Deed.PUT_DOWN:
+    if act.action is not Action.PUT_DOWN:
         return None
     others = [
         machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and _reaches(act, machine)
@@ -67,7 +67,7 @@ def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
 
 def s2_nobody_joins_beside_another(site: Site, act: Act) -> str | None:
     """A member is added only where all others vote, and where quorum survives one that fails; and never a second one of a name."""
-    if act.deed is not Deed.ADD or act.machine is None:
+    if act.action is not Action.ADD or act.machine is None:
         return None
     states = site.ring.states_since(act.since)
     if all(state.unsettled for state in states):
@@ -80,7 +80,7 @@ def s2_nobody_joins_beside_another(site: Site, act: Act) -> str | None:
 
 def s3_founded_once(site: Site, act: Act) -> str | None:
     """Never a second ring, as long as a host of the manifest has data of the first. Of hosts that were taken out of it nobody can know."""
-    if act.deed is not Deed.FOUND:
+    if act.action is not Action.FOUND:
         return None
     holders = [
         machine.name
@@ -92,10 +92,10 @@ def s3_founded_once(site: Site, act: Act) -> str | None:
 
 def s4_data_stays(site: Site, act: Act) -> str | None:
     """No disk with a member's data is erased, and no removal is as much as begun while nobody of the manifest would hold the data afterwards."""
-    if act.deed is Deed.ERASE and act.machine is not None and act.machine.disk.data in site.ring.members:
+    if act.action is Action.ERASE and act.machine is not None and act.machine.disk.data in site.ring.members:
         return f"{act.machine.name} is erased though its member is in the ring"
-    begun = act.step.member if act.deed is Deed.BEGIN and isinstance(act.step, RemoveMember) else None
-    leaves = act.member if act.deed is Deed.REMOVE else begun
+    begun = act.step.member if act.action is Action.BEGIN and isinstance(act.step, RemoveMember) else None
+    leaves = act.member if act.action is Action.REMOVE else begun
     if leaves is None:
         return None
     addresses = {f"https://{entry.address}:2380" for entry in act.actor.manifest.control_planes}
@@ -106,7 +106,7 @@ def s4_data_stays(site: Site, act: Act) -> str | None:
 
 def s4_hosts_that_may_come_back_stay(site: Site, act: Act) -> str | None:
     """A voter whose host is in the manifest and has its data is not removed, however long it is silent; unless its join was cut short before it had a Node."""
-    if act.deed is not Deed.REMOVE or act.member not in site.ring.voters:
+    if act.action is not Action.REMOVE or act.member not in site.ring.voters:
         return None
     owner = site.owner_of(act.member)
     if owner is None or owner.disk.data != act.member or not _is_wanted(act, owner) or not owner.disk.kubelet_conf:
@@ -117,7 +117,7 @@ def s4_hosts_that_may_come_back_stay(site: Site, act: Act) -> str | None:
 def s4_nothing_starts_on_an_empty_folder(site: Site, act: Act) -> str | None:
     """No member that could be seen to have lost its data is started: it has forgotten what it voted for."""
     machine = act.machine
-    if act.deed is not Deed.START or machine is None or machine.disk.etcd is EtcdManifest.NONE or machine.disk.data is not None:
+    if act.action is not Action.START or machine is None or machine.disk.etcd is EtcdManifest.NONE or machine.disk.data is not None:
         return None
     if machine.emptied_at is not None and machine.emptied_at >= act.actor.observed:
         return None
@@ -127,30 +127,30 @@ def s4_nothing_starts_on_an_empty_folder(site: Site, act: Act) -> str | None:
 
 def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
     """Nobody is added or removed while kubeadm, which could be seen to run, is about to make a member vote."""
-    if act.deed not in (Deed.ADD, Deed.REMOVE):
+    if act.action not in (Action.ADD, Action.REMOVE):
         return None
     for member in site.ring.members.values():
         machine = site.owner_of(member.id) if member.learner or not member.name else None
         if (
             machine is None
-            or (machine is act.machine and act.deed is Deed.ADD)
+            or (machine is act.machine and act.action is Action.ADD)
             or not _reaches(act, machine)
             or not _is_wanted(act, machine)
         ):
             continue
         if machine.kubeadm_since is not None and machine.kubeadm_since < act.actor.observed:
-            return f"{act.deed} {_name(act)} while {machine.name} is joining"
+            return f"{act.action} {_name(act)} while {machine.name} is joining"
     return None
 
 
 def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
     """A host that is as the manifest says is not touched. Whoever has lost the lock may begin what he decided before: nothing of it takes effect (S15)."""
-    machine, manifest, wishes = act.machine, act.actor.manifest, act.actor.wishes
-    if act.deed is not Deed.BEGIN or machine is None or _is_overtaken(site, act):
+    machine, manifest, options = act.machine, act.actor.manifest, act.actor.options
+    if act.action is not Action.BEGIN or machine is None or _is_overtaken(site, act):
         return None
     match act.step:
         case UpgradeControlPlane():
-            needed = wishes.force_upgrade or machine.disk.components != manifest.version or site.objects.running != manifest.version
+            needed = options.force_upgrade or machine.disk.components != manifest.version or site.objects.running != manifest.version
         case UpgradeKubelet():
             node = site.objects.nodes.get(machine.name)
             versions = {machine.disk.kubelet, machine.kubelet_version or machine.disk.kubelet, node.kubelet if node else None}
@@ -159,7 +159,7 @@ def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
             needed = machine.disk.settings != manifest.settings
         case RenewCertificates():
             expires = machine.disk.certificates_expire
-            needed = wishes.renew_certificates or (expires is not None and expires - site.world.now() < _RENEWED_BEFORE)
+            needed = options.renew_certificates or (expires is not None and expires - site.world.now() < _RENEWED_BEFORE)
         case Reset():
             needed = not (site.member_is_well(machine) and site.serves(machine))
         case _:
@@ -169,7 +169,7 @@ def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
 
 def snapshot_comes_first(site: Site, act: Act) -> str | None:
     """A snapshot was taken in this run before the ring or a version of a standing cluster changes for the first time."""
-    if act.deed is not Deed.BEGIN or not isinstance(act.step, Join | RemoveMember | UpgradeControlPlane) or act.actor.snapshot_taken:
+    if act.action is not Action.BEGIN or not isinstance(act.step, Join | RemoveMember | UpgradeControlPlane) or act.actor.snapshot_taken:
         return None
     return f"{act.step} without a snapshot" if site.objects.running is not None else None
 
@@ -177,19 +177,19 @@ def snapshot_comes_first(site: Site, act: Act) -> str | None:
 def repair_comes_first(site: Site, act: Act) -> str | None:
     """What runs is changed only while every control plane host of the manifest votes and is well.
 
-    A host that does not serve may be mended by it, while all others that have joined are well. What those who join read may change before they do.
+    A host that does not serve may be over by it, while all others that have joined are well. What those who join read may change before they do.
     """
-    if act.deed is not Deed.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS) or _comes_before_a_join(site, act):
+    if act.action is not Action.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS) or _comes_before_a_join(site, act):
         return None
     at = {entry.name: site.machine_of(entry) for entry in act.actor.manifest.control_planes}
-    mended = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
+    over = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
     if isinstance(act.step, UpdateConfiguration):
-        mends = len(mended) == 1
+        recoveries = len(over) == 1
     else:
-        mends = act.machine in mended
+        recoveries = act.machine in over
         at = {name: machine for name, machine in at.items() if machine is not act.machine}
-    if mends:
-        at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in mended[:1]}
+    if recoveries:
+        at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in over[:1]}
     addresses = {entry.name: entry.address for entry in act.actor.manifest.control_planes}
     members = {name: site.member_at(addresses[name]) for name in at}  # of a host, too, that was lost since the run looked
     if any(all(member in state.well for member in members.values()) for state in site.ring.states_since(act.actor.observed)):
@@ -209,7 +209,7 @@ def nothing_happens_without_quorum(site: Site, act: Act) -> str | None:
     cut short before its etcd ran, tell nothing of it. An initialization that has not ended may go on on the only host that has the data, whose etcd is brought
     up by just that.
     """
-    if act.deed is not Deed.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands or _goes_on_alone(site, act):
+    if act.action is not Action.BEGIN or isinstance(act.step, StartServices | Prepare) or not site.stands or _goes_on_alone(site, act):
         return None
     if not any(_tells_of_the_cluster(site, machine) and _is_wanted(act, machine) for machine in site.machines.values()):
         return None
@@ -221,7 +221,7 @@ def version_skew_is_kept(site: Site, act: Act) -> str | None:
     """One minor at a time, never back, kubelets at most three minors behind and never above an API server."""
     servers = [machine.disk.components for entry in act.actor.manifest.control_planes if (machine := site.machine_of(entry)) is not None]
     known = [version for version in servers if version is not None]
-    if act.deed is Deed.UPGRADE and act.version is not None:
+    if act.action is Action.UPGRADE and act.version is not None:
         kubelets = [
             machine.kubelet_version
             for machine in site.machines.values()
@@ -232,7 +232,11 @@ def version_skew_is_kept(site: Site, act: Act) -> str | None:
         if any(act.version.minor - version.minor > 3 for version in kubelets):
             return f"{_name(act)} is upgraded to {act.version}, too far from a kubelet"
     kubelet = (
-        act.version if act.deed is Deed.KUBELET else act.machine.disk.kubelet if act.deed is Deed.JOIN_WORKER and act.machine else None
+        act.version
+        if act.action is Action.KUBELET
+        else act.machine.disk.kubelet
+        if act.action is Action.JOIN_WORKER and act.machine
+        else None
     )
     if kubelet is not None and any(version < kubelet for version in known):
         return f"the kubelet of {_name(act)} is of {kubelet}, above the API server of {min(known)}"
@@ -242,7 +246,7 @@ def version_skew_is_kept(site: Site, act: Act) -> str | None:
 def nodes_of_members_stay(site: Site, act: Act) -> str | None:
     """No Node is deleted whose host is in the manifest and whose member votes and is well."""
     node = site.objects.nodes.get(act.node)
-    if act.deed is not Deed.DELETE_NODE or node is None:
+    if act.action is not Action.DELETE_NODE or node is None:
         return None
     machine = site.machines.get(node.address)
     if machine is None or not _is_wanted(act, machine) or not site.member_is_well(machine):
@@ -253,7 +257,7 @@ def nodes_of_members_stay(site: Site, act: Act) -> str | None:
 def pods_leave_first(site: Site, act: Act) -> str | None:
     """No worker's Node is deleted while its kubelet reports, unless nothing new came to it before: its Pods would run on and nobody would know of them."""
     node = site.objects.nodes.get(act.node)
-    if act.deed is not Deed.DELETE_NODE or node is None or node.control_plane or node.unschedulable:
+    if act.action is not Action.DELETE_NODE or node is None or node.control_plane or node.unschedulable:
         return None
     if node.silent_since is not None or node.heard_since >= act.actor.observed:
         return None
@@ -265,23 +269,23 @@ def s15_nobody_changes_what_another_has_locked(site: Site, act: Act) -> str | No
 
     Who has most of them, and found no API server to ask within that time, may go on beside somebody who has the Lease.
     """
-    if act.deed not in (Deed.SCRIPT, Deed.REMOVE, Deed.DELETE_NODE):
+    if act.action not in (Action.SCRIPT, Action.REMOVE, Action.DELETE_NODE):
         return None
     name, now, lease = act.actor.name, site.world.time(), site.lease
-    machine = act.machine.lock if act.deed is Deed.SCRIPT and act.machine is not None else None
+    machine = act.machine.lock if act.action is Action.SCRIPT and act.machine is not None else None
     if machine is not None and machine.holder != name:
-        return f"{name} {act.deed} although {machine.holder} has had {_name(act)} for {now - machine.taken:.0f} s"
+        return f"{name} {act.action} although {machine.holder} has had {_name(act)} for {now - machine.taken:.0f} s"
     lasts = (
         lease is not None and lease.holder != "" and now - lease.renewed < LASTS
     )  # another one may have been left where the API refuses it
     if lease is not None and lasts and lease.holder != name:
-        blind = act.deed is not Deed.DELETE_NODE and now - act.actor.unasked <= LASTS
+        blind = act.action is not Action.DELETE_NODE and now - act.actor.unasked <= LASTS
         if not (blind and _has_most(site, act, name, since=now)):
-            return f"{name} {act.deed} although {lease.holder} has had the Lease for {now - lease.taken:.0f} s"
+            return f"{name} {act.action} although {lease.holder} has had the Lease for {now - lease.taken:.0f} s"
     elif not lasts:
         others = {lock.holder for lock in _locks(site, act)} - {name}
         if most := [other for other in others if _has_most(site, act, other, since=now - LASTS)]:
-            return f"{name} {act.deed} although {most[0]} has most of the hosts"
+            return f"{name} {act.action} although {most[0]} has most of the hosts"
     return None
 
 
@@ -304,7 +308,7 @@ def _is_overtaken(site: Site, act: Act) -> bool:
 def s18_a_key_goes_only_when_nothing_is_stored_with_it(site: Site, act: Act) -> str | None:
     """No key leaves a host that something is stored with, whichever other host has it, too."""
     machine, step = act.machine, act.step
-    if act.deed is not Deed.KEYS or machine is None or not isinstance(step, ChangeEncryption):
+    if act.action is not Action.KEYS or machine is None or not isinstance(step, ChangeEncryption):
         return None
     needed = (machine.disk.keys - step.configuration.keys).intersection(site.objects.stored)
     return f"{machine.name} loses {', '.join(sorted(needed))}, and Secrets are stored with it" if needed else None
@@ -320,7 +324,7 @@ def s18_every_api_server_reads_what_is_stored(site: Site, _act: Act) -> str | No
 
 def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
     """Packages and settings are not touched on a host that was in the cluster all the time since it was looked at."""
-    if act.deed is not Deed.BEGIN or not isinstance(act.step, Prepare):
+    if act.action is not Action.BEGIN or not isinstance(act.step, Prepare):
         return None
     entries = (act.actor.manifest.entry(name) for name in act.step.hosts)
     machines = [machine for entry in entries if entry is not None and (machine := site.machine_of(entry)) is not None]

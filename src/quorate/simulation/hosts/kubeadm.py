@@ -14,7 +14,7 @@ from random import Random
 from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
 from quorate.simulation.engine.ring import NoQuorum
-from quorate.simulation.hosts.acts import Act, Actor, Deed, Witness
+from quorate.simulation.hosts.acts import Act, Action, Actor, Witness
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.scripts import Refused
 from quorate.simulation.hosts.site import VALIDITY, Site
@@ -70,7 +70,7 @@ class Kubeadm:
         self._restart_kubelet()
         await self._takes(2.0, 8.0)
         if disk.data is None:
-            self._tell(Deed.FOUND)
+            self._tell(Action.FOUND)
             site.found(machine)
         site.settle()
         await self._until_serves()
@@ -121,7 +121,7 @@ class Kubeadm:
         disk.kubelet_configuration = disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
-        self._tell(Deed.JOIN_WORKER)
+        self._tell(Action.JOIN_WORKER)
         await self._bootstrap_kubelet(wanted.token)
 
     async def _discover(self, wanted: Wanted) -> None:
@@ -155,7 +155,7 @@ class Kubeadm:
         ring = site.ring
         member = site.member_at(machine.address)
         if member is None:
-            self._tell(Deed.ADD)
+            self._tell(Action.ADD)
             try:
                 member = ring.add_learner(machine.peer_url).id
             except NoQuorum as refusal:
@@ -207,7 +207,7 @@ class Kubeadm:
             raise Refused("there is no kubeadm-config")
         if not first and site.objects.running != version:
             raise Refused("the configuration in the cluster is of another version")
-        self._tell(Deed.UPGRADE, version)
+        self._tell(Action.UPGRADE, version)
         before = disk.components, disk.settings, disk.flagged
         disk.providers = disk.providers if providers is None else providers
         async with self._down():
@@ -233,7 +233,7 @@ class Kubeadm:
         """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""
         disk = self.machine.disk
         before = disk.providers, disk.flagged
-        self._tell(Deed.KEYS)
+        self._tell(Action.KEYS)
         if configuration != PLAIN:
             disk.providers = configuration
         await self._takes(0.1, 0.5)
@@ -246,12 +246,12 @@ class Kubeadm:
             self.machine.api_version = None
             self.site.settle()
             raise
-        self._tell(Deed.WRITE)
+        self._tell(Action.WRITE)
 
     async def drop_providers(self) -> None:
         """The file that nothing names any more."""
         await self._takes(0.1, 0.5)
-        self._tell(Deed.KEYS)
+        self._tell(Action.KEYS)
         self.machine.disk.providers = None
 
     async def renew(self) -> None:
@@ -266,7 +266,7 @@ class Kubeadm:
         """The package, and a restart that takes the static Pods along."""
         machine = self.machine
         await self._takes(0.5, 5.0)
-        self._tell(Deed.KUBELET, version)
+        self._tell(Action.KUBELET, version)
         machine.disk.kubelet = machine.disk.kubeadm = version
         await self._takes(0.2, 1.0)
         if machine.disk.components is not None:
@@ -282,7 +282,7 @@ class Kubeadm:
         await self._takes(0.2, 1.0)
         machine.kubelet_runs, machine.kubelet_version = False, None
         await self._takes(0.5, 2.0)
-        self._tell(Deed.ERASE)
+        self._tell(Action.ERASE)
         machine.member = machine.api_version = None
         disk.etcd, disk.components = EtcdManifest.NONE, None
         self.site.settle()
@@ -297,13 +297,13 @@ class Kubeadm:
     async def _takes(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))
 
-    def _tell(self, deed: Deed, version: Version | None = None) -> None:
-        self._witness(Act(deed, self.actor, self._since, self.step, self.machine, self.machine.disk.data, version=version))
+    def _tell(self, action: Action, version: Version | None = None) -> None:
+        self._witness(Act(action, self.actor, self._since, self.step, self.machine, self.machine.disk.data, version=version))
 
     @asynccontextmanager
     async def _down(self) -> AsyncIterator[None]:
         """The control plane is down; what is changed meanwhile is what it starts with."""
-        self._tell(Deed.PUT_DOWN)
+        self._tell(Action.PUT_DOWN)
         self.site.put_down(self.machine)
         try:
             await self._takes(2.0, 15.0)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from quorate.core.hosts.rules.guard import QUORUM
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import StartServices
 from quorate.core.versions import Version
 from quorate.hosts.run import events
@@ -20,13 +20,13 @@ from quorate.simulation.engine.logs import unplanned_errors
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act
 from quorate.simulation.hosts.edits import EDITS, obey
-from quorate.simulation.hosts.faults import FAULTS, Fault, Mend
+from quorate.simulation.hosts.faults import FAULTS, Fault, Recovery
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from quorate.simulation.hosts.operators import Operations, Run
 from quorate.simulation.hosts.site import Manifest
+from quorate.simulation.machines.invariant_checker import Violation
 from quorate.simulation.machines.life import Outcome
-from quorate.simulation.machines.referee import Violation
 
 ATTEMPTS = 25
 """Runs within which everything must be as the manifest says once nothing goes wrong any more; most lives need two."""
@@ -67,7 +67,7 @@ class _Life:
         self.random = world.random("life")
         self.operations = Operations(world, Manifest(Version.parse(self.random.choice(("v1.33.1", "v1.34.2"))), ()), tasks)
         self.operations.witnesses.append(self._judge)
-        self.mends: list[Mend] = []
+        self.recoveries: list[Recovery] = []
         self.over = False  # the trouble
         for _ in range(self.random.choice((1, 3, 3, 3, 5))):
             self.operations.add_host(control_plane=True)
@@ -96,11 +96,11 @@ class _Life:
             else:
                 self._edit_something()
             if not self.operations.working and self.random.random() < 0.7:
-                self.operations.start(self._wishes())
+                self.operations.start(self._options())
 
-    def _wishes(self) -> Wishes:
+    def _options(self) -> RunOptions:
         wished = self.random.random()
-        return Wishes(force_upgrade=wished < 0.05, renew_certificates=wished > 0.93, remove_hosts=_MANY)
+        return RunOptions(force_upgrade=wished < 0.05, renew_certificates=wished > 0.93, remove_hosts=_MANY)
 
     def _break_something(self, faults: Sequence[Fault]) -> None:
         """Now, or at some instant of the next script that begins anywhere."""
@@ -114,12 +114,12 @@ class _Life:
     def _break(self, fault: Fault) -> None:
         if self.over:
             return
-        mend = fault(self.operations, self.random)
-        if mend is not None:
+        recovery = fault(self.operations, self.random)
+        if recovery is not None:
             self.outcome.faults[fault.__name__] += 1
             self.world.trace.add("fault", fault.__name__)
-            self.mends.append(mend)
-            self.world.after(self.random.uniform(2.0, 240.0), self._mend, mend)
+            self.recoveries.append(recovery)
+            self.world.after(self.random.uniform(2.0, 240.0), self._recover, recovery)
 
     def _edit_something(self) -> None:
         edit = self.random.choice(EDITS)
@@ -127,21 +127,21 @@ class _Life:
 
     def _done(self, name: str, what: str | None) -> None:
         if what is not None:
-            self.outcome.deeds[name] += 1
+            self.outcome.actions[name] += 1
             self.world.trace.add("user", what)
 
-    def _mend(self, mend: Mend) -> None:
-        if mend in self.mends:
-            self.mends.remove(mend)
-            mend()
+    def _recover(self, recovery: Recovery) -> None:
+        if recovery in self.recoveries:
+            self.recoveries.remove(recovery)
+            recovery()
 
     # In peace.
 
     async def _peace(self) -> None:
         self.over = True
-        self.world.trace.add("world", "everything is mended")
-        for mend in list(self.mends):
-            self._mend(mend)
+        self.world.trace.add("world", "everything is over")
+        for recovery in list(self.recoveries):
+            self._recover(recovery)
         operations = self.operations
         if operations.manifest.settings in operations.site.broken_settings:
             operations.manifest = replace(operations.manifest, settings=operations.manifest.settings + 1)
@@ -225,7 +225,7 @@ class _Life:
 
     def _report(self, invariant: str, text: str) -> None:
         violation = Violation(invariant, self.world.time(), text)
-        self.world.trace.add("referee", str(violation))
+        self.world.trace.add("invariant_checker", str(violation))
         self.outcome.violations.append(violation)
 
     def _is_violated(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.encryption import PLAIN, Desired, Encryption
-from quorate.core.hosts.state import Cluster, Host, Kind, Wishes
+from quorate.core.hosts.state import Cluster, Host, Kind, RunOptions
 from quorate.core.hosts.state import Node as SeenNode
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
@@ -25,7 +25,7 @@ from quorate.hosts.observe.authority import cluster_authority, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, flag_of
 from quorate.hosts.observe.host import data_lost, holds_a_copy, starts_without_data
-from quorate.hosts.observe.membership import Membership, cluster_id, membership, role, stray_members
+from quorate.hosts.observe.membership import Membership, cluster_id, membership, orphan_members, role
 from quorate.hosts.observe.memory import Memory
 from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import silent_members
@@ -103,7 +103,7 @@ class Observer:
         self.site, self.manifest, self.sight = site, manifest, sight
         self._random, self._now, self._holder = random, now, holder
         self._memory = Memory()
-        self.wishes = Wishes()
+        self.options = RunOptions()
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.cut_off: set[Machine] = set()
 
@@ -216,20 +216,20 @@ class Observer:
             ring=ring,
             api=_api_finding(api),
             running=known.running,
-            strays=stray_members(members.strays, self._memory),
+            orphans=orphan_members(members.orphans, self._memory),
             lost_nodes=tuple(node.name for node in known.nodes.values() if self._is_lost(node, facts)),
             other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_of_no_host(node, facts)),
             member_silences=tuple(
                 (member.id, silence)
                 for member in (ring.members if isinstance(ring, Ring) else ())
-                if member not in members.strays and (silence := silences.of(member.id)) is not None
+                if member not in members.orphans and (silence := silences.of(member.id)) is not None
             ),
             configuration_drift=self._configuration_drift(known, facts),
             addon_drift=self._addon_drift(known),
             encryption=Desired(None if manifest.encrypts else PLAIN, known.written),
             locked_by=self._locked_by(),
             problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
-            wishes=self.wishes,
+            options=self.options,
         )
 
     def _host(

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.state import Wishes
+from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.hosts.run.events import Ended, Event, StepBegun, StepBroke
 from quorate.hosts.run.patience import Patience, before_a_plan
@@ -28,9 +28,9 @@ from quorate.simulation.hosts.site import Entry, Manifest, Site
 class Run:
     """One run of `apply`: the production's session with the simulation's observer and executor."""
 
-    def __init__(self, operations: Operations, name: str, wishes: Wishes) -> None:
+    def __init__(self, operations: Operations, name: str, options: RunOptions) -> None:
         self.operations, self.name = operations, name
-        self.actor = Actor(name, operations.manifest, wishes)
+        self.actor = Actor(name, operations.manifest, options)
         self.ended: Ended | None = None
         self.steps: list[Step] = []
         self._task: asyncio.Task[None] | None = None
@@ -39,7 +39,7 @@ class Run:
         self._random = operations.site.world.random(name)
         self._observer = Observer(operations.site, self.actor.manifest, operations.sight, self._random, self.now, name)
         self._fence = Fence(self.actor, self._observer, operations.scripts)
-        self._observer.wishes, self._observer.cut_off, self._observer.sleep = wishes, self.actor.cut_off, self._fence.sleep
+        self._observer.options, self._observer.cut_off, self._observer.sleep = options, self.actor.cut_off, self._fence.sleep
 
     @property
     def alive(self) -> bool:
@@ -160,13 +160,13 @@ class Operations:
         """Every machine that is not gone for good."""
         return [machine for machine in self.site.machines.values() if not machine.gone]
 
-    def start(self, wishes: Wishes = Wishes()) -> Run:  # noqa: B008 (frozen)
+    def start(self, options: RunOptions = RunOptions()) -> Run:  # noqa: B008 (frozen)
         """Somebody runs `apply`."""
-        wishes = replace(
-            wishes, remove_hosts=max(wishes.remove_hosts, self.may_leave), rotate_encryption_key=self.rotates and self.manifest.encrypts
+        options = replace(
+            options, remove_hosts=max(options.remove_hosts, self.may_leave), rotate_encryption_key=self.rotates and self.manifest.encrypts
         )
         self.may_leave, self.rotates = 1, False
-        run = Run(self, f"run {len(self.runs) + 1}", wishes)
+        run = Run(self, f"run {len(self.runs) + 1}", options)
         self.runs.append(run)
         run.start(self._tasks)
         return run
@@ -258,4 +258,4 @@ def _told(act: Act) -> str:
         act.node,
         act.version or "",
     )
-    return " ".join(filter(None, (f"... {act.deed}", *map(str, details))))
+    return " ".join(filter(None, (f"... {act.action}", *map(str, details))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from quorate.simulation.hosts.acts import Actor, Deed, Witness
+from quorate.simulation.hosts.acts import Action, Actor, Witness
 from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.observer import Observer
@@ -35,10 +35,10 @@ class Reach:
         """A question, or an answer, is on its way."""
         await self.takes(*(seconds * self.observer.sight.slow for seconds in _TRAVELS))
 
-    def tells(self, deed: Deed, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> None:
+    def tells(self, action: Action, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> None:
         """The run acts now; on the host that its step is about, where nothing else is said."""
         host = getattr(self.actor.step, "host", "")
-        self.witness(self.actor.act(deed, machine or (self.machine(host) if host else None), member=member, node=node))
+        self.witness(self.actor.act(action, machine or (self.machine(host) if host else None), member=member, node=node))
 
     def machine(self, host: str) -> Machine | None:
         """The machine of a host of the manifest, as long as there is one."""

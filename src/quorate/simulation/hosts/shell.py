@@ -20,7 +20,7 @@ from quorate.hosts.probe.facts import INITIALIZING
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
 from quorate.hosts.render.provider_files import FLAG, PATHS
 from quorate.simulation.hosts import material
-from quorate.simulation.hosts.acts import Deed
+from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.facts import probed
 from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
 from quorate.simulation.hosts.machines import Machine
@@ -80,7 +80,7 @@ class Host:
 
         def admit(machine: Machine) -> None:
             reach.fence.admit(machine, until)
-            reach.tells(Deed.SCRIPT, machine)
+            reach.tells(Action.SCRIPT, machine)
 
         written = await reach.scripts.run(machine, script, owner=reach.actor.name, admit=admit, kubeadm=kubeadm)
         await reach.fence.while_stopped()
@@ -149,7 +149,7 @@ class Shell:
 
     async def _start(self, units: list[str]) -> None:
         await self._takes(0.2, 2.0)
-        self._reach.tells(Deed.START, self._machine)
+        self._reach.tells(Action.START, self._machine)
         if "containerd" in units:
             self._machine.containerd_runs = True
         if "kubelet" in units:

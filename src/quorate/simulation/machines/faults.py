@@ -1,6 +1,6 @@
-"""What goes wrong: each fault is one small function that does it to a town, and says how it is mended, or that there is nothing to do it to.
+"""What goes wrong: each fault is one small function that does it to an environment, and says how it is over, or that there is nothing to do it to.
 
-Faults that take members away keep to a budget: enough data stay for a majority to come back once everything is mended, because what is to be shown is that
+Faults that take members away keep to a budget: enough data stay for a majority to come back once everything is over, because what is to be shown is that
 the provider never loses quorum, not that nobody can.
 """
 
@@ -12,262 +12,264 @@ from random import Random
 
 from quorate.simulation.engine.link import Fate
 from quorate.simulation.engine.objects import NODES
+from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.hosts import Host, State
 from quorate.simulation.machines.kubelet import forget_node
 from quorate.simulation.machines.process import Process
 from quorate.simulation.machines.restores import moved_status, restored_management_cluster
-from quorate.simulation.machines.town import Town
 
-Mend = Callable[[], None]
-Fault = Callable[[Town, Random], Mend | None]
-"""Does something to a town. Returns what mends it; None where it could not be done now."""
+Recovery = Callable[[], None]
+Fault = Callable[[Environment, Random], Recovery | None]
+"""Does something to an environment. Returns what ends it; None where it could not be done now."""
 
 
 def _nothing() -> None:
-    """It mends itself."""
+    """It ends by itself."""
 
 
 # The provider's processes and their ways.
 
 
-def crash(town: Town, random: Random) -> Mend | None:
+def crash(environment: Environment, random: Random) -> Recovery | None:
     """A process dies between two instants."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     process.crash()
     return _nothing
 
 
-def crash_after_a_write(town: Town, random: Random) -> Mend | None:
+def crash_after_a_write(environment: Environment, random: Random) -> Recovery | None:
     """A process dies right after one of its next writes has taken effect."""
-    return _fate(town, random, Fate.FATAL, later=random.randrange(8))
+    return _fate(environment, random, Fate.FATAL, later=random.randrange(8))
 
 
-def lost_answers(town: Town, random: Random) -> Mend | None:
+def lost_answers(environment: Environment, random: Random) -> Recovery | None:
     """Some writes take effect and their answers are lost."""
-    return _fate(town, random, Fate.UNANSWERED, later=random.randrange(4), times=random.randint(1, 4))
+    return _fate(environment, random, Fate.UNANSWERED, later=random.randrange(4), times=random.randint(1, 4))
 
 
-def lost_requests(town: Town, random: Random) -> Mend | None:
+def lost_requests(environment: Environment, random: Random) -> Recovery | None:
     """Some writes never arrive."""
-    return _fate(town, random, Fate.LOST, later=random.randrange(4), times=random.randint(1, 4))
+    return _fate(environment, random, Fate.LOST, later=random.randrange(4), times=random.randint(1, 4))
 
 
-def late_requests(town: Town, random: Random) -> Mend | None:
+def late_requests(environment: Environment, random: Random) -> Recovery | None:
     """A write takes effect long after its sender gave it up."""
-    return _fate(town, random, Fate.LATE, later=random.randrange(6))
+    return _fate(environment, random, Fate.LATE, later=random.randrange(6))
 
 
-def stale_caches(town: Town, random: Random) -> Mend | None:
+def stale_caches(environment: Environment, random: Random) -> Recovery | None:
     """Events of the management cluster arrive late."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     process.management.lag = random.choice((0.5, 3.0, 15.0, 40.0))
 
-    def mend() -> None:
+    def recover() -> None:
         process.management.lag = 0.0
 
-    return mend
+    return recover
 
 
-def dropped_watches(town: Town, random: Random) -> Mend | None:
+def dropped_watches(environment: Environment, random: Random) -> Recovery | None:
     """All watches of a process break."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     random.choice((process.management, process.workload)).drop_watches()
     return _nothing
 
 
-def expired_watches(town: Town, random: Random) -> Mend | None:
+def expired_watches(environment: Environment, random: Random) -> Recovery | None:
     """The management cluster's history is compacted, and the watches break: they must list again."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
-    town.world.management.compact()
+    environment.world.management.compact()
     process.management.drop_watches()
     return _nothing
 
 
-def no_way_to_management(town: Town, random: Random) -> Mend | None:
+def no_way_to_management(environment: Environment, random: Random) -> Recovery | None:
     """A process does not reach the management cluster."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     process.management.sever()
-    return process.mend_management
+    return process.recover_management
 
 
-def no_way_to_the_workload(town: Town, random: Random) -> Mend | None:
+def no_way_to_the_workload(environment: Environment, random: Random) -> Recovery | None:
     """A process does not reach the workload cluster."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     process.workload.sever()
-    return process.mend_workload
+    return process.recover_workload
 
 
-def clock_jump(town: Town, random: Random) -> Mend | None:
+def clock_jump(environment: Environment, random: Random) -> Recovery | None:
     """A process' clock is wrong."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     process.skew = random.choice((-7200.0, -60.0, 60.0, 600.0, 7200.0))
 
-    def mend() -> None:
+    def recover() -> None:
         process.skew = 0.0
 
-    return mend
+    return recover
 
 
-def freeze(town: Town, random: Random) -> Mend | None:
+def freeze(environment: Environment, random: Random) -> Recovery | None:
     """A process does nothing for a while, and then goes on as if nothing had been: it may lead no more, and not know it yet."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None or process.frozen:
         return None
     process.freeze()
     return process.thaw
 
 
-def two_leaders(town: Town, random: Random) -> Mend | None:  # noqa: ARG001
+def two_leaders(environment: Environment, random: Random) -> Recovery | None:  # noqa: ARG001
     """A second process is started beside the first, and acts at once where nobody is elected."""
-    if sum(process.alive for process in town.processes) != 1:
+    if sum(process.alive for process in environment.processes) != 1:
         return None
-    return town.start().crash
+    return environment.start().crash
 
 
 # Other controllers.
 
 
-def core_stops(town: Town, random: Random) -> Mend | None:  # noqa: ARG001
+def core_stops(environment: Environment, random: Random) -> Recovery | None:  # noqa: ARG001
     """Cluster API's core does nothing for a while."""
-    town.core.machines.stopped = True
+    environment.core.machines.stopped = True
 
-    def mend() -> None:
-        town.core.machines.stopped = False
+    def recover() -> None:
+        environment.core.machines.stopped = False
 
-    return mend
+    return recover
 
 
-def slow_infrastructure(town: Town, random: Random) -> Mend | None:
+def slow_infrastructure(environment: Environment, random: Random) -> Recovery | None:
     """Machines take much longer to come and to go."""
-    town.infrastructure.slowness = random.choice((5.0, 20.0))
+    environment.infrastructure.slowness = random.choice((5.0, 20.0))
 
-    def mend() -> None:
-        town.infrastructure.slowness = 1.0
+    def recover() -> None:
+        environment.infrastructure.slowness = 1.0
 
-    return mend
+    return recover
 
 
-def unknown_field(town: Town, random: Random) -> Mend | None:
+def unknown_field(environment: Environment, random: Random) -> Recovery | None:
     """A newer bootstrap provider defaults a field of every KubeadmConfig that the provider does not know."""
-    town.bootstrap.upgrade({"bootTimeoutSeconds": random.randint(1, 3) * 100, "hardening": {"level": random.choice(("low", "high"))}})
+    environment.bootstrap.upgrade(
+        {"bootTimeoutSeconds": random.randint(1, 3) * 100, "hardening": {"level": random.choice(("low", "high"))}}
+    )
     return _nothing
 
 
 # Hosts.
 
 
-def power_cut(town: Town, random: Random) -> Mend | None:
+def power_cut(environment: Environment, random: Random) -> Recovery | None:
     """A host goes down and comes back with its disk."""
-    host = _victim(town, random)
+    host = _victim(environment, random)
     if host is None:
         return None
     host.alive = False
-    town.kubelets.poke(host)
+    environment.kubelets.poke(host)
 
-    def mend() -> None:
-        if town.cluster.hosts.get(host.name) is host:
+    def recover() -> None:
+        if environment.cluster.hosts.get(host.name) is host:
             host.alive = True
-            town.kubelets.poke(host)
+            environment.kubelets.poke(host)
 
-    return mend
+    return recover
 
 
-def isolated_host(town: Town, random: Random) -> Mend | None:
+def isolated_host(environment: Environment, random: Random) -> Recovery | None:
     """A host is cut off from all others."""
-    host = _victim(town, random)
+    host = _victim(environment, random)
     if host is None:
         return None
     host.isolated = True
-    town.kubelets.poke(host)
+    environment.kubelets.poke(host)
 
-    def mend() -> None:
+    def recover() -> None:
         host.isolated = False
-        town.kubelets.poke(host)
+        environment.kubelets.poke(host)
 
-    return mend
+    return recover
 
 
-def no_way_to_a_kubelet(town: Town, random: Random) -> Mend | None:
+def no_way_to_a_kubelet(environment: Environment, random: Random) -> Recovery | None:
     """The API servers do not reach one kubelet, so nobody is let through to its etcd."""
-    if not town.cluster.hosts:
+    if not environment.cluster.hosts:
         return None
-    name = random.choice(sorted(town.cluster.hosts))
-    town.cluster.cut_off.add(name)
-    return lambda: town.cluster.cut_off.discard(name)
+    name = random.choice(sorted(environment.cluster.hosts))
+    environment.cluster.cut_off.add(name)
+    return lambda: environment.cluster.cut_off.discard(name)
 
 
-def ghost(town: Town, random: Random) -> Mend | None:
+def ghost(environment: Environment, random: Random) -> Recovery | None:
     """A host disappears for good, and its object stays."""
-    host = _victim(town, random, for_good=True)
+    host = _victim(environment, random, for_good=True)
     if host is None:
         return None
-    town.infrastructure.destroy(host.name)
+    environment.infrastructure.destroy(host.name)
     return _nothing
 
 
-def reborn_empty(town: Town, random: Random) -> Mend | None:
+def reborn_empty(environment: Environment, random: Random) -> Recovery | None:
     """A host is replaced by an empty one of the same name, which runs kubeadm join again, at the same address or at another."""
-    host = _victim(town, random, for_good=True)
+    host = _victim(environment, random, for_good=True)
     if host is None:
         return None
-    town.infrastructure.destroy(host.name)
-    address = host.address if random.random() < 0.5 else town.cluster.new_address()
+    environment.infrastructure.destroy(host.name)
+    address = host.address if random.random() < 0.5 else environment.cluster.new_address()
     reborn = Host(host.name, host.provider_id, address, host.version, registered=host.registered)
-    town.cluster.hosts[host.name] = reborn
-    town.world.trace.add("fault", f"host {host.name} is reborn empty at {address}")
-    town.kubelets.poke(reborn)
-    town.infrastructure.boot(reborn, init=False)
+    environment.cluster.hosts[host.name] = reborn
+    environment.world.trace.add("fault", f"host {host.name} is reborn empty at {address}")
+    environment.kubelets.poke(reborn)
+    environment.infrastructure.boot(reborn, init=False)
     return _nothing
 
 
-def broken_join(town: Town, random: Random) -> Mend | None:
+def broken_join(environment: Environment, random: Random) -> Recovery | None:
     """kubeadm fails on the next host at some moment, and nobody runs it again."""
     after = random.uniform(1.0, 20.0)
 
     def spoil(host: Host) -> None:
-        town.infrastructure.boots.remove(spoil)
-        if town.cluster.initialized:
-            town.world.after(after, town.infrastructure.spoil, host.name)
+        environment.infrastructure.boots.remove(spoil)
+        if environment.cluster.initialized:
+            environment.world.after(after, environment.infrastructure.spoil, host.name)
 
-    town.infrastructure.boots.append(spoil)
-    return lambda: town.infrastructure.boots.remove(spoil) if spoil in town.infrastructure.boots else None
+    environment.infrastructure.boots.append(spoil)
+    return lambda: environment.infrastructure.boots.remove(spoil) if spoil in environment.infrastructure.boots else None
 
 
-def failing_component(town: Town, random: Random) -> Mend | None:
+def failing_component(environment: Environment, random: Random) -> Recovery | None:
     """A static Pod crashes again and again."""
-    host = _victim(town, random)
+    host = _victim(environment, random)
     if host is None:
         return None
     component = random.choice(sorted(host.components))
     host.components[component] = State.FAILING
-    town.world.trace.add("fault", f"{component} fails on {host.name}")
-    town.kubelets.poke(host)
+    environment.world.trace.add("fault", f"{component} fails on {host.name}")
+    environment.kubelets.poke(host)
 
-    def mend() -> None:
-        if town.cluster.hosts.get(host.name) is host and host.components.get(component) is State.FAILING:
+    def recover() -> None:
+        if environment.cluster.hosts.get(host.name) is host and host.components.get(component) is State.FAILING:
             host.components[component] = State.RUNNING
-            town.kubelets.poke(host)
+            environment.kubelets.poke(host)
 
-    return mend
+    return recover
 
 
-def alarm(town: Town, random: Random) -> Mend | None:
+def alarm(environment: Environment, random: Random) -> Recovery | None:
     """A member raises an alarm."""
-    ring = town.cluster.ring
+    ring = environment.cluster.ring
     if not ring.voters:
         return None
     raised = random.choice(sorted(ring.voters)), "NOSPACE"
@@ -275,24 +277,24 @@ def alarm(town: Town, random: Random) -> Mend | None:
     return lambda: ring.alarms.discard(raised)
 
 
-def deleted_node(town: Town, random: Random) -> Mend | None:
+def deleted_node(environment: Environment, random: Random) -> Recovery | None:
     """Somebody deletes a Node object; its kubelet registers again when it is restarted."""
-    nodes = town.cluster.server.objects(NODES)
+    nodes = environment.cluster.server.objects(NODES)
     if not nodes:
         return None
     name = random.choice(nodes).name
-    forget_node(town.cluster, name, "fault")
+    forget_node(environment.cluster, name, "fault")
 
-    def mend() -> None:
-        if (host := town.cluster.hosts.get(name)) is not None and host.alive:
-            town.kubelets.poke(host)
+    def recover() -> None:
+        if (host := environment.cluster.hosts.get(name)) is not None and host.alive:
+            environment.kubelets.poke(host)
 
-    return mend
+    return recover
 
 
-def stray_member(town: Town, random: Random) -> Mend | None:
+def orphan_member(environment: Environment, random: Random) -> Recovery | None:
     """Somebody adds a member that never starts."""
-    ring = town.cluster.ring
+    ring = environment.cluster.ring
     if not ring.leader or len(ring.well) <= (len(ring.voters) + 1) // 2 or random.random() < 0.3:
         return None
     if any(member.learner or not member.name for member in ring.members.values()):
@@ -301,29 +303,29 @@ def stray_member(town: Town, random: Random) -> Mend | None:
     return _nothing
 
 
-def external_etcd_down(town: Town, random: Random) -> Mend | None:  # noqa: ARG001
+def external_etcd_down(environment: Environment, random: Random) -> Recovery | None:  # noqa: ARG001
     """The etcd of others confirms nothing for a while."""
-    external = town.cluster.external
+    external = environment.cluster.external
     if external is None:
         return None
     external.well = False
 
-    def mend() -> None:
+    def recover() -> None:
         external.well = True
 
-    return mend
+    return recover
 
 
-def short_certificates(town: Town, random: Random) -> Mend | None:
+def short_certificates(environment: Environment, random: Random) -> Recovery | None:
     """The certificates of the next host expire in little more than a week."""
     lasting = timedelta(days=7, seconds=random.uniform(60.0, 900.0))
 
     def shorten(host: Host) -> None:
-        town.infrastructure.boots.remove(shorten)
+        environment.infrastructure.boots.remove(shorten)
         host.certificates_last = lasting
 
-    town.infrastructure.boots.append(shorten)
-    return lambda: town.infrastructure.boots.remove(shorten) if shorten in town.infrastructure.boots else None
+    environment.infrastructure.boots.append(shorten)
+    return lambda: environment.infrastructure.boots.remove(shorten) if shorten in environment.infrastructure.boots else None
 
 
 PROCESS_FAULTS: tuple[Fault, ...] = (
@@ -356,52 +358,55 @@ HOST_FAULTS: tuple[Fault, ...] = (
     short_certificates,
 )
 """What happens to machines that run."""
-MEMBERSHIP_FAULTS: tuple[Fault, ...] = (reborn_empty, broken_join, stray_member)
+MEMBERSHIP_FAULTS: tuple[Fault, ...] = (reborn_empty, broken_join, orphan_member)
 """What happens to machines that join, and to the list of members."""
 OBJECT_FAULTS: tuple[Fault, ...] = (restored_management_cluster, moved_status)
 """What happens to the objects of the management cluster as a whole."""
 FAULTS = PROCESS_FAULTS + CONTROLLER_FAULTS + HOST_FAULTS + MEMBERSHIP_FAULTS + OBJECT_FAULTS
 
 
-def _process(town: Town, random: Random) -> Process | None:
-    alive = [process for process in town.processes if process.alive]
+def _process(environment: Environment, random: Random) -> Process | None:
+    alive = [process for process in environment.processes if process.alive]
     return random.choice(alive) if alive else None
 
 
-def _fate(town: Town, random: Random, fate: Fate, *, later: int, times: int = 1) -> Mend | None:
+def _fate(environment: Environment, random: Random, fate: Fate, *, later: int, times: int = 1) -> Recovery | None:
     """Let the next writes of a process but `later` meet this fate, `times` in a row."""
-    process = _process(town, random)
+    process = _process(environment, random)
     if process is None:
         return None
     link = process.management if random.random() < 0.85 else process.workload
     fates = iter([Fate.ANSWERED] * later + [fate] * times)
     link.fate = lambda _: next(fates, Fate.ANSWERED)
 
-    def mend() -> None:
+    def recover() -> None:
         link.fate = lambda _: Fate.ANSWERED
 
-    return mend
+    return recover
 
 
-def _victim(town: Town, random: Random, *, for_good: bool = False) -> Host | None:
+def _victim(environment: Environment, random: Random, *, for_good: bool = False) -> Host | None:
     """A host that may be taken away within the budget."""
-    cluster = town.cluster
+    cluster = environment.cluster
     if not cluster.initialized:
         return None
     healthy = [host for _, host in sorted(cluster.hosts.items()) if host.alive and not host.isolated and host.components]
-    candidates = [host for host in healthy if _within_budget(town, host, for_good=for_good)]
+    candidates = [host for host in healthy if _within_budget(environment, host, for_good=for_good)]
     return random.choice(candidates) if candidates else None
 
 
-def _within_budget(town: Town, host: Host, *, for_good: bool) -> bool:
-    ring = town.cluster.ring
-    if not town.cluster.holds_data(host):
+def _within_budget(environment: Environment, host: Host, *, for_good: bool) -> bool:
+    ring = environment.cluster.ring
+    if not environment.cluster.holds_data(host):
         return True
-    if town.cluster.external is not None:
-        staying = {machine.name for machine in town.machines if not machine.deleting}
-        return any(other is not host and other.name in staying and town.cluster.holds_data(other) for other in town.cluster.hosts.values())
+    if environment.cluster.external is not None:
+        staying = {machine.name for machine in environment.machines if not machine.deleting}
+        return any(
+            other is not host and other.name in staying and environment.cluster.holds_data(other)
+            for other in environment.cluster.hosts.values()
+        )
     majority = len(ring.voters) // 2
-    left = {name for name, other in town.cluster.hosts.items() if other is not host and town.cluster.holds_data(other)}
+    left = {name for name, other in environment.cluster.hosts.items() if other is not host and environment.cluster.holds_data(other)}
     if for_good:
         return len(left) > majority and len(ring.well - {host.member}) > majority
     return len(left) >= 1

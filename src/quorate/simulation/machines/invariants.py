@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from quorate.clusterapi.types.names import Hook
-from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.simulation.engine.apiserver import timestamp
 from quorate.simulation.engine.journal import Removal
 from quorate.simulation.engine.objects import CONFIGS, INFRASTRUCTURE, NODES, Stored
 from quorate.simulation.engine.world import EPOCH
+from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.knowledge import Knowledge, failed_health_check
-from quorate.simulation.machines.town import Town
 
 READING_LASTS = 60.0
 """Seconds that a removal may come after the reading that it rests on: a reading of 20 s, and two calls of 15 s on slow ways."""
@@ -43,10 +43,10 @@ class Act:
     late: bool = False
 
 
-def s1_removal_keeps_quorum(town: Town, removal: Removal) -> str | None:
+def s1_removal_keeps_quorum(environment: Environment, removal: Removal) -> str | None:
     """No removal while the ring cannot commit it, nor one that leaves fewer healthy voters than the quorum of the resulting ring."""
-    ring = town.cluster.ring
-    since = removal.read_since if removal.read_since is not None else town.world.time()
+    ring = environment.cluster.ring
+    since = removal.read_since if removal.read_since is not None else environment.world.time()
     member = ring.members.get(removal.member)
     if member is not None and member.learner:
         return None
@@ -55,36 +55,41 @@ def s1_removal_keeps_quorum(town: Town, removal: Removal) -> str | None:
     return f"member {removal.member:x} is removed though of {len(ring.voters)} voters only {len(ring.well)} are well"
 
 
-def s7_leadership_moves_first(town: Town, removal: Removal) -> str | None:
+def s7_leadership_moves_first(environment: Environment, removal: Removal) -> str | None:
     """Leadership moves before its holder goes, when anyone can take it and the holder can be asked to give it; an honest try is enough."""
-    ring = town.cluster.ring
-    since = removal.read_since if removal.read_since is not None else town.world.time()
+    ring = environment.cluster.ring
+    since = removal.read_since if removal.read_since is not None else environment.world.time()
     if removal.moved_leader_since or any(state.leader != removal.member for state in ring.states_since(since)):
         return None
-    holder = town.cluster.host_of(removal.member)
-    if holder is None or not town.cluster.can_be_asked(holder):
+    holder = environment.cluster.host_of(removal.member)
+    if holder is None or not environment.cluster.can_be_asked(holder):
         return None
     staying = {
-        town.cluster.hosts[machine.name].member for machine in town.machines if not machine.deleting and machine.name in town.cluster.hosts
+        environment.cluster.hosts[machine.name].member
+        for machine in environment.machines
+        if not machine.deleting and machine.name in environment.cluster.hosts
     }
     others = (ring.well & staying) - {removal.member}
     return f"member {removal.member:x} is removed while it leads, and {len(others)} that stay could" if others else None
 
 
-def s10_reading_before_removal(town: Town, removal: Removal) -> str | None:
+def s10_reading_before_removal(environment: Environment, removal: Removal) -> str | None:
     """Every removal of a member follows a linearizable read made for it."""
     if removal.read_since is None:
         return f"member {removal.member:x} is removed without a list of the members since the decision, or since the last change"
-    age = town.process(removal.process).ran_since(removal.read_since)
+    age = environment.process(removal.process).ran_since(removal.read_since)
     return f"member {removal.member:x} is removed on a reading that is {age:.0f} s old" if age > READING_LASTS else None
 
 
-def s17_who_has_a_node_is_somebodys(town: Town, removal: Removal) -> str | None:
+def s17_who_has_a_node_is_somebodys(environment: Environment, removal: Removal) -> str | None:
     """A member that was well, or whose Node was ready, ever since it was asked goes only with a Machine that leaves, or where its owner consented."""
-    cluster, since = town.cluster, removal.read_since if removal.read_since is not None else town.world.time()
-    host, consented = cluster.host_of(removal.member), town.control_plane.annotations.get(CONSENT, "") if town.control_plane else ""
+    cluster, since = environment.cluster, removal.read_since if removal.read_since is not None else environment.world.time()
+    host, consented = (
+        cluster.host_of(removal.member),
+        environment.control_plane.annotations.get(CONSENT, "") if environment.control_plane else "",
+    )
     node = cluster.server.find(NODES, "", host.name) if host is not None else None
-    if host is None or node is None or f"{removal.member:x}" in consented.split(",") or _leaves(town, removal.process, host.name):
+    if host is None or node is None or f"{removal.member:x}" in consented.split(",") or _leaves(environment, removal.process, host.name):
         return None
     asked, ready = timestamp(EPOCH + timedelta(seconds=since)), node.condition("Ready")
     was_well = all(removal.member in state.well for state in cluster.ring.states_since(since))
@@ -94,60 +99,60 @@ def s17_who_has_a_node_is_somebodys(town: Town, removal: Removal) -> str | None:
     return f"member {removal.member:x} of {host.name} is removed, which {'is well' if was_well else 'is down'} and has its Node"
 
 
-def _leaves(town: Town, process: str, name: str) -> bool:
+def _leaves(environment: Environment, process: str, name: str) -> bool:
     """Whether the Machine is being deleted, or was when the process may have looked at it last."""
-    seen = town.seen_leaving.get(name)
-    now = any(machine.name == name and machine.deleting for machine in town.machines)
-    return now or (seen is not None and town.process(process).ran_since(seen) <= UNDER_WAY)
+    seen = environment.seen_leaving.get(name)
+    now = any(machine.name == name and machine.deleting for machine in environment.machines)
+    return now or (seen is not None and environment.process(process).ran_since(seen) <= UNDER_WAY)
 
 
-def s1_deletion_keeps_the_hook(_town: Town, act: Act) -> str | None:
+def s1_deletion_keeps_the_hook(_environment: Environment, act: Act) -> str | None:
     """A Machine that the provider deletes carries our hook: it would otherwise take its member along."""
     if not _deletes(act) or not act.knowledge.initialized or Hook.PRE_TERMINATE in act.machine.annotations:
         return None
     return f"{act.machine.name} is deleted without our hook"
 
 
-def s1_released_without_a_member(town: Town, act: Act) -> str | None:
+def s1_released_without_a_member(environment: Environment, act: Act) -> str | None:
     """A Machine is let go only when its member is out of the ring."""
     if not _releases(act):
         return None
-    host = town.cluster.hosts.get(act.machine.name)
-    ring = town.cluster.ring
+    host = environment.cluster.hosts.get(act.machine.name)
+    ring = environment.cluster.ring
     if host is None or host.member not in ring.members:
         return None
-    since = act.knowledge.reading if act.knowledge.reading is not None else town.world.time()
+    since = act.knowledge.reading if act.knowledge.reading is not None else environment.world.time()
     if any(host.member not in state.voters for state in ring.states_since(since)):
         return None
     return f"{act.machine.name} is let go while its member {host.member:x} votes"
 
 
-def s2_no_joining_beside_a_learner(town: Town, act: Act) -> str | None:
+def s2_no_joining_beside_a_learner(environment: Environment, act: Act) -> str | None:
     """Nobody is asked to join while a learner, or a member that never started, is in the ring."""
-    if not _creates(act) or not act.knowledge.initialized or town.cluster.external is not None:
+    if not _creates(act) or not act.knowledge.initialized or environment.cluster.external is not None:
         return None
     if act.knowledge.reading is None:
         return f"{act.machine.name} is created without a reading of the ring"
-    if any(not state.unsettled for state in town.cluster.ring.states_since(act.knowledge.reading)):
+    if any(not state.unsettled for state in environment.cluster.ring.states_since(act.knowledge.reading)):
         return None
-    return f"{act.machine.name} is created beside {len(town.cluster.ring.history[-1].unsettled)} members that do not vote yet"
+    return f"{act.machine.name} is created beside {len(environment.cluster.ring.history[-1].unsettled)} members that do not vote yet"
 
 
-def s3_never_initialized_twice(town: Town, act: Act) -> str | None:
+def s3_never_initialized_twice(environment: Environment, act: Act) -> str | None:
     """Never a second `kubeadm init` once the control plane was initialized."""
     if not _creates(act) or not act.knowledge.initialized:
         return None
-    config = town.world.management.find(CONFIGS, *act.machine.key)
+    config = environment.world.management.find(CONFIGS, *act.machine.key)
     if config is not None and "joinConfiguration" not in config.spec:
         return f"{act.machine.name} would initialize a cluster that is initialized"
     return None
 
 
-def s4_last_holder_stays(town: Town, act: Act) -> str | None:
+def s4_last_holder_stays(environment: Environment, act: Act) -> str | None:
     """The last holder of data is never let go while the control plane is to live."""
     if not _releases(act):
         return None
-    cluster = town.cluster
+    cluster = environment.cluster
     host = cluster.hosts.get(act.machine.name)
     if host is None or not cluster.holds_data(host):
         return None
@@ -157,13 +162,13 @@ def s4_last_holder_stays(town: Town, act: Act) -> str | None:
     return f"{act.machine.name} is let go with the last copy of the data"
 
 
-def s5_one_change_at_a_time(town: Town, act: Act) -> str | None:
+def s5_one_change_at_a_time(environment: Environment, act: Act) -> str | None:
     """At most one membership change in flight: nobody joins, and nobody else is sent away, while one comes or goes.
 
     Except that the only replica, when somebody deletes it, is joined by its replacement before it leaves: otherwise it could never leave. And one that
     failed its health check may be deleted beside others: the ring changes only at the hook, one member after the other.
     """
-    if town.cluster.external is not None or act.late:
+    if environment.cluster.external is not None or act.late:
         return None
     creates = _creates(act)
     if not (creates or (_deletes(act) and not failed_health_check(act.machine))) or not act.knowledge.initialized:
@@ -172,35 +177,35 @@ def s5_one_change_at_a_time(town: Town, act: Act) -> str | None:
     alone = creates and sum(not _is_let_go(machine) for machine in act.knowledge.ours) == 2
     if leaving and not alone:
         return f"{act.machine.name} is {'created' if creates else 'deleted'} while {', '.join(leaving)} leaves"
-    joining = [m.name for m in act.knowledge.ours if m.uid != act.machine.uid and not m.deleting and m.name not in town.ever_voted]
+    joining = [m.name for m in act.knowledge.ours if m.uid != act.machine.uid and not m.deleting and m.name not in environment.ever_voted]
     return f"{act.machine.name} is created while {', '.join(joining)} joins" if creates and joining else None
 
 
-def s6_no_more_than_desired(town: Town, act: Act) -> str | None:
+def s6_no_more_than_desired(environment: Environment, act: Act) -> str | None:
     """No create raises the number of Machines not yet let go above desired plus surge; with maxSurge 0 those that still hold infrastructure count too."""
     if not _creates(act) or act.late:
         return None
     desired, surge = act.knowledge.desired
-    management = town.world.management
+    management = environment.world.management
     held = [m for m in act.knowledge.ours if not _is_let_go(m) or (surge == 0 and management.find(INFRASTRUCTURE, *m.key) is not None)]
     return f"{act.machine.name} is number {len(held)} of {desired} + {surge}" if len(held) > desired + surge else None
 
 
-def s8_replaced_for_a_reason(town: Town, act: Act) -> str | None:
+def s8_replaced_for_a_reason(environment: Environment, act: Act) -> str | None:
     """A replica equal to the specification is sent away only for remediation, rollout.after, rollout.before, the delete annotation or scale down."""
-    if not _deletes(act) or act.knowledge.reasons_to_go(town, act.before or act.machine):
+    if not _deletes(act) or act.knowledge.reasons_to_go(environment, act.before or act.machine):
         return None
     return f"{act.machine.name} is deleted for no reason"
 
 
-def s8_made_for_a_reason(_town: Town, act: Act) -> str | None:
+def s8_made_for_a_reason(_environment: Environment, act: Act) -> str | None:
     """Nobody is made while as many as desired are there, all of them as the specification asks for, and none of them leaves or is to be replaced."""
     if not _creates(act) or act.knowledge.reasons_to_come(act.machine):
         return None
     return f"{act.machine.name} is created for no reason"
 
 
-def s11_paused_means_paused(_town: Town, act: Act) -> str | None:
+def s11_paused_means_paused(_environment: Environment, act: Act) -> str | None:
     """While paused nothing is done to Machines."""
     known = act.knowledge.paused_for
     if known is None or known < PAUSE_NOTICED:
@@ -208,19 +213,21 @@ def s11_paused_means_paused(_town: Town, act: Act) -> str | None:
     return f"{act.machine.name} is written {known:.0f} s after a pause became known"
 
 
-def one_leader(town: Town) -> str | None:
+def one_leader(environment: Environment) -> str | None:
     """Of the processes that are elected one leads at a time, whatever has become of the others, and none is needed."""
-    leading = [process.name for process in town.processes if process.alive and process.elector is not None and process.elector.leading]
+    leading = [
+        process.name for process in environment.processes if process.alive and process.elector is not None and process.elector.leading
+    ]
     return f"{' and '.join(leading)} lead at the same time" if len(leading) > 1 else None
 
 
-ON_REMOVAL: tuple[Callable[[Town, Removal], str | None], ...] = (
+ON_REMOVAL: tuple[Callable[[Environment, Removal], str | None], ...] = (
     s1_removal_keeps_quorum,
     s7_leadership_moves_first,
     s10_reading_before_removal,
     s17_who_has_a_node_is_somebodys,
 )
-ON_ACT: tuple[Callable[[Town, Act], str | None], ...] = (
+ON_ACT: tuple[Callable[[Environment, Act], str | None], ...] = (
     s1_deletion_keeps_the_hook,
     s1_released_without_a_member,
     s2_no_joining_beside_a_learner,

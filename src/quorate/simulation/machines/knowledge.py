@@ -13,8 +13,8 @@ from quorate.simulation.engine.objects import Json, Stored
 from quorate.simulation.engine.outdated import differences
 from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines.cluster_objects import NAME
+from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.process import Process
-from quorate.simulation.machines.town import Town
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class Notes:
 class Knowledge:
     """The knowledge of `process` now. `notes` were taken while it learned; `lately` are the specifications that a step under way may have been decided by."""
 
-    def __init__(self, town: Town, process: Process, notes: Notes, lately: Sequence[Json]) -> None:
-        self._town, self._process, self._notes, self._lately = town, process, notes, lately
+    def __init__(self, environment: Environment, process: Process, notes: Notes, lately: Sequence[Json]) -> None:
+        self._environment, self._process, self._notes, self._lately = environment, process, notes, lately
 
     @property
     def paused_for(self) -> float | None:
@@ -41,8 +41,8 @@ class Knowledge:
     @property
     def initialized(self) -> bool:
         """Whether the control plane was ever called initialized, whatever its status has come to say, and is to live."""
-        control_plane = self._town.control_plane
-        return self._town.initialized and control_plane is not None and not control_plane.deleting
+        control_plane = self._environment.control_plane
+        return self._environment.initialized and control_plane is not None and not control_plane.deleting
 
     @property
     def reading(self) -> float | None:
@@ -52,8 +52,8 @@ class Knowledge:
     @property
     def ours(self) -> list[Stored]:
         """The control plane's Machines, in truth."""
-        control_plane = self._town.control_plane
-        return [m for m in self._town.machines if control_plane is not None and m.owned_by(control_plane.uid)]
+        control_plane = self._environment.control_plane
+        return [m for m in self._environment.machines if control_plane is not None and m.owned_by(control_plane.uid)]
 
     @property
     def known_leaving(self) -> list[Stored]:
@@ -70,9 +70,9 @@ class Knowledge:
         asked = [_size(spec) for spec in self._specs()]
         return max(replicas for replicas, _ in asked), max(surge for _, surge in asked)
 
-    def reasons_to_go(self, town: Town, machine: Stored) -> list[str]:
+    def reasons_to_go(self, environment: Environment, machine: Stored) -> list[str]:
         """Why a Machine may be sent away, by the specification as it is or as the process has read it."""
-        control_plane = town.control_plane
+        control_plane = environment.control_plane
         if control_plane is None or control_plane.deleting:
             return ["the control plane goes"]
         reasons = ["it is to be remediated"] if failed_health_check(machine) else []
@@ -81,7 +81,7 @@ class Knowledge:
         for spec in self._specs():
             if len(staying) > _size(spec)[0]:
                 reasons.append("there are more than desired")
-            reasons += differences(town.world.management, spec, machine, max(self._process.now(), town.world.now()))
+            reasons += differences(environment.world.management, spec, machine, max(self._process.now(), environment.world.now()))
         return reasons
 
     def reasons_to_come(self, machine: Stored) -> list[str]:
@@ -90,16 +90,16 @@ class Knowledge:
         staying = [other for other in others if not other.deleting]
         reasons = [f"{other.name} leaves" for other in others if other.deleting]
         reasons += [f"{other.name} is to be remediated" for other in staying if failed_health_check(other)]
-        now = max(self._process.now(), self._town.world.now())
+        now = max(self._process.now(), self._environment.world.now())
         for spec in (*self._specs(), *self._lately):
             if len(staying) < _size(spec)[0]:
                 reasons.append("there are fewer than desired")
-            reasons += [text for other in staying for text in differences(self._town.world.management, spec, other, now)]
+            reasons += [text for other in staying for text in differences(self._environment.world.management, spec, other, now)]
         return reasons
 
     def _specs(self) -> list[Json]:
         """The specification as it is, and as the process has read it."""
-        control_plane = self._town.control_plane
+        control_plane = self._environment.control_plane
         specs = [control_plane.spec] if control_plane is not None else []
         read = self._process.parts.caches.kcps.get(NAMESPACE, NAME)
         return specs + ([msgspec.to_builtins(read.spec)] if read is not None else [])

@@ -15,17 +15,17 @@ from quorate.simulation.engine.objects import CONTROL_PLANES, MACHINES
 from quorate.simulation.engine.world import World
 from quorate.simulation.machines import liveness
 from quorate.simulation.machines.cluster_objects import create_control_plane
-from quorate.simulation.machines.faults import FAULTS, Fault, Mend
+from quorate.simulation.machines.environment import Environment
+from quorate.simulation.machines.faults import FAULTS, Fault, Recovery
+from quorate.simulation.machines.invariant_checker import InvariantChecker, Violation
 from quorate.simulation.machines.operator import obey
-from quorate.simulation.machines.referee import Referee, Violation
 from quorate.simulation.machines.setting import draw
-from quorate.simulation.machines.town import Town
-from quorate.simulation.machines.users import DEEDS, unpause
+from quorate.simulation.machines.users import ACTIONS, unpause
 
 COMING_UP = 1200.0
 """Seconds that a control plane may take to come up while nothing goes wrong."""
 IN_PEACE = 5400.0
-"""Seconds in which it must be as desired once everything is mended: the health check, its retries, and one machine after the other."""
+"""Seconds in which it must be as desired once everything is over: the health check, its retries, and one machine after the other."""
 _ORDERS = 6
 """How often somebody comes who does what a stalled control plane asks for. Each may bring it on to where it needs the next."""
 _AFTER_AN_ORDER = 1800.0
@@ -46,7 +46,7 @@ class Outcome:
     seed: int
     violations: list[Violation] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    deeds: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
     traits: Counter[str] = field(default_factory=Counter)  # of its setting
     seconds: float = 0.0  # of virtual time
     machines: int = 0  # made
@@ -72,10 +72,10 @@ async def _live(seed: int, *, faults: Sequence[Fault], echo: Callable[[str], Non
             try:
                 await life.run(faults=faults)
             finally:
-                life.town.close()
-    outcome.violations = life.referee.violations
+                life.environment.close()
+    outcome.violations = life.invariant_checker.violations
     outcome.seconds, outcome.digest, outcome.lines = world.time(), world.trace.digest, list(world.trace.lines)
-    outcome.checks = life.referee.checks
+    outcome.checks = life.invariant_checker.checks
     return outcome
 
 
@@ -87,9 +87,9 @@ class _Life:
         self.random = world.random("life")
         self.setting = draw(self.random)
         outcome.traits.update(self.setting.traits)
-        self.town = Town(world, self.setting.wanted, tasks, elected=self.setting.elected)
-        self.referee = Referee(self.town)
-        self.mends: list[Mend] = []
+        self.environment = Environment(world, self.setting.wanted, tasks, elected=self.setting.elected)
+        self.invariant_checker = InvariantChecker(self.environment)
+        self.recoveries: list[Recovery] = []
         world.management.subscribe(self._count)
 
     async def run(self, *, faults: Sequence[Fault]) -> None:
@@ -104,8 +104,8 @@ class _Life:
         else:
             self._keep_running()
         await self._trouble(faults=faults)
-        self._mend_everything()
-        if liveness.quorum_is_lost(self.town):  # by faults: by our doing it would be a violation
+        self._recover_everything()
+        if liveness.quorum_is_lost(self.environment):  # by faults: by our doing it would be a violation
             self.outcome.lost = True
             return
         if not await self._as_desired_within(IN_PEACE) and not await self._once_somebody_acts():
@@ -116,9 +116,11 @@ class _Life:
     async def _come_up_by_hand(self) -> bool:
         """The Machines that the user made by hand have joined; then there is a control plane. In half of all cases the provider is there before it."""
         end = self.world.time() + COMING_UP
-        while len(self.town.cluster.ring.well) < self.setting.wanted.by_hand or not all(h.joined for h in self.town.cluster.hosts.values()):
+        while len(self.environment.cluster.ring.well) < self.setting.wanted.by_hand or not all(
+            h.joined for h in self.environment.cluster.hosts.values()
+        ):
             if self.world.time() >= end:
-                self.referee.report("liveness", "the Machines that were made by hand did not come up")
+                self.invariant_checker.report("liveness", "the Machines that were made by hand did not come up")
                 return False
             await asyncio.sleep(_LOOK)
         if self.random.random() < 0.5:
@@ -133,7 +135,7 @@ class _Life:
         intensity = self.random.uniform(20.0, 150.0)  # seconds between two of them, on average
         while self.world.time() < end and not self._is_violated():
             await asyncio.sleep(self.random.expovariate(1 / intensity))
-            if self.town.control_plane is None:
+            if self.environment.control_plane is None:
                 return
             if faults and self.random.random() < 0.7:
                 self._break_something(faults)
@@ -142,42 +144,42 @@ class _Life:
 
     def _break_something(self, faults: Sequence[Fault]) -> None:
         fault = self.random.choice(faults)
-        mend = fault(self.town, self.random)
-        if mend is not None:
+        recovery = fault(self.environment, self.random)
+        if recovery is not None:
             self.outcome.faults[fault.__name__] += 1
             self.world.trace.add("fault", fault.__name__)
-            self.mends.append(mend)
-            self.world.after(self.random.uniform(5.0, 240.0), self._mend, mend)
+            self.recoveries.append(recovery)
+            self.world.after(self.random.uniform(5.0, 240.0), self._recover, recovery)
 
     def _do_something(self) -> None:
-        deed = self.random.choice(DEEDS)
-        done = deed(self.town, self.random)
+        action = self.random.choice(ACTIONS)
+        done = action(self.environment, self.random)
         if done is not None:
-            self.outcome.deeds[deed.__name__] += 1
+            self.outcome.actions[action.__name__] += 1
             self.world.trace.add("user", done)
 
-    def _mend(self, mend: Mend) -> None:
-        if mend in self.mends:
-            self.mends.remove(mend)
-            mend()
+    def _recover(self, recovery: Recovery) -> None:
+        if recovery in self.recoveries:
+            self.recoveries.remove(recovery)
+            recovery()
 
-    def _mend_everything(self) -> None:
-        self.world.trace.add("world", "everything is mended")
-        for mend in list(self.mends):
-            self._mend(mend)
-        unpause(self.town)
+    def _recover_everything(self) -> None:
+        self.world.trace.add("world", "everything is over")
+        for recovery in list(self.recoveries):
+            self._recover(recovery)
+        unpause(self.environment)
 
     def _keep_running(self) -> None:
         """Somebody starts the provider again when it has died."""
-        if not self.town.closed:
+        if not self.environment.closed:
             self._start()
         self.world.after(self.random.uniform(2.0, 20.0), self._keep_running)
 
     def _start(self) -> None:
         """Where there is an election two processes run, one of them warm and waiting."""
-        alive = sum(process.alive for process in self.town.processes)
+        alive = sum(process.alive for process in self.environment.processes)
         for _ in range(alive, 2 if self.setting.elected else 1):
-            self.town.start()
+            self.environment.start()
 
     async def _until_as_desired(self, limit: float, complaint: str) -> bool:
         return await self._as_desired_within(limit) or self._complain(complaint)
@@ -185,9 +187,9 @@ class _Life:
     async def _once_somebody_acts(self) -> bool:
         """Where it waits for somebody it says so, and what it says is enough: whoever does that, and nothing else, is rid of it."""
         for _ in range(_ORDERS):
-            if self._is_violated() or not (done := obey(self.town)):
+            if self._is_violated() or not (done := obey(self.environment)):
                 break
-            self.outcome.deeds["obey"] += 1
+            self.outcome.actions["obey"] += 1
             self.world.trace.add("user", "; ".join(done))
             if await self._as_desired_within(_AFTER_AN_ORDER):
                 return True
@@ -196,18 +198,20 @@ class _Life:
     async def _as_desired_within(self, limit: float) -> bool:
         end = self.world.time() + limit
         while self.world.time() < end and not self._is_violated():
-            if not liveness.unfinished(self.town):
+            if not liveness.unfinished(self.environment):
                 return True
             await asyncio.sleep(_LOOK)
         return False
 
     def _complain(self, complaint: str) -> bool:
         if not self._is_violated():
-            self.referee.report("liveness", f"{complaint}: {'; '.join(liveness.unfinished(self.town))}{self._conditions()}")
+            self.invariant_checker.report(
+                "liveness", f"{complaint}: {'; '.join(liveness.unfinished(self.environment))}{self._conditions()}"
+            )
         return False
 
     def _conditions(self) -> str:
-        control_plane = self.town.control_plane
+        control_plane = self.environment.control_plane
         found = control_plane.status.get("conditions") or () if control_plane is not None else ()
         return "".join(f"\n    {c['type']} {c['status']} {c['reason']}: {c.get('message', '')}" for c in found)
 
@@ -216,11 +220,11 @@ class _Life:
         await asyncio.sleep(_LEARNS_LATE)
         before = self._versions()
         await asyncio.sleep(IDLE)
-        if problems := liveness.unfinished(self.town):
-            self.referee.report("liveness", f"it was as desired and did not stay so: {'; '.join(problems)}")
+        if problems := liveness.unfinished(self.environment):
+            self.invariant_checker.report("liveness", f"it was as desired and did not stay so: {'; '.join(problems)}")
         elif self._versions() != before:
             changed = sorted(set(self._versions().items()) ^ set(before.items()))
-            self.referee.report("idle", f"something was written though nothing had changed: {changed}")
+            self.invariant_checker.report("idle", f"something was written though nothing had changed: {changed}")
         return not self._is_violated()
 
     def _versions(self) -> dict[str, int]:
@@ -229,14 +233,14 @@ class _Life:
 
     async def _end(self) -> None:
         """The user deletes the Cluster, and nothing is left."""
-        self.town.delete_cluster()
+        self.environment.delete_cluster()
         end = self.world.time() + GOING
         while self.world.time() < end:
-            left = [f"Machine {machine.name}" for machine in self.town.machines] + list(liveness.leftovers(self.town))
-            if self.town.cluster_object is None and not left:
+            left = [f"Machine {machine.name}" for machine in self.environment.machines] + list(liveness.leftovers(self.environment))
+            if self.environment.cluster_object is None and not left:
                 return
             await asyncio.sleep(_LOOK)
-        self.referee.report("liveness", f"it was deleted and is not gone: {'; '.join(left)}{self._conditions()}")
+        self.invariant_checker.report("liveness", f"it was deleted and is not gone: {'; '.join(left)}{self._conditions()}")
 
     def _is_violated(self) -> bool:
         """Whether something was violated; a failure that nobody planned for is a violation too."""
@@ -244,8 +248,8 @@ class _Life:
             error = self.unplanned.pop()
             place = traceback.extract_tb(error.__traceback__)
             where = f"{place[-1].name} ({place[-1].filename.rpartition('/')[2]}:{place[-1].lineno})" if place else "nowhere"
-            self.referee.report("unplanned", f"{type(error).__name__}: {error} in {where}")
-        return bool(self.referee.violations)
+            self.invariant_checker.report("unplanned", f"{type(error).__name__}: {error} in {where}")
+        return bool(self.invariant_checker.violations)
 
     def _count(self, change: Change) -> None:
         if change.kind is MACHINES and change.before is None:

@@ -11,21 +11,21 @@ from quorate.simulation.engine.objects import CONFIGS, INFRASTRUCTURE, NODES, SE
 from quorate.simulation.engine.outdated import differences
 from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines.cluster_objects import NAME
-from quorate.simulation.machines.town import Town
+from quorate.simulation.machines.environment import Environment
 
 _AHEAD = timedelta(hours=1)  # a rollout that is scheduled, or comes before a certificate expires, is still to come
 _INTENTS = ("quorate.dev/creating", "quorate.dev/remediating", Annotation.REMEDIATION_IN_PROGRESS)
 
 
-def unfinished(town: Town) -> list[str]:
+def unfinished(environment: Environment) -> list[str]:
     """What is not yet as the specification asks; empty: all is."""
-    control_plane = town.control_plane
-    return list(_unfinished(town, control_plane)) if control_plane is not None else ["there is no control plane"]
+    control_plane = environment.control_plane
+    return list(_unfinished(environment, control_plane)) if control_plane is not None else ["there is no control plane"]
 
 
-def _unfinished(town: Town, control_plane: Stored) -> Iterator[str]:
+def _unfinished(environment: Environment, control_plane: Stored) -> Iterator[str]:
     spec, status = control_plane.spec, control_plane.status
-    machines = [machine for machine in town.machines if machine.owned_by(control_plane.uid)]
+    machines = [machine for machine in environment.machines if machine.owned_by(control_plane.uid)]
     if status.get("observedGeneration") != control_plane.metadata["generation"]:
         yield "the last change has not been observed"
     if control_plane.condition("Paused").get("status") == "True":  # said by a process that has ended, and nobody pauses it any more
@@ -38,40 +38,44 @@ def _unfinished(town: Town, control_plane: Stored) -> Iterator[str]:
     for machine in machines:
         if machine.deleting:
             yield f"{machine.name} is being deleted"
-        for difference in differences(town.world.management, spec, machine, town.world.now() + _AHEAD):
+        for difference in differences(environment.world.management, spec, machine, environment.world.now() + _AHEAD):
             yield f"{machine.name}: {difference}"
-        yield from _expiry_problems(town, machine)
-    yield from _ring_problems(town, {machine.name for machine in machines})
+        yield from _expiry_problems(environment, machine)
+    yield from _ring_problems(environment, {machine.name for machine in machines})
     for annotation in _INTENTS:
         if annotation in control_plane.annotations:
             yield f"the annotation {annotation} is still there"
-    yield from _borrowed_secrets(town, control_plane)
-    yield from leftovers(town)
+    yield from _borrowed_secrets(environment, control_plane)
+    yield from leftovers(environment)
 
 
-def _borrowed_secrets(town: Town, control_plane: Stored) -> Iterator[str]:
+def _borrowed_secrets(environment: Environment, control_plane: Stored) -> Iterator[str]:
     """A Secret of the cluster that belongs to a KubeadmConfig goes with it, and nobody can join any more."""
     for purpose in Purpose:
-        secret = town.world.management.find(SECRETS, NAMESPACE, purpose.secret_name(NAME))
+        secret = environment.world.management.find(SECRETS, NAMESPACE, purpose.secret_name(NAME))
         owners = secret.metadata.get("ownerReferences") or () if secret is not None else ()
         if owners and [owner["uid"] for owner in owners] != [control_plane.uid]:
             yield f"Secret {purpose.secret_name(NAME)} belongs to {', '.join(owner['kind'] for owner in owners)}"
 
 
-def _expiry_problems(town: Town, machine: Stored) -> Iterator[str]:
+def _expiry_problems(environment: Environment, machine: Stored) -> Iterator[str]:
     """It is recorded when the certificate of a Machine's API server expires, as that server said."""
-    config = town.world.management.find(CONFIGS, *machine.key)
+    config = environment.world.management.find(CONFIGS, *machine.key)
     recorded = config.annotations.get(Annotation.CERTIFICATES_EXPIRY) if config is not None else None
     if recorded is None:
         yield f"{machine.name}: it is not recorded when its certificates expire"
-    elif datetime.fromisoformat(recorded) not in town.cluster.shown_expiries.get(machine.name, ()):
+    elif datetime.fromisoformat(recorded) not in environment.cluster.shown_expiries.get(machine.name, ()):
         yield f"{machine.name}: its certificates are recorded to expire at {recorded}, and nobody was shown that"
 
 
-def _ring_problems(town: Town, machines: set[str]) -> Iterator[str]:
-    ring = town.cluster.ring
-    if town.cluster.external is not None:
-        silent = sorted(name for name in machines if name not in town.cluster.hosts or not town.cluster.serves(town.cluster.hosts[name]))
+def _ring_problems(environment: Environment, machines: set[str]) -> Iterator[str]:
+    ring = environment.cluster.ring
+    if environment.cluster.external is not None:
+        silent = sorted(
+            name
+            for name in machines
+            if name not in environment.cluster.hosts or not environment.cluster.serves(environment.cluster.hosts[name])
+        )
         yield from (f"no API server answers on {name}" for name in silent)
         return
     names = {member.name for member in ring.members.values()}
@@ -81,32 +85,32 @@ def _ring_problems(town: Town, machines: set[str]) -> Iterator[str]:
         yield f"of {len(ring.members)} members {len(ring.well)} vote and are well"
 
 
-def leftovers(town: Town) -> Iterator[str]:
+def leftovers(environment: Environment) -> Iterator[str]:
     """Objects and hosts that belong to no Machine."""
-    machines = {machine.name for machine in town.machines}
+    machines = {machine.name for machine in environment.machines}
     for kind in (CONFIGS, INFRASTRUCTURE):
-        for stored in town.world.management.objects(kind, NAMESPACE):
+        for stored in environment.world.management.objects(kind, NAMESPACE):
             if stored.name not in machines:
                 yield f"{kind.kind} {stored.name} is left over"
-    for name, host in town.cluster.hosts.items():
+    for name, host in environment.cluster.hosts.items():
         if host.alive and name not in machines:
             yield f"host {name} is left over"
     if machines:
-        for node in town.cluster.server.objects(NODES):
+        for node in environment.cluster.server.objects(NODES):
             if node.name not in machines:
                 yield f"Node {node.name} is left over"
 
 
-def quorum_is_lost(town: Town) -> bool:
+def quorum_is_lost(environment: Environment) -> bool:
     """Whether so many data were destroyed that no majority of the voters can ever come back, or with an external etcd no API server."""
-    cluster = town.cluster
+    cluster = environment.cluster
     if cluster.external is not None:
         return cluster.initialized and not any(cluster.holds_data(host) for host in cluster.hosts.values())
     holders = [host for host in cluster.hosts.values() if cluster.holds_data(host)]
     return bool(cluster.ring.voters) and len(holders) <= len(cluster.ring.voters) // 2
 
 
-def explained(town: Town) -> bool:
+def explained(environment: Environment) -> bool:
     """Whether the control plane says that a human is needed."""
-    control_plane = town.control_plane
+    control_plane = environment.control_plane
     return control_plane is not None and control_plane.condition("Stalled").get("status") == "True"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.simulation.engine.objects import CONTROL_PLANES
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines.cluster_objects import NAME, USER
+from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.hosts import Host
-from quorate.simulation.machines.town import Town
 
 _RESTART_KUBELET = re.compile(r"Restart the kubelet on the host of (\S+) ")
 _SEE_WHY = re.compile(r"See in kubeadm's output on the host of (\S+) ")
@@ -19,29 +19,29 @@ _CONSENT_TO = re.compile(rf"annotate the KubeadmControlPlane with {re.escape(CON
 _REMOVE_BY_HAND = "If they are gone for good, remove them with `etcdctl member remove`"
 
 
-def obey(town: Town) -> list[str]:
+def obey(environment: Environment) -> list[str]:
     """Do what the condition Stalled says, as far as the hosts bear it out. Returns what was done; nothing where nobody is asked for anything."""
-    control_plane = town.control_plane
+    control_plane = environment.control_plane
     stalled = control_plane.condition("Stalled") if control_plane is not None else {}
     if stalled.get("status") != "True":
         return []
-    return [done for act in _ACTS for done in act(town, stalled["message"])]
+    return [done for act in _ACTS for done in act(environment, stalled["message"])]
 
 
-def _restart_kubelets(town: Town, message: str) -> Iterator[str]:
+def _restart_kubelets(environment: Environment, message: str) -> Iterator[str]:
     for name in sorted({*_RESTART_KUBELET.findall(message), *_SEE_WHY.findall(message)}):
-        host = town.cluster.hosts.get(name)
-        if host is not None and host.alive and host.registered and name not in town.nodes:
-            town.kubelets.poke(host)
+        host = environment.cluster.hosts.get(name)
+        if host is not None and host.alive and host.registered and name not in environment.nodes:
+            environment.kubelets.poke(host)
             yield f"restarts the kubelet of {name}"
 
 
-def _remove_members(town: Town, message: str) -> Iterator[str]:
+def _remove_members(environment: Environment, message: str) -> Iterator[str]:
     """One at a time, as long as a majority answers: whoever removes by hand looks at each host first."""
     if _REMOVE_BY_HAND not in message:
         return
-    ring = town.cluster.ring
-    kept = {host.member for host in town.cluster.hosts.values()}
+    ring = environment.cluster.ring
+    kept = {host.member for host in environment.cluster.hosts.values()}
     for member in sorted(ring.members.keys() - kept):
         if ring.history[-1].survives_without(member):
             try:
@@ -52,28 +52,28 @@ def _remove_members(town: Town, message: str) -> Iterator[str]:
             return
 
 
-def _consent(town: Town, message: str) -> Iterator[str]:
+def _consent(environment: Environment, message: str) -> Iterator[str]:
     """To the removal of a member that no host which runs has the data of."""
-    kept = {host.member for host in town.cluster.hosts.values() if host.alive}
+    kept = {host.member for host in environment.cluster.hosts.values() if host.alive}
     gone = [each for each in dict.fromkeys(_CONSENT_TO.findall(message)) if int(each, 16) not in kept]
     if gone:
         annotations = {CONSENT: ",".join(gone)}
-        town.world.management.merge_patch(CONTROL_PLANES, NAMESPACE, NAME, {"metadata": {"annotations": annotations}}, who=USER)
+        environment.world.management.merge_patch(CONTROL_PLANES, NAMESPACE, NAME, {"metadata": {"annotations": annotations}}, who=USER)
         yield f"consents to the removal of {', '.join(gone)}"
 
 
-def _give_up(town: Town, message: str) -> Iterator[str]:
+def _give_up(environment: Environment, message: str) -> Iterator[str]:
     """Machines on whose hosts kubeadm has given up."""
-    leaving = {machine.name for machine in town.machines if machine.deleting}
+    leaving = {machine.name for machine in environment.machines if machine.deleting}
     for name in dict.fromkeys(_SEE_WHY.findall(message)):
-        host = town.cluster.hosts.get(name)
-        if name not in leaving and (host is None or _has_given_up(town, host)):
-            town.delete_machine(name)
+        host = environment.cluster.hosts.get(name)
+        if name not in leaving and (host is None or _has_given_up(environment, host)):
+            environment.delete_machine(name)
             yield f"deletes {name}, on whose host kubeadm has given up"
 
 
-def _has_given_up(town: Town, host: Host) -> bool:
-    return not host.joined and not host.registered and not town.infrastructure.is_busy(host.name)
+def _has_given_up(environment: Environment, host: Host) -> bool:
+    return not host.joined and not host.registered and not environment.infrastructure.is_busy(host.name)
 
 
-_ACTS: tuple[Callable[[Town, str], Iterator[str]], ...] = (_restart_kubelets, _remove_members, _consent, _give_up)
+_ACTS: tuple[Callable[[Environment, str], Iterator[str]], ...] = (_restart_kubelets, _remove_members, _consent, _give_up)

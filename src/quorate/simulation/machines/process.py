@@ -132,11 +132,11 @@ class Process:
         now = self._world.time()
         return now - moment - sum(max(0.0, min(end, now) - max(begin, moment)) for begin, end in self._frozen)
 
-    def mend_management(self) -> None:
+    def recover_management(self) -> None:
         """The way to the management cluster is there again, unless the process is dead."""
         self.management.cut = self.management.cut and not self.alive
 
-    def mend_workload(self) -> None:
+    def recover_workload(self) -> None:
         """The way to the workload cluster is there again, unless the process is dead."""
         self.workload.cut = self.workload.cut and not self.alive
 

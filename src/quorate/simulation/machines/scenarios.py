@@ -1,4 +1,4 @@
-"""A stage for scenes written by hand: one town with the provider in it, and what a scene needs to make things happen and to wait for what comes of them.
+"""A stage for scenes written by hand: one environment with the provider in it, and what a scene needs to make things happen and to wait for what comes of them.
 
 Where a life of a seed draws what goes wrong (`quorate.simulation.machines.life`), a scene does one thing on purpose. Both are judged by the same invariants.
 """
@@ -18,10 +18,10 @@ from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import NAMESPACE, World
 from quorate.simulation.machines import liveness
 from quorate.simulation.machines.cluster_objects import NAME, USER, Wanted
+from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.hosts import Host
+from quorate.simulation.machines.invariant_checker import InvariantChecker, Violation
 from quorate.simulation.machines.process import Process
-from quorate.simulation.machines.referee import Referee, Violation
-from quorate.simulation.machines.town import Town
 
 IN_TIME = 1800.0
 """Seconds within which a control plane must be as desired again: health checks, retries, and one machine after the other."""
@@ -47,12 +47,12 @@ class _Over(Exception):
 
 
 class Stage:
-    """One town, before its first machine. What a scene expects and does not find is a violation by the name of "scene", what never comes "liveness"."""
+    """One environment, before its first machine. What a scene expects and does not find is a violation by the name of "scene", what never comes "liveness"."""
 
     def __init__(self, world: World, wanted: Wanted, tasks: asyncio.TaskGroup) -> None:
         self.world = world
-        self.town = Town(world, wanted, tasks)
-        self.referee = Referee(self.town)
+        self.environment = Environment(world, wanted, tasks)
+        self.invariant_checker = InvariantChecker(self.environment)
         self.kubeadm_failed: set[str] = set()  # hosts on which the scene has ended it
 
     # What is there.
@@ -60,22 +60,22 @@ class Stage:
     @property
     def ring(self) -> EtcdRing:
         """The etcd ring as it really is."""
-        return self.town.cluster.ring
+        return self.environment.cluster.ring
 
     @property
     def process(self) -> Process:
         """The process of the provider that was started last."""
-        return self.town.processes[-1]
+        return self.environment.processes[-1]
 
     @property
     def names(self) -> list[str]:
         """The Machines, oldest first."""
-        return [machine.name for machine in sorted(self.town.machines, key=lambda m: (m.metadata["creationTimestamp"], m.name))]
+        return [machine.name for machine in sorted(self.environment.machines, key=lambda m: (m.metadata["creationTimestamp"], m.name))]
 
     @property
     def leader(self) -> str:
         """The Machine whose member leads."""
-        host = self.town.cluster.host_of(self.ring.leader)
+        host = self.environment.cluster.host_of(self.ring.leader)
         if host is None:
             raise AssertionError("nobody leads")
         return host.name
@@ -90,7 +90,7 @@ class Stage:
 
     def host(self, name: str) -> Host:
         """What a Machine runs on."""
-        return self.town.cluster.hosts[name]
+        return self.environment.cluster.hosts[name]
 
     def member(self, name: str) -> int:
         """The id of the member whose data is on a host."""
@@ -101,25 +101,25 @@ class Stage:
 
     def condition(self, kind: str, machine: str = "") -> Json:
         """A condition of the control plane, or of a Machine; empty where there is none."""
-        stored = self.machine(machine) if machine else self.town.control_plane
+        stored = self.machine(machine) if machine else self.environment.control_plane
         return stored.condition(kind) if stored is not None else {}
 
     # What happens.
 
     async def up(self) -> None:
         """The provider starts, and the control plane comes up; nobody but the scene judges health from then on."""
-        self.town.start()
+        self.environment.start()
         await self.settled()
-        self.town.health_check.worker.stopped = True
+        self.environment.health_check.worker.stopped = True
 
     def restart(self) -> None:
         """The provider dies at this instant, and is started again."""
         self.process.crash()
-        self.town.start()
+        self.environment.start()
 
     def let_health_check_judge(self) -> None:
         """The health check marks what is ill from now on."""
-        self.town.health_check.worker.stopped = False
+        self.environment.health_check.worker.stopped = False
 
     def mark(self, name: str) -> None:
         """A health check fails a Machine, and leaves it to its owner to replace it."""
@@ -134,12 +134,12 @@ class Stage:
 
     def destroy(self, name: str) -> None:
         """A host is gone for good, with everything on its disk; its objects stay."""
-        self.town.infrastructure.destroy(name)
+        self.environment.infrastructure.destroy(name)
 
     def power(self, name: str, *, on: bool) -> None:
         """A host is switched off, or on again with what is on its disk."""
         self.host(name).alive = on
-        self.town.kubelets.poke(self.host(name))
+        self.environment.kubelets.poke(self.host(name))
 
     def annotate_cluster(self, annotations: Json) -> None:
         """The user, or another controller, annotates the Cluster; None takes an annotation away."""
@@ -150,17 +150,17 @@ class Stage:
 
         def booted(host: Host) -> None:
             if of(host):
-                self.town.infrastructure.boots.remove(booted)
+                self.environment.infrastructure.boots.remove(booted)
                 do(host)
 
-        self.town.infrastructure.boots.append(booted)
+        self.environment.infrastructure.boots.append(booted)
 
     def break_kubeadm(self, when: Callable[[Host], bool]) -> Callable[[Host], None]:
         """For `at_next_boot`: kubeadm on that host ends as soon as `when` is true of it, and nobody runs it again."""
 
         def watch(host: Host) -> None:
             if when(host):
-                self.town.infrastructure.spoil(host.name)
+                self.environment.infrastructure.spoil(host.name)
                 self.kubeadm_failed.add(host.name)
             elif host.alive and not host.joined:
                 self.world.after(0.05, watch, host)
@@ -172,7 +172,7 @@ class Stage:
     def expect(self, truth: object, otherwise: str) -> None:
         """Something is so now; `otherwise` says what is wrong where it is not."""
         if not truth:
-            self.referee.report("scene", otherwise)
+            self.invariant_checker.report("scene", otherwise)
         self._end_if_violated()
 
     async def until(self, truth: Callable[[], object], what: str, *, within: float = IN_TIME) -> None:
@@ -181,17 +181,17 @@ class Stage:
         while not truth():
             self._end_if_violated()
             if self.world.time() >= end:
-                self.referee.report("liveness", f"{within:.0f} s were not enough: {what}")
+                self.invariant_checker.report("liveness", f"{within:.0f} s were not enough: {what}")
             await asyncio.sleep(_LOOK)
         self._end_if_violated()
 
     async def settled(self, *, within: float = IN_TIME) -> None:
         """Wait until everything is as desired."""
         end = self.world.time() + within
-        while problems := liveness.unfinished(self.town):
+        while problems := liveness.unfinished(self.environment):
             self._end_if_violated()
             if self.world.time() >= end:
-                self.referee.report("liveness", f"it is not as desired after {within:.0f} s: {'; '.join(problems)}")
+                self.invariant_checker.report("liveness", f"it is not as desired after {within:.0f} s: {'; '.join(problems)}")
             await asyncio.sleep(_LOOK)
         self._end_if_violated()
 
@@ -218,7 +218,7 @@ class Stage:
         return max(len(state.voters) for state in self.ring.states_since(moment))
 
     def _end_if_violated(self) -> None:
-        if self.referee.violations:
+        if self.invariant_checker.violations:
             raise _Over
 
 
@@ -237,11 +237,11 @@ async def _play(scene: Scene, wanted: Wanted, seed: int, echo: Callable[[str], N
     async with asyncio.TaskGroup() as tasks:
         stage = Stage(world, wanted, tasks)
         try:
-            with unplanned_errors(lambda error: stage.referee.report("unplanned", f"{type(error).__name__}: {error}")):
+            with unplanned_errors(lambda error: stage.invariant_checker.report("unplanned", f"{type(error).__name__}: {error}")):
                 await scene(stage)
                 stage.expect(True, "")
         except _Over:
             pass
         finally:
-            stage.town.close()
-    return Played(tuple(stage.referee.violations), tuple(world.trace.lines))
+            stage.environment.close()
+    return Played(tuple(stage.invariant_checker.violations), tuple(world.trace.lines))

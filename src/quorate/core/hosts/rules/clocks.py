@@ -12,7 +12,7 @@ from statistics import median_low
 from quorate.core.checks import Check, failed, passed
 from quorate.core.hosts.state import BELONGING, Cluster, Host
 from quorate.core.hosts.steps import RenewCertificates, Step, UpgradeControlPlane
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 
 CLOCK = "the host's clock is that of the control plane"
 APART = timedelta(seconds=60)
@@ -20,11 +20,11 @@ APART = timedelta(seconds=60)
 _BY_CERTIFICATES: frozenset[type[Step]] = frozenset({UpgradeControlPlane, RenewCertificates})
 
 
-def agree_on_the_time(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def agree_on_the_time(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """While control plane hosts disagree about the time, no certificates are renewed that one of them could take for expired, or for not valid yet."""
     members = [host for host in cluster.control_planes if host.kind in BELONGING]
     apart = [check for host in members if not (check := clock_fits(cluster, host)).passed]
-    return barring(_BY_CERTIFICATES, *apart) if apart else NOTHING
+    return blocking(_BY_CERTIFICATES, *apart) if apart else NOTHING
 
 
 def clock_fits(cluster: Cluster, host: Host) -> Check:

@@ -16,7 +16,7 @@ def departing(cluster: Cluster) -> tuple[str, ...]:
     A Node of a machine controller's machine does not leave by us. Two voters of one name are two hosts, one of which may be the Node of that name.
     """
     machines = {node.name for node in cluster.other_nodes if node.machine and not node.static_worker}
-    voters = [stray.member for stray in cluster.strays if stray.member.votes]
+    voters = [orphan.member for orphan in cluster.orphans if orphan.member.votes]
     alike = Counter(member.label for member in voters)
     told = (f"{member.label} ({member.id:x})" if alike[member.label] > 1 else member.label for member in voters)
     nodes = (name for name in cluster.lost_nodes if name not in machines and not alike[name])
@@ -25,7 +25,7 @@ def departing(cluster: Cluster) -> tuple[str, ...]:
 
 def as_many_as_said(cluster: Cluster) -> Check:
     """Were so many hosts meant to leave? One may always: that is what taking a host out of the manifest is for."""
-    leaving, said = departing(cluster), cluster.wishes.remove_hosts
+    leaving, said = departing(cluster), cluster.options.remove_hosts
     if len(leaving) <= said:
         return passed(AS_MANY_AS_SAID, f"{len(leaving)}, and {said} may")
     evidence = f"{len(leaving)} hosts of the cluster are in no manifest: {', '.join(leaving)}; {said} may leave"

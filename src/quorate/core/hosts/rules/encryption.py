@@ -19,7 +19,7 @@ from quorate.core.hosts.steps import (
     UpdateConfiguration,
     UpgradeControlPlane,
 )
-from quorate.core.opinion import NOTHING, Opinion, barring, wanting
+from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 KEYS_KNOWN = "the keys that each API server stores Secrets with are known"
 KEYS_AGREE = "every API server can read what the others store"
@@ -34,35 +34,35 @@ _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
 """Steps that bring an API server its keys, or decide which it has."""
 
 
-def agree_about_keys(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def agree_about_keys(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """API servers whose keys are missing, or that cannot read each other's Secrets, are named, and nobody is given any of these keys."""
     if not cluster.stands or not _is_concerned(cluster):
         return NOTHING
     unclear = [(host.name, host.encryption) for host in cluster.control_planes if isinstance(host.encryption, Unknown)]
     if unclear:
         evidence = "; ".join(f"{name}: {what.reason}" for name, what in unclear)
-        return barring(_NEEDS_KEYS, unknown(KEYS_KNOWN, evidence, " ".join(dict.fromkeys(what.remedy for _, what in unclear))))
+        return blocking(_NEEDS_KEYS, unknown(KEYS_KNOWN, evidence, " ".join(dict.fromkeys(what.remedy for _, what in unclear))))
     if difference := disagreement(cluster.api_servers):
         remedy = "Find out which Secrets can be read through which API server before you change a key file; quorate touches none of them."
-        return barring(_NEEDS_KEYS, failed(KEYS_AGREE, difference, remedy))
+        return blocking(_NEEDS_KEYS, failed(KEYS_AGREE, difference, remedy))
     return NOTHING
 
 
-def encrypt_secrets(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def encrypt_secrets(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """A key is read everywhere before anybody writes with it, then every Secret is written anew, and only then does the key before it go."""
     if not cluster.stands or not cluster.api_servers:
         return NOTHING
     refused = (*_cannot_rotate(cluster), *_cannot_read(cluster))
     if refused:
-        return barring(frozenset({ChangeEncryption, RewriteSecrets}), *refused)
+        return blocking(frozenset({ChangeEncryption, RewriteSecrets}), *refused)
     ordered = [host.name for host in leader_last(cluster, cluster.control_planes)]
     servers = {name: cluster.api_servers[name] for name in ordered if name in cluster.api_servers}
-    change = next_change(servers, cluster.encryption, rotate=cluster.wishes.rotate_encryption_key and not cluster.rotated)
+    change = next_change(servers, cluster.encryption, rotate=cluster.options.rotate_encryption_key and not cluster.rotated)
     if change is None:
         return NOTHING
     if cluster.encryption.unasked:
         remedy = "Leave encryption as it is, or exchange keys by hand: quorate asks etcd below one prefix before a key goes."
-        return barring(frozenset({ChangeEncryption, RewriteSecrets}), failed(STORED_IN_ONE_PLACE, cluster.encryption.unasked, remedy))
+        return blocking(frozenset({ChangeEncryption, RewriteSecrets}), failed(STORED_IN_ONE_PLACE, cluster.encryption.unasked, remedy))
     if not isinstance(change, Change):
         return wanting(
             RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"Secrets may be stored otherwise than {_told(change.provider)}")
@@ -70,8 +70,8 @@ def encrypt_secrets(cluster: Cluster, now: datetime) -> Opinion[Step]:
     host = cluster.host(change.host)
     evidence = f"{host.name}: {_in_detail(servers[host.name].configuration)}, next: {_in_detail(change.configuration)}"
     step = ChangeEncryption(host.name, change.configuration)
-    opinion: Opinion[Step] = wanting(step, passed(ENCRYPTION_DIFFERS, evidence), nodes_ready(cluster), bears_restart(cluster, host))
-    return when_nodes_are_ready(cluster, now, opinion)
+    proposal: Proposal[Step] = wanting(step, passed(ENCRYPTION_DIFFERS, evidence), nodes_ready(cluster), bears_restart(cluster, host))
+    return when_nodes_are_ready(cluster, now, proposal)
 
 
 def _is_concerned(cluster: Cluster) -> bool:
@@ -82,7 +82,7 @@ def _is_concerned(cluster: Cluster) -> bool:
 
 
 def _cannot_rotate(cluster: Cluster) -> tuple[Check, ...]:
-    if not cluster.wishes.rotate_encryption_key or cluster.encryption.configuration is None:
+    if not cluster.options.rotate_encryption_key or cluster.encryption.configuration is None:
         return ()
     remedy = "Leave --rotate-encryption-key out; keys of customEncryptionConfiguration are exchanged by putting a new one first."
     return (failed(ROTATABLE, "features.encryptionProviders is off, or has a configuration of its own", remedy),)

@@ -14,7 +14,7 @@ from quorate.core.hosts.rules.guard import RUNBOOK
 from quorate.core.hosts.rules.members import PROBE_INTERVAL
 from quorate.core.hosts.state import LEADERLESS, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import EVERYTHING, Initialize, Prepare, Step
-from quorate.core.opinion import NOTHING, Opinion, wanting
+from quorate.core.proposal import NOTHING, Proposal, wanting
 from quorate.core.ring import Ring
 
 NO_CLUSTER_HIDDEN = "no host that cannot be asked can hold the cluster"
@@ -27,10 +27,10 @@ DATA_MOUNTED = "what it has begun is there"
 SAME_VERSION = "it goes on with the version that it began with"
 
 
-def prepare_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def prepare_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Hosts that belong to no cluster get what they lack, all at once: nothing runs on them that could be disturbed."""
     lacking = tuple(host.name for host in cluster.hosts if host.kind in UNTOUCHED and not host.not_unique and not is_ready(host))
-    return Opinion(Prepare(lacking)) if lacking else NOTHING
+    return Proposal(Prepare(lacking)) if lacking else NOTHING
 
 
 def is_ready(host: Host) -> bool:
@@ -38,7 +38,7 @@ def is_ready(host: Host) -> bool:
     return host.kind is Kind.PACKAGES_ONLY and not host.lacks and not host.not_unique
 
 
-def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def initialize(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """The first control plane, on the manifest's leader, once it is certain that there is no cluster: not on a host, and not on one that cannot be asked.
 
     Only where the leader is one of the hosts that the operator declared empty, the first other control plane host that is ready takes its place.
@@ -47,7 +47,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return NOTHING
     ready = [host for host in cluster.control_planes if is_ready(host)]
     chosen = next((host for host in ready if host.name == cluster.leader), None)
-    if chosen is None and cluster.leader in cluster.wishes.without:
+    if chosen is None and cluster.leader in cluster.options.without:
         chosen = next(iter(ready), None)
     checks = (*_nothing_hidden(cluster), _no_traces(cluster, cluster.hosts), _no_ring(cluster))
     if chosen is None:
@@ -57,7 +57,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     return _or_nothing_else(Initialize(chosen.name), *checks, ready_too, clock_fits(cluster, chosen))
 
 
-def continue_the_initialization(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def continue_the_initialization(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """An initialization that was cut short is continued, and never begun anew: the host's etcd and keys may be the only ones."""
     if not cluster.is_being_founded:
         return NOTHING
@@ -68,7 +68,7 @@ def continue_the_initialization(cluster: Cluster, now: datetime) -> Opinion[Step
         )
         return _nothing_else(failed(FOUNDED_ONCE, names(founders), remedy))
     (founder,) = founders
-    opinion = _or_nothing_else(
+    proposal = _or_nothing_else(
         Initialize(founder.name, resume=True),
         *_nothing_hidden(cluster),
         _no_traces(cluster, (host for host in cluster.control_planes if host is not founder)),
@@ -76,23 +76,23 @@ def continue_the_initialization(cluster: Cluster, now: datetime) -> Opinion[Step
         _is_mounted(founder),
         _same_version(cluster, founder),
     )
-    return replace(opinion, wake_at=now + PROBE_INTERVAL) if _may_be_mounted_later(founder) else opinion
+    return replace(proposal, wake_at=now + PROBE_INTERVAL) if _may_be_mounted_later(founder) else proposal
 
 
-def _or_nothing_else(step: Step, *checks: Check) -> Opinion[Step]:
-    opinion = wanting(step, *checks)
-    return opinion if opinion.step is not None else _nothing_else(*checks)
+def _or_nothing_else(step: Step, *checks: Check) -> Proposal[Step]:
+    proposal = wanting(step, *checks)
+    return proposal if proposal.step is not None else _nothing_else(*checks)
 
 
-def _nothing_else(*checks: Check) -> Opinion[Step]:
+def _nothing_else(*checks: Check) -> Proposal[Step]:
     """Without a cluster there is nothing else to do."""
-    return Opinion(checks=checks, bars=EVERYTHING)
+    return Proposal(checks=checks, blocks=EVERYTHING)
 
 
 def _nothing_hidden(cluster: Cluster) -> tuple[Check, ...]:
     """A cluster may be on any control plane host that cannot be asked, as long as nobody who knows says that it is not."""
     silent = [host for host in cluster.control_planes if host.kind in (Kind.UNREACHABLE, Kind.UNKNOWN)]
-    vouched = [host for host in silent if host.name in cluster.wishes.without]
+    vouched = [host for host in silent if host.name in cluster.options.without]
     hidden = [host for host in silent if host not in vouched]
     exempt = (passed(SAID_EMPTY, names(vouched)),) if vouched else ()
     if not hidden:
@@ -108,7 +108,7 @@ def _no_traces(cluster: Cluster, hosts: Iterable[Host]) -> Check:
 
     Nobody joins an initialization that was cut short, so that a control plane host beside it has traces of a cluster that was there before.
     """
-    asked = [host for host in hosts if host.kind is not Kind.UNREACHABLE and host.name not in cluster.wishes.without]
+    asked = [host for host in hosts if host.kind is not Kind.UNREACHABLE and host.name not in cluster.options.without]
     traces = [host for host in asked if host.kind not in (*UNTOUCHED, Kind.UNKNOWN)]
     puzzling = [host for host in asked if host.kind is Kind.UNKNOWN]
     if puzzling and not traces:

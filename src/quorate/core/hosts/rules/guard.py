@@ -11,7 +11,7 @@ from quorate.core.hosts.gates import readable
 from quorate.core.hosts.rules.facts import HOLDS_THE_DATA, data_lost, names, told
 from quorate.core.hosts.state import BELONGING, EXPIRED, Cluster, Host, Kind
 from quorate.core.hosts.steps import EVERYTHING, Prepare, Reconfigure, StartServices, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 from quorate.core.ring import Member, Ring
 
 ALONE = "nobody else works on these hosts"
@@ -33,15 +33,15 @@ BUT_START: frozenset[type[Step]] = EVERYTHING - {StartServices}
 """To start what should run only adds, and may be what is missing."""
 
 
-def work_alone(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def work_alone(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Two operators never work on the same hosts at once."""
     if not cluster.locked_by:
         return NOTHING
     remedy = "Wait until it has ended; the lock of a run that was killed expires by itself."
-    return barring(EVERYTHING, failed(ALONE, cluster.locked_by, remedy))
+    return blocking(EVERYTHING, failed(ALONE, cluster.locked_by, remedy))
 
 
-def let_kubeadm_end(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def let_kubeadm_end(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """A kubeadm that an interrupted run left behind is left to end: what a host is shows only then."""
     busy = [host for host in cluster.hosts if host.kubeadm_runs]
     if not busy:
@@ -51,10 +51,10 @@ def let_kubeadm_end(cluster: Cluster, now: datetime) -> Opinion[Step]:
         f"kubeadm runs on {names(busy)}",
         "It ends by itself: kubeadm limits each of its waits, most of them to 4 or 5 minutes.",
     )
-    return Opinion(checks=(check,), bars=EVERYTHING, wake_at=now + LOOK_AGAIN)
+    return Proposal(checks=(check,), blocks=EVERYTHING, wake_at=now + LOOK_AGAIN)
 
 
-def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Hosts that contradict each other, or a control plane host of another cluster, mean that the manifest is not of these hosts: nothing is touched."""
     foreign = [host for host in cluster.control_planes if host.kind is Kind.FOREIGN]
     checks = [failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems]
@@ -62,19 +62,19 @@ def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         evidence = "; ".join(f"{host.name}: {_why(host)}" for host in foreign)
         remedy = f"Take it out of the manifest, or free it: `quorate reset -m MANIFEST {foreign[0].name}`."
         checks.append(failed(OURS, evidence, remedy))
-    return barring(EVERYTHING, *checks)
+    return blocking(EVERYTHING, *checks)
 
 
-def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """A control plane host that answers, and of which it cannot be told what it is, may be anything: nothing is changed beside it."""
-    puzzling = [host for host in cluster.control_planes if host.kind is Kind.UNKNOWN and host.name not in cluster.wishes.without]
+    puzzling = [host for host in cluster.control_planes if host.kind is Kind.UNKNOWN and host.name not in cluster.options.without]
     if not puzzling:
         return NOTHING
     evidence = "; ".join(f"{host.name}: {_why(host)}" for host in puzzling)
-    return barring(BUT_START, unknown(KNOWN, evidence, "Make these facts readable, then run the command again."))
+    return blocking(BUT_START, unknown(KNOWN, evidence, "Make these facts readable, then run the command again."))
 
 
-def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def keep_the_quorum(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Without its quorum etcd takes no change, and whatever is done to a host then can only make the loss final.
 
     Services that should run are started before it is asked. Nothing after it is, since what else does not hold follows from it.
@@ -83,18 +83,18 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return NOTHING
     match readable(cluster.ring):
         case Unknown(reason):
-            return barring(EVERYTHING, _unread(cluster, reason))
+            return blocking(EVERYTHING, _unread(cluster, reason))
         case Ring() as ring if not ring.commits:
             verdict = ring.commits
             silent = ", ".join(member.label for member in ring.voters if not member.takes_part)
             evidence = f"{verdict.good} of {verdict.voters} voters take part, quorum {verdict.quorum}; {silent} do not"
             remedy = _or_renew(cluster.control_planes, f"Bring back {-verdict.margin} of {silent}, or {RUNBOOK}.")
-            return barring(EVERYTHING, failed(QUORUM, evidence, remedy))
+            return blocking(EVERYTHING, failed(QUORUM, evidence, remedy))
         case Ring() as ring:
-            return Opinion(checks=(passed(QUORUM, str(ring.now)),))
+            return Proposal(checks=(passed(QUORUM, str(ring.now)),))
 
 
-def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def keep_the_data(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """That members of no host are the last with etcd's data is said before everything else: all that waits, waits for that. Only their owner can change it."""
     last = _well_elsewhere(cluster)
     may_hold = [host for host in cluster.control_planes if not isinstance(host.member, Absent) and not data_lost(host)]
@@ -103,15 +103,15 @@ def keep_the_data(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     labels = ", ".join(member.label for member in last)
     remedy = f"Keep the machine of {labels} running, and take it back into the manifest; or {RUNBOOK}."
     evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, of no host of it"
-    return Opinion(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
+    return Proposal(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
 
 
-def need_writes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def need_writes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """An alarm that is none of its members' makes etcd refuse every write, and nobody but an administrator takes it back: what is begun then cannot end."""
-    return barring(BUT_START, *(failed(TAKES_WRITES, alarm) for alarm in cluster.alarms))
+    return blocking(BUT_START, *(failed(TAKES_WRITES, alarm) for alarm in cluster.alarms))
 
 
-def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def need_the_api(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Once there is a cluster, nothing is added to it or taken from it unseen.
 
     What broke the only API server may be a setting: a host that is broken and differs from the manifest can be mended without the API.
@@ -119,31 +119,31 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     if not cluster.stands:
         return NOTHING
     if cluster.api.health is Health.GOOD:
-        return Opinion(checks=(passed(API, told(cluster.api)),))
+        return Proposal(checks=(passed(API, told(cluster.api)),))
     answer = failed if cluster.api.health is Health.BAD else unknown
     look = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
     remedy = _or_renew(cluster.control_planes, look)
     if others := ", ".join(member.label for member in _well_elsewhere(cluster)):
         remedy += f" Those beside the members {others} are asked by nobody, since no host of the manifest is theirs: take one of them back into the manifest."
-    return barring(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
+    return blocking(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
 
 
-def name_what_is_not_unique(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def name_what_is_not_unique(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Hosts of no cluster that cannot be told from others, or are not where the manifest says: only those are not prepared, and do not join."""
     whys = dict.fromkeys(why for host in cluster.hosts for why in host.not_unique)
-    return Opinion(checks=tuple(failed(UNIQUE, why) for why in whys))
+    return Proposal(checks=tuple(failed(UNIQUE, why) for why in whys))
 
 
-def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """With `--no-init` hosts are prepared, and nothing more."""
-    if cluster.wishes.initialize:
+    if cluster.options.initialize:
         return NOTHING
-    return Opinion(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), bars=EVERYTHING - {Prepare})
+    return Proposal(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), blocks=EVERYTHING - {Prepare})
 
 
 def _well_elsewhere(cluster: Cluster) -> list[Member]:
     """The members of no host of the manifest that vote and answer."""
-    return [stray.member for stray in cluster.strays if stray.member.votes_well and stray.silence is None]
+    return [orphan.member for orphan in cluster.orphans if orphan.member.votes_well and orphan.silence is None]
 
 
 def _unread(cluster: Cluster, reason: str) -> Check:

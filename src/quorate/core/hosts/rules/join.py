@@ -16,7 +16,7 @@ from quorate.core.hosts.rules.skew import none_is_older
 from quorate.core.hosts.rules.snapshot import after_a_snapshot
 from quorate.core.hosts.state import Cluster, Host
 from quorate.core.hosts.steps import Join, JoinWorkers, Prepare, Step
-from quorate.core.opinion import NOTHING, Opinion, barring, wanting
+from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 REPAIR_AT_RUNNING_VERSION = "repair and upgrade are not mixed"
 NAME_FREE = "no other machine has the host's name"
@@ -24,15 +24,15 @@ MEMBERS_ANSWER = "every member of the ring answers"
 KUBELET_NOT_ABOVE = "no API server is older than the kubelets that join"
 
 
-def repair_at_the_running_version(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def repair_at_the_running_version(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Hosts join with the version that the cluster runs. While some have yet to join, another version in the manifest is refused; then it is an upgrade."""
     waiting = [host for host in cluster.hosts if has_yet_to_join(host)]
     if not cluster.stands or not waiting or cluster.running == cluster.version:
         return NOTHING
-    bars: frozenset[type[Step]] = frozenset({Prepare, Join, JoinWorkers})
+    blocks: frozenset[type[Step]] = frozenset({Prepare, Join, JoinWorkers})
     if cluster.running is None:
-        return barring(
-            bars,
+        return blocking(
+            blocks,
             unknown(
                 REPAIR_AT_RUNNING_VERSION,
                 "ConfigMap kubeadm-config does not tell which version runs",
@@ -41,10 +41,10 @@ def repair_at_the_running_version(cluster: Cluster, _now: datetime) -> Opinion[S
         )
     evidence = f"the cluster runs {cluster.running}, the manifest says {cluster.version}, and {names(waiting)} has yet to join"
     remedy = f"Set versions.kubernetes to {cluster.running}, repair, then upgrade."
-    return barring(bars, failed(REPAIR_AT_RUNNING_VERSION, evidence, remedy))
+    return blocking(blocks, failed(REPAIR_AT_RUNNING_VERSION, evidence, remedy))
 
 
-def join_control_planes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def join_control_planes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """The first control plane host in the manifest's order that is ready and may join. The next one joins when it votes and is well."""
     if not cluster.stands:
         return NOTHING
@@ -57,14 +57,14 @@ def join_control_planes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
             _members_answer(cluster),
             clock_fits(cluster, host),
         )
-        opinion = wanting(Join(host.name), *asked)
-        if opinion.step is not None:
-            return after_a_snapshot(cluster, after_the_configuration(opinion, cluster.configuration_drift))
-        refused += opinion.checks
-    return Opinion(checks=tuple(dict.fromkeys(refused)))
+        proposal = wanting(Join(host.name), *asked)
+        if proposal.step is not None:
+            return after_a_snapshot(cluster, after_the_configuration(proposal, cluster.configuration_drift))
+        refused += proposal.checks
+    return Proposal(checks=tuple(dict.fromkeys(refused)))
 
 
-def join_workers(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def join_workers(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Workers that are ready join together, up to the limit: they change nothing that others run on."""
     ready = [host for host in cluster.workers if is_ready(host)]
     if not cluster.stands or not ready:
@@ -73,11 +73,13 @@ def join_workers(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     apart = tuple(check for checks in asked.values() for check in checks if not check.passed)
     joining = tuple(name for name, checks in asked.items() if all(check.passed for check in checks))
     if not joining:
-        return Opinion(checks=apart)
-    opinion = wanting(
-        JoinWorkers(joining[: max(cluster.wishes.parallel_workers, 1)]), somebody_serves(cluster), none_is_older(cluster, KUBELET_NOT_ABOVE)
+        return Proposal(checks=apart)
+    proposal = wanting(
+        JoinWorkers(joining[: max(cluster.options.parallel_workers, 1)]),
+        somebody_serves(cluster),
+        none_is_older(cluster, KUBELET_NOT_ABOVE),
     )
-    return after_the_configuration(replace(opinion, checks=(*opinion.checks, *apart)), cluster.configuration_drift)
+    return after_the_configuration(replace(proposal, checks=(*proposal.checks, *apart)), cluster.configuration_drift)
 
 
 def _name_free(cluster: Cluster, host: Host) -> Check:
@@ -91,12 +93,12 @@ def _members_answer(cluster: Cluster) -> Check:
 
     Source: kubeadm 1.34, CheckClusterHealth and WaitForClusterAvailable in cmd/kubeadm/app/util/etcd/etcd.go.
     """
-    strays = [stray.member.label for stray in cluster.strays if stray.silence is not None and stray.member.started]
+    orphans = [orphan.member.label for orphan in cluster.orphans if orphan.silence is not None and orphan.member.started]
     silent = {member for member, _ in cluster.member_silences}
     absent = [host.name for host in cluster.control_planes if host.member_id in silent]
     if absent:
         remedy = f"Bring {', '.join(absent)} back; where it is gone for good, take its host out of the manifest."
-        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *strays))} is silent, and kubeadm would not end the join", remedy)
-    if strays:
-        return failed(MEMBERS_ANSWER, f"{', '.join(strays)} is silent, and kubeadm would not end the join before it has left")
+        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *orphans))} is silent, and kubeadm would not end the join", remedy)
+    if orphans:
+        return failed(MEMBERS_ANSWER, f"{', '.join(orphans)} is silent, and kubeadm would not end the join before it has left")
     return passed(MEMBERS_ANSWER, "all of them")

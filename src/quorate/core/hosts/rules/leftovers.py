@@ -13,7 +13,7 @@ from quorate.core.hosts.rules.departures import as_many_as_said
 from quorate.core.hosts.rules.facts import holds_the_data, names, takes_evictions
 from quorate.core.hosts.state import Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import EVERYTHING, DeleteNode, Reset, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 from quorate.core.ring import Ring
 
 OUT_OF_THE_RING = "the host has no member in the ring"
@@ -28,15 +28,15 @@ LOOK_AGAIN = timedelta(seconds=5)
 """Until a Node is looked at again whose host is gone: it is called not ready after 50 s (kube-controller-manager, node-monitor-grace-period)."""
 
 
-def keep_the_copies(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Where as many hosts hold etcd's data outside the ring as serve in it, it may have begun anew: nothing is done on such a ring, and nobody joins it, since
     with every join it looks more like the one that was lost.
     """
     outside = [host for host in cluster.control_planes if is_to_be_reset(host) and not _no_more_copies(cluster, host).passed]
-    return barring(EVERYTHING, _no_more_copies(cluster, outside[0])) if cluster.stands and outside else NOTHING
+    return blocking(EVERYTHING, _no_more_copies(cluster, outside[0])) if cluster.stands and outside else NOTHING
 
 
-def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
     if not cluster.stands:
         return NOTHING
@@ -53,11 +53,11 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Opinion[Step]:
         goes = isinstance(host.node, Node) and host.node.name not in members and is_to_be_reset(host)
         if isinstance(host.node, Node) and goes and all(check.passed for check in may_be_reset(cluster, host)):
             return _deleting(host.node.name, host.node, passed(NODE_GOES, f"{host.name} is to join anew"))
-    opinion = _first(_of_wiped_hosts(cluster), now)
-    return replace(opinion, checks=(*refused, *opinion.checks))
+    proposal = _first(_of_wiped_hosts(cluster), now)
+    return replace(proposal, checks=(*refused, *proposal.checks))
 
 
-def reset_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def reset_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Hosts on which a join was cut short, or whose member has left the ring, lose every trace of the cluster, so that they can join anew."""
     if not cluster.stands:
         return NOTHING
@@ -66,9 +66,9 @@ def reset_hosts(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         if is_to_be_reset(host):
             asked = may_be_reset(cluster, host)
             if all(check.passed for check in asked):
-                return Opinion(Reset(host.name), (*refused, *asked))
+                return Proposal(Reset(host.name), (*refused, *asked))
             refused += asked
-    return Opinion(checks=refused)
+    return Proposal(checks=refused)
 
 
 def is_to_be_reset(host: Host) -> bool:
@@ -197,17 +197,17 @@ def _is_no_machines(node: Node) -> Check:
 
 def _names_in_the_ring(cluster: Cluster) -> frozenset[str]:
     """Of members of no host. They leave first: until then there may be a control plane behind the Node of such a name, whatever host has it too."""
-    return frozenset(stray.member.name for stray in cluster.strays)
+    return frozenset(orphan.member.name for orphan in cluster.orphans)
 
 
-def _deleting(name: str, node: Node | None, *asked: Check) -> Opinion[Step]:
+def _deleting(name: str, node: Node | None, *asked: Check) -> Proposal[Step]:
     """With a drain where the machine goes on to run Pods: nobody would know of them any more.
 
     A control plane host whose join was cut short has them too: until kubeadm has marked its Node, that is one as a worker's.
     """
     if node is not None and takes_evictions(node):
-        return Opinion(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is as a worker's, and is ready")))
-    return Opinion(DeleteNode(name), asked)
+        return Proposal(DeleteNode(name, drain=True), (*asked, passed(PODS_FIRST, f"Node {name} is as a worker's, and is ready")))
+    return Proposal(DeleteNode(name), asked)
 
 
 def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:
@@ -221,10 +221,10 @@ def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:
             yield host.node.name, passed(NODE_GOES, f"nothing of the cluster is on {host.name}")
 
 
-def _first(nodes: Iterable[tuple[str, Check]], now: datetime) -> Opinion[Step]:
+def _first(nodes: Iterable[tuple[str, Check]], now: datetime) -> Proposal[Step]:
     refused: tuple[Check, ...] = ()
     for name, check in nodes:
         if check.passed:
-            return Opinion(DeleteNode(name), (*refused, check))
+            return Proposal(DeleteNode(name), (*refused, check))
         refused += (check,)
-    return Opinion(checks=refused, wake_at=now + LOOK_AGAIN if refused else None)
+    return Proposal(checks=refused, wake_at=now + LOOK_AGAIN if refused else None)

@@ -16,9 +16,9 @@ from quorate.core.hosts.rules.departures import as_many_as_said
 from quorate.core.hosts.rules.facts import data_lost, holds_the_data, member_of, names, silence_of
 from quorate.core.hosts.rules.guard import BUT_START
 from quorate.core.hosts.rules.snapshot import after_a_snapshot
-from quorate.core.hosts.state import Cluster, Host, Kind, Silence, StrayMember
+from quorate.core.hosts.state import Cluster, Host, Kind, OrphanMember, Silence
 from quorate.core.hosts.steps import RemoveMember, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 from quorate.core.ring import Member, Ring
 
 PROBES = 3
@@ -52,38 +52,38 @@ class _Leaver:
     wake_at: datetime | None = None
 
 
-def members_agree(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def members_agree(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and nothing is changed."""
     if not cluster.membership_problem:
         return NOTHING
     remedy = "Find the members that left or were restored apart from the others, and stop their hosts' etcd for good."
-    return barring(BUT_START, failed(AGREEMENT, cluster.membership_problem, remedy))
+    return blocking(BUT_START, failed(AGREEMENT, cluster.membership_problem, remedy))
 
 
-def remove_the_lost(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def remove_the_lost(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """Members that died, lost their data or never became voters leave, if the ring can do without them: each costs a vote, or keeps others from joining.
 
     Those that never became voters go first. A member of a host that is in the manifest and cannot be reached stays: the host may come back with its data.
     """
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
-    leavers = [*_lost_strays(cluster, now), *_lost_of_hosts(cluster, now)]
+    leavers = [*_lost_orphans(cluster, now), *_lost_of_hosts(cluster, now)]
     return _first_permitted(cluster, sorted(leavers, key=lambda leaver: (leaver.member.votes, _order(cluster, leaver))))
 
 
-def remove_the_surplus(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def remove_the_surplus(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Members that are not ill, and whose hosts left the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
     missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or _has_no_node(host)]
     leavers = [
         _Leaver(
-            stray.member,
-            stray.member.name,
-            (_matches_nobody(cluster, stray.member), as_many_as_said(cluster), _replaced(missing, stray.member)),
+            orphan.member,
+            orphan.member.name,
+            (_matches_nobody(cluster, orphan.member), as_many_as_said(cluster), _replaced(missing, orphan.member)),
         )
-        for stray in cluster.strays
-        if _leaves_in_turn(stray)
+        for orphan in cluster.orphans
+        if _leaves_in_turn(orphan)
     ]
     return _first_permitted(cluster, sorted(leavers, key=lambda leaver: _order(cluster, leaver)))
 
@@ -95,7 +95,7 @@ def _has_no_node(host: Host) -> bool:
 
 def blocks_the_name(cluster: Cluster, host: Host) -> bool:
     """Whether another machine still has the name that this host is to get, in the ring or the API: kubeadm refuses to join beside its Node."""
-    return host.name in cluster.lost_nodes or any(stray.member.name == host.name for stray in cluster.strays)
+    return host.name in cluster.lost_nodes or any(orphan.member.name == host.name for orphan in cluster.orphans)
 
 
 def _order(cluster: Cluster, leaver: _Leaver) -> tuple[bool, str, int]:
@@ -104,33 +104,33 @@ def _order(cluster: Cluster, leaver: _Leaver) -> tuple[bool, str, int]:
     return leads, leaver.member.name, leaver.member.id
 
 
-def _first_permitted(cluster: Cluster, leavers: list[_Leaver]) -> Opinion[Step]:
+def _first_permitted(cluster: Cluster, leavers: list[_Leaver]) -> Proposal[Step]:
     checks: tuple[Check, ...] = ()
     wake: list[datetime] = []
     for leaver in leavers:
         member = leaver.member.id
         asked = (*leaver.reasons, holds_the_data(cluster, apart_from=member), removal(cluster.ring, member))
         if all(check.passed for check in asked):
-            return after_a_snapshot(cluster, Opinion(RemoveMember(member, leaver.owner), (*checks, *asked)))
+            return after_a_snapshot(cluster, Proposal(RemoveMember(member, leaver.owner), (*checks, *asked)))
         checks += asked
         wake += [leaver.wake_at] if leaver.wake_at else []
-    return Opinion(checks=checks, wake_at=min(wake, default=None))
+    return Proposal(checks=checks, wake_at=min(wake, default=None))
 
 
-def _lost_strays(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
-    for stray in cluster.strays:
-        if _leaves_in_turn(stray):
+def _lost_orphans(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
+    for orphan in cluster.orphans:
+        if _leaves_in_turn(orphan):
             continue
-        reasons = [_matches_nobody(cluster, stray.member)]
-        dead = stray.silence is not None or not stray.member.started  # one that never started has nothing that could answer
-        wake = _next_probe(stray.silence, now) if dead else None
-        reasons += [_dead(stray.member, stray.silence)] if dead else []
-        if stray.member.votes:
+        reasons = [_matches_nobody(cluster, orphan.member)]
+        dead = orphan.silence is not None or not orphan.member.started  # one that never started has nothing that could answer
+        wake = _next_probe(orphan.silence, now) if dead else None
+        reasons += [_dead(orphan.member, orphan.silence)] if dead else []
+        if orphan.member.votes:
             reasons.append(as_many_as_said(cluster))
-        elif stray.silence is None or not stray.member.started:
-            reasons.append(_given_up(stray))
-            wake = wake or _given_up_at(stray, now)
-        yield _Leaver(stray.member, stray.member.name, tuple(reasons), wake)
+        elif orphan.silence is None or not orphan.member.started:
+            reasons.append(_given_up(orphan))
+            wake = wake or _given_up_at(orphan, now)
+        yield _Leaver(orphan.member, orphan.member.name, tuple(reasons), wake)
 
 
 def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
@@ -168,9 +168,9 @@ def _not_mounted(host: Host) -> Check:
     return unknown(LOST, f"{_lost(host)}, but it was switched on a moment ago: the disk with the data may not be mounted yet")
 
 
-def _leaves_in_turn(stray: StrayMember) -> bool:
+def _leaves_in_turn(orphan: OrphanMember) -> bool:
     """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes nobody's loss of a vote less than it is."""
-    return stray.silence is None and stray.member.votes and stray.member.health is not Health.BAD
+    return orphan.silence is None and orphan.member.votes and orphan.member.health is not Health.BAD
 
 
 def _matches_nobody(cluster: Cluster, member: Member) -> Check:
@@ -194,16 +194,16 @@ def _replaced(missing: list[Host], member: Member) -> Check:
     return failed(REPLACED_FIRST, f"{member.label} stays until these have joined: {states}", remedy)
 
 
-def _given_up(stray: StrayMember) -> Check:
+def _given_up(orphan: OrphanMember) -> Check:
     """Whoever lets a machine join by hand, or with another manifest, adds its member first."""
-    seen, label = stray.without_vote_for, stray.member.label
+    seen, label = orphan.without_vote_for, orphan.member.label
     evidence = f"{label} has had no vote for {seen.total_seconds():.0f} s of {PROMOTED_WITHIN.total_seconds():.0f}"
     return passed(GIVEN_UP, evidence) if seen >= PROMOTED_WITHIN else failed(GIVEN_UP, evidence)
 
 
-def _given_up_at(stray: StrayMember, now: datetime) -> datetime | None:
+def _given_up_at(orphan: OrphanMember, now: datetime) -> datetime | None:
     """When a learner that has no vote by then has been given up; None: it has been already."""
-    return now + PROMOTED_WITHIN - stray.without_vote_for if stray.without_vote_for < PROMOTED_WITHIN else None
+    return now + PROMOTED_WITHIN - orphan.without_vote_for if orphan.without_vote_for < PROMOTED_WITHIN else None
 
 
 def _dead(member: Member, silence: Silence | None) -> Check:

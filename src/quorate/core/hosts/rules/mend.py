@@ -10,14 +10,14 @@ from quorate.core.hosts.rules.facts import data_lost, ills, names
 from quorate.core.hosts.rules.upgrade import bears_restart, is_under_way, to_upgrade
 from quorate.core.hosts.state import UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import Reconfigure, Step
-from quorate.core.opinion import NOTHING, Opinion, wanting
+from quorate.core.proposal import NOTHING, Proposal, wanting
 
 HALF_WAY = "a broken host differs from what is desired"
 SAME_VERSION = "repair and upgrade are not mixed"
 OTHERS_WELL = "every other control plane host is well"
 
 
-def mend_the_broken(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def mend_the_broken(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """A broken control plane host that is behind in an upgrade under way, or differs from the manifest, is brought to it while all others are well.
 
     The others serve, and have quorum without it: what is done to it costs nothing that is not lost already. It comes before others join, since they would get
@@ -28,15 +28,15 @@ def mend_the_broken(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     broken = [host for host in cluster.control_planes if host.kind is Kind.BROKEN and not data_lost(host)]
     half_way = [host for host in broken if _is_behind(cluster, host) or (host.components == cluster.version and host.drift)]
     if not half_way:
-        return Opinion(checks=tuple(_at_its_version(cluster, host) for host in broken if host.drift and host.components is not None))
+        return Proposal(checks=tuple(_at_its_version(cluster, host) for host in broken if host.drift and host.components is not None))
     host = half_way[0]
     others = _others_well(cluster, host)
     if _is_behind(cluster, host):
         return to_upgrade(cluster, host, passed(HALF_WAY, f"{host.name} has {host.components}, wanted is {cluster.version}"), others)
-    opinion = wanting(
+    proposal = wanting(
         Reconfigure(host.name), passed(HALF_WAY, f"{host.name}: {'; '.join(host.drift)}"), others, bears_restart(cluster, host)
     )
-    return after_the_configuration(opinion, cluster.configuration_drift)
+    return after_the_configuration(proposal, cluster.configuration_drift)
 
 
 def _at_its_version(cluster: Cluster, host: Host) -> Check:

@@ -12,7 +12,7 @@ from quorate.core.hosts.rules.facts import data_lost, has_yet_to_join, holds_the
 from quorate.core.hosts.rules.leftovers import is_to_be_reset
 from quorate.core.hosts.state import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 
 CONTROL_PLANE_WELL = "every control plane host is well"
 RING_MATCHES = "every member of the ring is that of a host of the manifest"
@@ -23,7 +23,7 @@ WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
 """Rules that come later take a snapshot for an upgrade only. Without the upgrade each run would push out an older one that may be needed."""
 
 
-def repair_comes_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
 
     Where nothing is wrong but certificates that have expired, their renewal is the repair.
@@ -32,10 +32,10 @@ def repair_comes_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
         return NOTHING
     well, matches = _control_plane_well(cluster), _ring_matches(cluster)
     renewed = matches.passed and all(_has_only_expired(host) for host in cluster.control_planes if ills(host))
-    return barring(WAITS_FOR_REPAIR - {RenewCertificates} if renewed else WAITS_FOR_REPAIR, well, matches)
+    return blocking(WAITS_FOR_REPAIR - {RenewCertificates} if renewed else WAITS_FOR_REPAIR, well, matches)
 
 
-def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
     if not cluster.stands:
         return NOTHING
@@ -44,12 +44,12 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Opinion[Step]:
     waiting = [host for host in cluster.workers if has_yet_to_join(host) and cluster.running != cluster.version and host not in ill]
     checks = [_worker_well(cluster, host) for host in ill]
     checks += [failed(WORKERS_WELL, f"{names(waiting)} has yet to join")] if waiting else []
-    opinion = barring(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
+    proposal = blocking(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
     if not silent:
-        return opinion
+        return proposal
     remedy = "Bring them back, or take them out of the manifest."
     unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
-    return Opinion(checks=(*opinion.checks, unreachable), bars=opinion.bars)
+    return Proposal(checks=(*proposal.checks, unreachable), blocks=proposal.blocks)
 
 
 def _worker_well(cluster: Cluster, host: Host) -> Check:
@@ -72,7 +72,7 @@ def _may_pass(ill: Iterable[Host]) -> bool:
 
 
 def _ring_matches(cluster: Cluster) -> Check:
-    labels = ", ".join(stray.member.label for stray in cluster.strays)
+    labels = ", ".join(orphan.member.label for orphan in cluster.orphans)
     return failed(RING_MATCHES, f"of no host: {labels}") if labels else passed(RING_MATCHES, "all of them")
 
 

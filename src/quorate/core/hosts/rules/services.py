@@ -8,17 +8,17 @@ from quorate.core.checks import passed
 from quorate.core.hosts.rules.facts import data_lost
 from quorate.core.hosts.state import Cluster, Kind
 from quorate.core.hosts.steps import StartServices, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 
 STOPPED = "units that should run are stopped"
 
 
-def start_services(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def start_services(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Stopped units of hosts of the cluster are started, one host at a time, control planes first. It only adds, so no gate is asked.
 
     Not where etcd's data is lost: a member that starts with an empty folder has forgotten what it voted for, and could vote again.
     """
     for host in cluster.hosts:
         if host.stopped and host.kind in (Kind.MEMBER, Kind.BROKEN) and not data_lost(host):
-            return Opinion(StartServices(host.name, host.stopped), (passed(STOPPED, f"{host.name}: {', '.join(host.stopped)}"),))
+            return Proposal(StartServices(host.name, host.stopped), (passed(STOPPED, f"{host.name}: {', '.join(host.stopped)}"),))
     return NOTHING

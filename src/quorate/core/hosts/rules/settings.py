@@ -11,7 +11,7 @@ from quorate.core.hosts.rules.facts import leader_last
 from quorate.core.hosts.rules.upgrade import bears_restart, nodes_ready, when_nodes_are_ready
 from quorate.core.hosts.state import Cluster, Host, Kind
 from quorate.core.hosts.steps import Reconfigure, RenewCertificates, Step
-from quorate.core.opinion import NOTHING, Opinion, wanting
+from quorate.core.proposal import NOTHING, Proposal, wanting
 
 EXPIRES = "certificates are to be renewed"
 HOST_WELL = "the host belongs to the cluster"
@@ -20,7 +20,7 @@ RENEW_BEFORE = timedelta(days=30)
 """Certificates of kubeadm are valid for a year, and nothing renews them between upgrades."""
 
 
-def reconfigure_hosts(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def reconfigure_hosts(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """The next host whose components or files differ from the manifest: control planes, the one whose member leads etcd last, then workers."""
     drifting = [host for host in cluster.hosts if host.drift and host.kind is Kind.MEMBER]
     if not cluster.stands or not drifting:
@@ -28,11 +28,11 @@ def reconfigure_hosts(cluster: Cluster, now: datetime) -> Opinion[Step]:
     control_planes = leader_last(cluster, (host for host in drifting if host.control_plane))
     host = next(iter(control_planes), drifting[0])
     gate = (bears_restart(cluster, host),) if host.control_plane else ()
-    opinion = wanting(Reconfigure(host.name), passed(DRIFT, f"{host.name}: {'; '.join(host.drift)}"), nodes_ready(cluster), *gate)
-    return when_nodes_are_ready(cluster, now, opinion)
+    proposal = wanting(Reconfigure(host.name), passed(DRIFT, f"{host.name}: {'; '.join(host.drift)}"), nodes_ready(cluster), *gate)
+    return when_nodes_are_ready(cluster, now, proposal)
 
 
-def renew_certificates(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def renew_certificates(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """The next control plane host whose certificates expire within 30 days, or all of them where that is asked for, the earliest first."""
     if not cluster.stands:
         return NOTHING
@@ -44,7 +44,7 @@ def renew_certificates(cluster: Cluster, now: datetime) -> Opinion[Step]:
 
 
 def _is_due(cluster: Cluster, host: Host, now: datetime) -> bool:
-    return _expires_soon(host, now) or (cluster.wishes.renew_certificates and host.name not in cluster.renewed)
+    return _expires_soon(host, now) or (cluster.options.renew_certificates and host.name not in cluster.renewed)
 
 
 def _expires_soon(host: Host, now: datetime) -> bool:

@@ -24,7 +24,7 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.core.opinion import NOTHING, Opinion, wanting
+from quorate.core.proposal import NOTHING, Proposal, wanting
 
 UPGRADE_WANTED = "another version is wanted"
 NODES_READY = "the Nodes of the control plane are ready"
@@ -42,7 +42,7 @@ AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset(
 """Steps that write what the desired version reads, and so wait until the API servers have it."""
 
 
-def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """The next host whose API server is not of the desired version; the one whose member leads etcd comes last.
 
     As long as kubeadm's configuration in the cluster tells another version, the host is the first of the upgrade, which brings add-ons and configuration along.
@@ -51,13 +51,13 @@ def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Opinion[Step]:
     if not cluster.stands or not pending:
         return NOTHING
     host = pending[0]
-    opinion = to_upgrade(
+    proposal = to_upgrade(
         cluster, host, passed(UPGRADE_WANTED, f"{cluster.version} on {names(pending)}"), nodes_ready(cluster), _nothing_short(cluster)
     )
-    return replace(when_nodes_are_ready(cluster, now, opinion), bars=AT_THE_NEW_VERSION)
+    return replace(when_nodes_are_ready(cluster, now, proposal), blocks=AT_THE_NEW_VERSION)
 
 
-def upgrade_kubelets(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def upgrade_kubelets(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """Kubelets follow when all API servers have the desired version: control planes, then workers, one by one, one that was interrupted first."""
     if not cluster.stands:
         return NOTHING
@@ -72,21 +72,21 @@ def upgrade_kubelets(cluster: Cluster, now: datetime) -> Opinion[Step]:
     wanted = passed(UPGRADE_WANTED, f"the kubelets of {names(pending)}")
     asked = (wanted, *skew_allows(cluster), nodes_ready(cluster, apart_from=host), *gate)
     step: Step = UpgradeKubelet(host.name, cluster.version)
-    opinion = wanting(step, *asked)
+    proposal = wanting(step, *asked)
     if not _pending(cluster):
-        opinion = when_nodes_are_ready(cluster, now, opinion)
-    return replace(opinion, bars=AT_THE_NEW_VERSION)
+        proposal = when_nodes_are_ready(cluster, now, proposal)
+    return replace(proposal, blocks=AT_THE_NEW_VERSION)
 
 
-def to_upgrade(cluster: Cluster, host: Host, *reasons: Check) -> Opinion[Step]:
+def to_upgrade(cluster: Cluster, host: Host, *reasons: Check) -> Proposal[Step]:
     """To upgrade this host's control plane, after what has to come before it, if the version skew and the ring permit it."""
     step = UpgradeControlPlane(host.name, cluster.version, first=_is_first(cluster))
-    opinion = wanting(step, *reasons, *skew_allows(cluster), others_allow(cluster), bears_restart(cluster, host))
+    proposal = wanting(step, *reasons, *skew_allows(cluster), others_allow(cluster), bears_restart(cluster, host))
     drift = (
         *cluster.configuration_drift,
         *cluster.addon_drift,
     )  # the new version may refuse what no longer holds, and Nodes are drained for it
-    return after_a_snapshot(cluster, after_the_configuration(opinion, drift))
+    return after_a_snapshot(cluster, after_the_configuration(proposal, drift))
 
 
 def is_under_way(cluster: Cluster) -> bool:
@@ -115,12 +115,12 @@ def nodes_ready(cluster: Cluster, *, apart_from: Host | None = None) -> Check:
     return passed(NODES_READY, "all of them")
 
 
-def when_nodes_are_ready(cluster: Cluster, now: datetime, opinion: Opinion[Step]) -> Opinion[Step]:
-    """The opinion, to be asked for again soon where all that it waits for is a Node that was ready, or was not there, a short while ago."""
-    waits_for = {check.name for check in opinion.checks if not check.passed}
+def when_nodes_are_ready(cluster: Cluster, now: datetime, proposal: Proposal[Step]) -> Proposal[Step]:
+    """The proposal, to be asked for again soon where all that it waits for is a Node that was ready, or was not there, a short while ago."""
+    waits_for = {check.name for check in proposal.checks if not check.passed}
     if waits_for != {NODES_READY} or not all(_may_get_ready(host, now) for host in cluster.control_planes):
-        return opinion
-    return replace(opinion, wake_at=now + LOOK_AGAIN)
+        return proposal
+    return replace(proposal, wake_at=now + LOOK_AGAIN)
 
 
 def _pending(cluster: Cluster) -> list[Host]:
@@ -129,7 +129,7 @@ def _pending(cluster: Cluster) -> list[Host]:
     if _configuration_behind(cluster):  # a host that has the version already began, and was interrupted before it told the cluster
         begun = [host for host in hosts if host.components == cluster.version]
         return [*begun[:1], *leader_last(cluster, behind)]
-    if cluster.wishes.force_upgrade:
+    if cluster.options.force_upgrade:
         behind = [host for host in hosts if host in behind or host.name not in cluster.regenerated]
     return leader_last(cluster, behind)
 
@@ -139,7 +139,7 @@ def _configuration_behind(cluster: Cluster) -> bool:
 
 
 def _is_first(cluster: Cluster) -> bool:
-    return _configuration_behind(cluster) or (cluster.wishes.force_upgrade and not cluster.regenerated)
+    return _configuration_behind(cluster) or (cluster.options.force_upgrade and not cluster.regenerated)
 
 
 def _kubelet_pending(cluster: Cluster, host: Host) -> bool:

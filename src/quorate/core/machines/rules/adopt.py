@@ -7,13 +7,13 @@ from datetime import datetime
 from quorate.core.checks import failed
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, AdoptReplicas, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 
 ADOPTABLE = "every stand-alone control-plane Machine can be adopted"
 ADOPTION_IN_TIME = "stand-alone Machines are adopted once the cluster can be reached"
 
 
-def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """All or none: with one that cannot be adopted every count of replicas would be wrong, so nothing else is done either.
 
     Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane (adoptMachines), which stops in the same way but says so in an event alone.
@@ -23,9 +23,9 @@ def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> O
     names = tuple(sorted(machine.name for machine in control_plane.adoptable))
     if not control_plane.infrastructure_ready or not control_plane.endpoint:
         waits_for = "its endpoint" if control_plane.infrastructure_ready else "its infrastructure"
-        return barring(EVERYTHING, failed(ADOPTION_IN_TIME, f"{', '.join(names)}: the Cluster waits for {waits_for}"))
+        return blocking(EVERYTHING, failed(ADOPTION_IN_TIME, f"{', '.join(names)}: the Cluster waits for {waits_for}"))
     problems = [f"{machine.name}: {machine.problem}" for machine in control_plane.adoptable if machine.problem]
     if problems:
         remedy = "Correct or delete these Machines, or give them an owner."
-        return barring(EVERYTHING, failed(ADOPTABLE, "; ".join(sorted(problems)), remedy))
-    return Opinion(AdoptReplicas(names))
+        return blocking(EVERYTHING, failed(ADOPTABLE, "; ".join(sorted(problems)), remedy))
+    return Proposal(AdoptReplicas(names))

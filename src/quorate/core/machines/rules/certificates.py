@@ -9,58 +9,58 @@ from quorate.core.health import Unknown
 from quorate.core.machines.checks import CERTIFICATES
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import GROWS, EnsureCertificates, Step, WriteKubeconfig
-from quorate.core.opinion import Opinion, barring, wanting
+from quorate.core.proposal import Proposal, blocking, wanting
 
 KUBECONFIG = "the kubeconfig is available"
 _RESTORE = "Restore the Secrets from a backup."
 
 
-def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Missing authorities are generated before initialization and never after: a new one would not be trusted by what runs."""
     certificates = control_plane.certificates
     if certificates.problem:
-        return barring(GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, certificates.problem, "Correct or delete the Secret."))
+        return blocking(GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, certificates.problem, "Correct or delete the Secret."))
     if not certificates.missing:
-        return Opinion(checks=(passed(CERTIFICATES, "all of them"),))
+        return Proposal(checks=(passed(CERTIFICATES, "all of them"),))
     missing = ", ".join(certificates.missing)
     if isinstance(control_plane.initialized, Unknown):
-        return barring(
+        return blocking(
             GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, f"missing: {missing}; {control_plane.initialized.reason}", _RESTORE)
         )
     if control_plane.initialized:
-        return barring(
+        return blocking(
             GROWS | {WriteKubeconfig},
             failed(CERTIFICATES, f"missing after initialization: {missing}", _RESTORE),
         )
     if not certificates.generatable:
-        return barring(GROWS | {WriteKubeconfig}, failed(CERTIFICATES, f"not supplied yet: {missing}", "Create the Secrets."))
+        return blocking(GROWS | {WriteKubeconfig}, failed(CERTIFICATES, f"not supplied yet: {missing}", "Create the Secrets."))
     return wanting(EnsureCertificates(certificates.missing))
 
 
-def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
 
     One that cannot be written is tried again later and holds up nothing but the first replica, of whose cluster nobody could make use.
     """
     kubeconfig = control_plane.kubeconfig
     if kubeconfig.problem:
-        return Opinion(checks=(failed(KUBECONFIG, kubeconfig.problem, "Correct or delete the Secret."),))
+        return Proposal(checks=(failed(KUBECONFIG, kubeconfig.problem, "Correct or delete the Secret."),))
     if not kubeconfig.exists:
         return _written(control_plane, now, rotate=False)
     if not kubeconfig.ours or kubeconfig.rotates_at is None:
-        return Opinion(checks=(passed(KUBECONFIG, "supplied by the user"),))
+        return Proposal(checks=(passed(KUBECONFIG, "supplied by the user"),))
     if kubeconfig.rotates_at <= now:
         return _written(control_plane, now, rotate=True)
-    return Opinion(
+    return Proposal(
         checks=(passed(KUBECONFIG, f"its certificate is renewed at {kubeconfig.rotates_at:%Y-%m-%d}"),), wake_at=kubeconfig.rotates_at
     )
 
 
-def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Opinion[Step]:
+def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Proposal[Step]:
     kubeconfig = control_plane.kubeconfig
     if kubeconfig.retry_at is None or kubeconfig.retry_at <= now:
         return wanting(WriteKubeconfig(rotate))
     remedy = "Correct what the answer names, such as a permission or the certificate authority; the write is tried again by itself."
     check = failed(KUBECONFIG, f"it could not be written: {kubeconfig.write_problem}", remedy)
-    bars = frozenset() if control_plane.may_be_initialized else GROWS
-    return Opinion(checks=(check,), bars=bars, wake_at=kubeconfig.retry_at)
+    blocks = frozenset() if control_plane.may_be_initialized else GROWS
+    return Proposal(checks=(check,), blocks=blocks, wake_at=kubeconfig.retry_at)

@@ -7,7 +7,7 @@ from datetime import datetime
 from quorate.core.checks import failed, passed
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, DeleteAll, RemoveFinalizer, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 
 MACHINES_GO_TOO = "its Machines are to go with it"
 MACHINES_STAY = (
@@ -18,21 +18,21 @@ WORKERS_ARE_GONE = "workers are gone"
 SHOWN = 5  # names in a message, as upstream shows
 
 
-def take_down(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def take_down(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
     if control_plane.deletion is None:
         return NOTHING
     if control_plane.deletion.keeps_machines:
-        return barring(EVERYTHING, failed(MACHINES_GO_TOO, MACHINES_STAY))
+        return blocking(EVERYTHING, failed(MACHINES_GO_TOO, MACHINES_STAY))
     workers = control_plane.deletion.workers
     if workers:
         listed = ", ".join(workers[:SHOWN]) + (f" and {len(workers) - SHOWN} more" if len(workers) > SHOWN else "")
-        return barring(EVERYTHING, failed(WORKERS_ARE_GONE, f"still there: {listed}"))
+        return blocking(EVERYTHING, failed(WORKERS_ARE_GONE, f"still there: {listed}"))
     gone = passed(WORKERS_ARE_GONE, "no Machine but the control plane's own is left")
     if not control_plane.replicas:
-        return Opinion(RemoveFinalizer(), (gone,), EVERYTHING)
+        return Proposal(RemoveFinalizer(), (gone,), EVERYTHING)
     held = tuple(replica.name for replica in control_plane.replicas if replica.holds_hook or replica.deleting_since is None)
     if held:
-        return Opinion(DeleteAll(held), (gone,), EVERYTHING)
+        return Proposal(DeleteAll(held), (gone,), EVERYTHING)
     names = ", ".join(replica.name for replica in control_plane.replicas)
-    return barring(EVERYTHING, gone, failed("control-plane Machines are gone", f"being deleted: {names}"))
+    return blocking(EVERYTHING, gone, failed("control-plane Machines are gone", f"being deleted: {names}"))

@@ -9,7 +9,7 @@ from quorate.core.health import Health, Unknown
 from quorate.core.machines.checks import INITIALIZED
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 
 NOT_PAUSED = "not paused"
 WORKLOAD_ANSWERS = "the workload cluster answers"
@@ -19,73 +19,73 @@ _TO_ACCESS = (
 )
 
 
-def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """A control plane that is to live carries our finalizer before anything is made, even while it is paused."""
     if control_plane.has_finalizer or control_plane.deletion:
         return NOTHING
-    return Opinion(AddFinalizer())
+    return Proposal(AddFinalizer())
 
 
-def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Paused means paused, deletion included (S11)."""
     if not control_plane.paused:
         return NOTHING
-    return barring(EVERYTHING, failed(NOT_PAUSED, f"paused by {control_plane.paused}", "Remove the pause to go on."))
+    return blocking(EVERYTHING, failed(NOT_PAUSED, f"paused by {control_plane.paused}", "Remove the pause to go on."))
 
 
-def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """An object that admission would refuse, and what this release does not do yet, is answered with a condition and no action."""
     checks = [failed("the specification is valid", text, "Correct the KubeadmControlPlane.") for text in control_plane.invalid]
     checks += [failed("the specification is supported", text, "Change the specification.") for text in control_plane.unsupported]
-    return barring(EVERYTHING, *checks)
+    return blocking(EVERYTHING, *checks)
 
 
-def be_the_one_that_the_cluster_names(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def be_the_one_that_the_cluster_names(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Of several control planes that want to be a cluster's, only the one that it names makes anything: two would found two clusters (S3)."""
     if not control_plane.not_the_clusters:
         return NOTHING
     remedy = "Delete this KubeadmControlPlane, or name it in the Cluster's spec.controlPlaneRef."
-    return barring(EVERYTHING, failed("the Cluster names this control plane", control_plane.not_the_clusters, remedy))
+    return blocking(EVERYTHING, failed("the Cluster names this control plane", control_plane.not_the_clusters, remedy))
 
 
-def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Control-plane Machines of the cluster that are not ours make every count wrong: nothing is done beside them."""
     if not control_plane.foreign:
         return NOTHING
     names = ", ".join(control_plane.foreign)
     remedy = "Give these Machines the KubeadmControlPlane as controller owner, or delete them."
-    return barring(
+    return blocking(
         EVERYTHING, failed("all control-plane Machines are ours", f"not controlled by this KubeadmControlPlane: {names}", remedy)
     )
 
 
-def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Nothing is made before the cluster's infrastructure is provisioned."""
     name = "the cluster's infrastructure is provisioned"
     if control_plane.infrastructure_ready:
-        return Opinion(checks=(passed(name, "the Cluster says so"),))
-    return barring(EVERYTHING, failed(name, "waiting for Cluster status.initialization.infrastructureProvisioned"))
+        return Proposal(checks=(passed(name, "the Cluster says so"),))
+    return blocking(EVERYTHING, failed(name, "waiting for Cluster status.initialization.infrastructureProvisioned"))
 
 
-def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Kubeconfigs and kubeadm need to know where the API server will be."""
     name = "the control plane endpoint is known"
     if control_plane.endpoint:
-        return Opinion(checks=(passed(name, control_plane.endpoint),))
-    return barring(GROWS | SHRINKS | {WriteKubeconfig}, failed(name, "waiting for Cluster spec.controlPlaneEndpoint"))
+        return Proposal(checks=(passed(name, control_plane.endpoint),))
+    return blocking(GROWS | SHRINKS | {WriteKubeconfig}, failed(name, "waiting for Cluster spec.controlPlaneEndpoint"))
 
 
-def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Once there is a cluster, nothing is added to it or taken from it unseen."""
     initialized = control_plane.initialized
     if isinstance(initialized, Unknown):
-        return barring(GROWS | SHRINKS | {AbandonCreation}, unknown(INITIALIZED, initialized.reason, initialized.remedy))
+        return blocking(GROWS | SHRINKS | {AbandonCreation}, unknown(INITIALIZED, initialized.reason, initialized.remedy))
     if not initialized:
         return NOTHING
     name, finding = WORKLOAD_ANSWERS, control_plane.workload
     if finding.health is Health.GOOD:
-        return Opinion(checks=(passed(name, finding.message or finding.reason),))
+        return Proposal(checks=(passed(name, finding.message or finding.reason),))
     answer = failed if finding.health is Health.BAD else unknown
-    return barring(
+    return blocking(
         GROWS | SHRINKS | {AbandonCreation}, answer(name, finding.message or finding.reason, _TO_ACCESS if answer is failed else "")
     )

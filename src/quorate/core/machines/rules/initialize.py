@@ -10,18 +10,18 @@ from quorate.core.machines.rules.placement import next_failure_domain
 from quorate.core.machines.rules.preflight import template_exists
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import GROWS, CreateReplica, Step
-from quorate.core.opinion import NOTHING, Opinion, barring, wanting
+from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 
-def initialize(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def initialize(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """Create the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
     if control_plane.replicas or control_plane.desired.replicas < 1:
         return NOTHING
     name = "the cluster was never initialized"
     if isinstance(control_plane.initialized, Unknown):
-        return barring(GROWS, unknown(name, control_plane.initialized.reason, control_plane.initialized.remedy))
+        return blocking(GROWS, unknown(name, control_plane.initialized.reason, control_plane.initialized.remedy))
     if control_plane.initialized:
         remedy = "Restore an etcd snapshot into a new cluster, or bring the lost Machines back; a new control plane would start empty."
-        return barring(GROWS, failed(name, "every control-plane Machine of an initialized cluster is gone", remedy))
+        return blocking(GROWS, failed(name, "every control-plane Machine of an initialized cluster is gone", remedy))
     step = CreateReplica(next_failure_domain(control_plane), initialize=True)
     return wanting(step, passed(name, "no control plane has come up yet"), template_exists(control_plane))

@@ -18,7 +18,7 @@ from quorate.core.machines.rules.preflight import topology_arrived
 from quorate.core.machines.rules.remove import exempt_before_initialization
 from quorate.core.machines.state import ControlPlane, Remediation, RemediationPolicy, Replica
 from quorate.core.machines.steps import ForgetRemediation, RecordRemediation, Remediate, Step
-from quorate.core.opinion import NOTHING, Opinion, barring
+from quorate.core.proposal import NOTHING, Proposal, blocking
 from quorate.core.quorum import quorum_survives_addition
 from quorate.core.ring import Ring
 
@@ -53,26 +53,26 @@ class Verdict:
         return None if self.permitted else self.checks[-1]
 
 
-def keep_the_records(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def keep_the_records(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """The records of a remediation say what is true: finished after a crash, and cleared once its replacement exists, or none is wanted any more."""
     if control_plane.remediation_problem:
-        return barring(frozenset({Remediate}), failed(RECORDS_READABLE, control_plane.remediation_problem, _CORRECT))
+        return blocking(frozenset({Remediate}), failed(RECORDS_READABLE, control_plane.remediation_problem, _CORRECT))
     intended = control_plane.remediation_intended
     if _is_settled(control_plane, now):
-        return Opinion(ForgetRemediation())
+        return Proposal(ForgetRemediation())
     if intended is not None and not _is_recorded(control_plane, intended) and not _stays(control_plane, intended.replica):
-        return Opinion(RecordRemediation())
+        return Proposal(RecordRemediation())
     return NOTHING
 
 
-def remediate(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def remediate(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """Of the replicas that a health check failed, the first that may go is replaced; each of the others is told why it may not."""
     answers = verdicts(control_plane, now)
     for answer in answers:
         if answer.permitted:
-            return Opinion(Remediate(answer.replica, answer.retries), _named(answer))
+            return Proposal(Remediate(answer.replica, answer.retries), _named(answer))
     refusals = tuple(check for answer in answers for check in _named(answer))
-    return Opinion(checks=refusals, wake_at=min((answer.wake_at for answer in answers if answer.wake_at), default=None))
+    return Proposal(checks=refusals, wake_at=min((answer.wake_at for answer in answers if answer.wake_at), default=None))
 
 
 def verdicts(control_plane: ControlPlane, now: datetime) -> tuple[Verdict, ...]:

@@ -10,7 +10,7 @@ from quorate.core.machines.checks import RESTART_KUBELET, another_serves, depend
 from quorate.core.machines.rules.preflight import only_one_is_leaving
 from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
-from quorate.core.opinion import NOTHING, Opinion
+from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Ring
 from quorate.core.versions import parse_or_none
 
@@ -21,7 +21,7 @@ ANOTHER_HOLDS_THE_DATA = "another replica holds the data"
 NOBODY_JOINS = "kubeadm is not joining on its host"
 
 
-def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """A Machine that waits at our hook gives up its member as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
@@ -36,11 +36,11 @@ def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Opinion[S
         asked = _may_go(control_plane, replica, now)
         checks += asked
         if all(check.passed for check in asked):
-            return Opinion(_let_go(control_plane, replica), asked)
+            return Proposal(_let_go(control_plane, replica), asked)
         wake += [replica.joins_until] if replica.joins_until and replica.joins_until > now else []
     is_last = control_plane.may_be_initialized and only_one_is_leaving(control_plane)
-    bars: frozenset[type[Step]] = frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica})
-    return Opinion(checks=checks, bars=bars, wake_at=min(wake, default=None))
+    blocks: frozenset[type[Step]] = frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica})
+    return Proposal(checks=checks, blocks=blocks, wake_at=min(wake, default=None))
 
 
 def has_arrived(replica: Replica) -> Check:

@@ -15,7 +15,7 @@ from quorate.core.machines.rules.remove import BEFORE_INITIALIZATION
 from quorate.core.machines.rules.scale import first_permitted
 from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, Step
-from quorate.core.opinion import Opinion, wanting
+from quorate.core.proposal import Proposal, wanting
 from quorate.core.ring import Ring
 
 UP_TO_DATE = "replicas are up to date"
@@ -23,12 +23,12 @@ REPLACEMENT_WANTED = "a replacement is wanted"
 ANOTHER_STAYS = "another replica stays"
 
 
-def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion[Step]:
+def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
     if not control_plane.outdated:
         moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
         up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()
-        return Opinion(checks=up_to_date, wake_at=min(moments, default=None))
+        return Proposal(checks=up_to_date, wake_at=min(moments, default=None))
     ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
     wanted = passed(REPLACEMENT_WANTED, ways)
     if not control_plane.may_be_initialized:
@@ -39,24 +39,24 @@ def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Opinion
     return _one_fewer(control_plane, candidates(control_plane), wanted)
 
 
-def _one_more(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
+def _one_more(control_plane: ControlPlane, wanted: Check) -> Proposal[Step]:
     """One at the new specification joins; where an outdated one that failed to come up is all that stands in the way, that one goes."""
-    opinion = wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), wanted, *before_joining(control_plane))
+    proposal = wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), wanted, *before_joining(control_plane))
     failed_ones = tuple(sorted((r for r in control_plane.outdated if _failed_to_come_up(control_plane, r)), key=age))
-    if opinion.step is not None or not failed_ones or len(control_plane.staying) == 1:
-        return opinion
+    if proposal.step is not None or not failed_ones or len(control_plane.staying) == 1:
+        return proposal
     if control_plane.remediating is not None or not has_room(control_plane).passed:
-        return opinion  # another one is going already, and this one's place would be the second that is empty
+        return proposal  # another one is going already, and this one's place would be the second that is empty
     instead = _one_fewer(control_plane, failed_ones, wanted)
-    return instead if instead.step is not None else opinion
+    return instead if instead.step is not None else proposal
 
 
-def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Opinion[Step]:
+def _one_fewer(control_plane: ControlPlane, victims: tuple[Replica, ...], wanted: Check) -> Proposal[Step]:
     """One outdated replica goes, unless it is the only one."""
     if len(control_plane.staying) == 1:
         evidence = f"{control_plane.staying[0].name} is the only one, and maxSurge is 0"
         remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1), or ask for three replicas."
-        return Opinion(checks=(wanted, failed(ANOTHER_STAYS, evidence, remedy)))
+        return Proposal(checks=(wanted, failed(ANOTHER_STAYS, evidence, remedy)))
     return first_permitted(control_plane, victims, wanted)
 
 
@@ -71,7 +71,7 @@ def _failed_to_come_up(control_plane: ControlPlane, replica: Replica) -> bool:
     return member is None or not member.votes
 
 
-def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Opinion[Step]:
+def _begin_anew(control_plane: ControlPlane, wanted: Check) -> Proposal[Step]:
     """Where kubeadm, proven, has founded nothing there is no data and no ring: the only replica goes, and the next one founds the cluster anew."""
     replica, *others = sorted(control_plane.replicas, key=age)
     alone = (

@@ -61,7 +61,7 @@ class Answer:
     text: str = ""
 
 
-class Gatekeeper:
+class AuthenticationFilter:
     """Judges requests by their bearer token. It has `client` for itself, so that strangers cannot use up the requests of anybody else, and closes it."""
 
     def __init__(self, client: Client) -> None:

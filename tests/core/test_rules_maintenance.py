@@ -1,4 +1,4 @@
-"""Upkeep of the workload cluster (rows 42 and 43): configuration before anybody joins, add-ons and expiries once all have."""
+"""Maintenance of the workload cluster (rows 42 and 43): configuration before anybody joins, add-ons and expiries once all have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from quorate.core.health import Absent, Finding, Health
 from quorate.core.machines.decide import decide
-from quorate.core.machines.rules.upkeep import (
+from quorate.core.machines.rules.maintenance import (
     ADDONS,
     COREDNS,
     EXPIRIES,
@@ -22,20 +22,20 @@ from quorate.core.machines.rules.upkeep import (
 )
 from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, UpdateAddons
-from quorate.core.opinion import NOTHING
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
+from quorate.core.proposal import NOTHING
 from quorate.core.versions import Version
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
 
-PENDING = Upkeep(pending=True)
+PENDING = Maintenance(pending=True)
 DOWN = Finding(Health.BAD, "ConnectionDown", "no answer")
 
 
-def failing(build: Build, seconds: int = 30) -> Upkeep:
+def failing(build: Build, seconds: int = 30) -> Maintenance:
     """One that failed and is tried again so many seconds after noon."""
-    return Upkeep(pending=True, problem="no ConfigMap kubeadm-config", retry_at=build.noon + timedelta(seconds=seconds))
+    return Maintenance(pending=True, problem="no ConfigMap kubeadm-config", retry_at=build.noon + timedelta(seconds=seconds))
 
 
 def two(build: Build, **changes: Any) -> ControlPlane:
@@ -48,7 +48,7 @@ def two(build: Build, **changes: Any) -> ControlPlane:
 
 def test_i18_the_configuration_is_prepared_before_the_replica_that_reads_it(build: Build) -> None:
     assert decide(two(build), build.noon).step == PrepareWorkload()
-    assert decide(two(build, preparation=Upkeep()), build.noon).step == CreateReplica("", initialize=False)
+    assert decide(two(build, preparation=Maintenance()), build.noon).step == CreateReplica("", initialize=False)
 
 
 def test_a_rollout_begins_with_the_configuration(build: Build) -> None:
@@ -73,10 +73,10 @@ def test_g18_nothing_is_prepared_for_a_version_that_no_replica_may_have(build: B
 
 def test_i18_where_preparation_failed_nobody_joins_until_it_succeeds(build: Build) -> None:
     control_plane = two(build, preparation=failing(build))
-    opinion = prepare_the_workload(control_plane, build.noon)
-    assert [(check.name, check.passed) for check in opinion.checks] == [(PREPARED, False)]
-    assert "no ConfigMap kubeadm-config" in opinion.checks[0].evidence
-    assert opinion.bars == frozenset({CreateReplica})
+    proposal = prepare_the_workload(control_plane, build.noon)
+    assert [(check.name, check.passed) for check in proposal.checks] == [(PREPARED, False)]
+    assert "no ConfigMap kubeadm-config" in proposal.checks[0].evidence
+    assert proposal.blocks == frozenset({CreateReplica})
     decision = decide(control_plane, build.noon)
     assert decision.step is None
     assert decision.wake_at == build.noon + timedelta(seconds=30)
@@ -99,7 +99,7 @@ def surging(build: Build, *replicas: Replica, **changes: Any) -> ControlPlane:
 
 def test_while_one_joins_coredns_leaves_the_node_that_goes_next(build: Build) -> None:
     assert decide(surging(build), build.noon).step == MoveCoreDNS("cp-1")
-    assert decide(surging(build, outdated(build, 1, coredns=Upkeep())), build.noon).step is None
+    assert decide(surging(build, outdated(build, 1, coredns=Maintenance())), build.noon).step is None
 
 
 def test_the_one_that_coredns_leaves_is_the_one_that_then_goes(build: Build) -> None:
@@ -134,10 +134,10 @@ def test_coredns_stays_where_there_is_no_other_node_yet(build: Build) -> None:
 
 
 def test_coredns_that_has_not_left_is_told_asked_again_in_time_and_holds_nothing_up(build: Build) -> None:
-    opinion = move_coredns(surging(build, outdated(build, 1, coredns=failing(build))), build.noon)
-    assert [check.name for check in opinion.checks] == [COREDNS]
-    assert opinion.bars == frozenset()
-    assert opinion.wake_at == build.noon + timedelta(seconds=30)
+    proposal = move_coredns(surging(build, outdated(build, 1, coredns=failing(build))), build.noon)
+    assert [check.name for check in proposal.checks] == [COREDNS]
+    assert proposal.blocks == frozenset()
+    assert proposal.wake_at == build.noon + timedelta(seconds=30)
     assert move_coredns(surging(build, outdated(build, 1, coredns=failing(build, 0))), build.noon).step == MoveCoreDNS("cp-1")
 
 
@@ -186,10 +186,10 @@ def test_with_external_etcd_nobody_needs_a_member_to_have_joined(build: Build) -
 
 
 def test_a_failure_of_the_add_ons_is_said_tried_again_in_time_and_holds_nothing_up(build: Build) -> None:
-    opinion = update_addons(build.three(addons=failing(build)), build.noon)
-    assert [check.name for check in opinion.checks] == [ADDONS]
-    assert opinion.bars == frozenset()
-    assert opinion.wake_at == build.noon + timedelta(seconds=30)
+    proposal = update_addons(build.three(addons=failing(build)), build.noon)
+    assert [check.name for check in proposal.checks] == [ADDONS]
+    assert proposal.blocks == frozenset()
+    assert proposal.wake_at == build.noon + timedelta(seconds=30)
     assert update_addons(build.three(addons=failing(build, 0)), build.noon).step == UpdateAddons()
 
 
@@ -209,7 +209,7 @@ def test_nobody_asks_an_api_server_that_is_ill_leaving_or_has_no_node(build: Bui
 
 def test_a_failure_to_ask_is_said_tried_again_in_time_and_holds_nothing_up(build: Build) -> None:
     replicas = build.replica(1, expiry_known=False), build.replica(2), build.replica(3)
-    opinion = record_expiries(build.control_plane(*replicas, expiries=failing(build)), build.noon)
-    assert [check.name for check in opinion.checks] == [EXPIRIES]
-    assert opinion.bars == frozenset()
-    assert opinion.wake_at == build.noon + timedelta(seconds=30)
+    proposal = record_expiries(build.control_plane(*replicas, expiries=failing(build)), build.noon)
+    assert [check.name for check in proposal.checks] == [EXPIRIES]
+    assert proposal.blocks == frozenset()
+    assert proposal.wake_at == build.noon + timedelta(seconds=30)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.clusterapi.act.upkeep import maintain
+from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, Hook, Label
 from quorate.kubernetes.errors import Conflict, Forbidden
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KCPS = "kubeadmcontrolplanes"
 
 
-async def upkeep(world: World) -> list[str]:
+async def maintenance(world: World) -> list[str]:
     """What one round writes."""
     world.log.clear()
     await maintain(world.clients, await world.look())
@@ -25,40 +25,40 @@ async def upkeep(world: World) -> list[str]:
 
 
 async def test_everything_is_applied_once_after_a_start_and_not_again(three: World) -> None:
-    written = await upkeep(three)
+    written = await maintenance(three)
     assert [line for line in written if line.startswith("apply")] == [
         *(f"apply devmachines cp-{n} as capi-kubeadmcontrolplane-metadata" for n in (1, 2, 3)),
         *(f"apply kubeadmconfigs cp-{n} as capi-kubeadmcontrolplane-metadata" for n in (1, 2, 3)),
         *(f"apply machines cp-{n} as capi-kubeadmcontrolplane" for n in (1, 2, 3)),
     ]
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_changed_labels_reach_machines_and_companions(three: World) -> None:
-    await upkeep(three)
+    await maintenance(three)
     three.api.change(KCPS, "demo", {"spec": {"machineTemplate": {"metadata": {"labels": {"team": "b"}}}}})
-    assert len(await upkeep(three)) == 9
+    assert len(await maintenance(three)) == 9
     for plural in ("machines", "devmachines", "kubeadmconfigs"):
         assert three.api.raw(plural, "cp-2")["metadata"]["labels"]["team"] == "b"
 
 
 async def test_a_version_change_touches_no_machine(three: World) -> None:
-    await upkeep(three)
+    await maintenance(three)
     three.api.change(KCPS, "demo", {"spec": {"version": "v1.35.0"}})
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_a_machine_that_is_being_deleted_gets_timeouts_and_nothing_else(three: World) -> None:
-    await upkeep(three)
+    await maintenance(three)
     three.delete_machine("cp-2")
     three.api.change("machines", "cp-2", {"metadata": {"annotations": {Hook.PRE_TERMINATE: None}}})
     template = {"metadata": {"labels": {"team": "b"}}, "spec": {"deletion": {"nodeDrainTimeoutSeconds": 5}}}
     three.api.change(KCPS, "demo", {"spec": {"machineTemplate": template}})
-    written = await upkeep(three)
+    written = await maintenance(three)
     assert [line for line in written if "cp-2" in line] == ["patch machines cp-2"]
     assert three.api.raw("machines", "cp-2")["spec"]["deletion"] == {"nodeDrainTimeoutSeconds": 5}
     assert not three.holds_hook("cp-2")
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_a_machine_that_has_the_name_of_one_that_was_leaving_keeps_its_own_timeouts(three: World) -> None:
@@ -105,11 +105,11 @@ async def test_secrets_that_cluster_api_made_become_ours_and_those_of_users_stay
         "secrets", {"metadata": {"name": "demo-ca", "labels": labels, "ownerReferences": theirs + rest}, "type": CLUSTER_SECRET_TYPE}
     )
     three.api.put("secrets", {"metadata": {"name": "demo-etcd", "labels": labels}, "type": "Opaque"})
-    await upkeep(three)
+    await maintenance(three)
     owners = three.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]
     assert [(owner["kind"], owner.get("controller")) for owner in owners] == [("Cluster", None), ("KubeadmControlPlane", True)]
     assert "ownerReferences" not in three.api.raw("secrets", "demo-etcd")["metadata"]
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 OLDER_OWNER: dict[str, Any] = {
@@ -134,7 +134,7 @@ async def test_references_to_owners_by_an_older_version_are_brought_up_to_date(t
         "blockOwnerDeletion": True,
     }
     three.api.change("devmachinetemplates", "small", {"metadata": {"ownerReferences": [cluster]}})
-    await upkeep(three)
+    await maintenance(three)
     for name in names:
         assert three.api.raw("secrets", name)["metadata"]["ownerReferences"] == [
             older[1],
@@ -142,22 +142,22 @@ async def test_references_to_owners_by_an_older_version_are_brought_up_to_date(t
         ]
     (owner,) = three.api.raw("devmachinetemplates", "small")["metadata"]["ownerReferences"]
     assert owner == cluster | {"apiVersion": "cluster.x-k8s.io/v1beta2"}
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 @pytest.mark.parametrize("owner", [OLDER_OWNER, {key: value for key, value in OLDER_OWNER.items() if key != "controller"}])
 async def test_a_secret_of_another_type_that_names_us_keeps_naming_us_as_it_did(three: World, owner: dict[str, Any]) -> None:
     """Early releases of Cluster API gave the authorities that they made no type; users give theirs none, and may have them go with the control plane."""
     three.api.change("secrets", "demo-ca", {"type": "Opaque", "metadata": {"ownerReferences": [owner]}})
-    await upkeep(three)
+    await maintenance(three)
     (now,) = three.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]
     assert (now["apiVersion"], now.get("controller")) == ("controlplane.cluster.x-k8s.io/v1beta2", owner.get("controller"))
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_the_reference_of_a_machine_to_its_owner_is_brought_up_to_date(three: World) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"ownerReferences": [OLDER_OWNER]}})
-    await upkeep(three)
+    await maintenance(three)
     (body,) = [body for what, body in three.api.bodies if what.startswith("apply machines cp-1")]
     assert [owner["apiVersion"] for owner in body["metadata"]["ownerReferences"]] == ["controlplane.cluster.x-k8s.io/v1beta2"]
 
@@ -165,10 +165,10 @@ async def test_the_reference_of_a_machine_to_its_owner_is_brought_up_to_date(thr
 async def test_the_template_belongs_to_the_cluster_beside_its_other_owners(three: World) -> None:
     other = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "1"}
     three.api.change("devmachinetemplates", "small", {"metadata": {"ownerReferences": [other]}})
-    await upkeep(three)
+    await maintenance(three)
     owners = three.api.raw("devmachinetemplates", "small")["metadata"]["ownerReferences"]
     assert [owner["uid"] for owner in owners] == ["1", "cluster-uid"]
-    assert await upkeep(three) == []
+    assert await maintenance(three) == []
 
 
 async def test_owners_are_not_written_over_a_change(three: World) -> None:
@@ -181,7 +181,7 @@ async def test_owners_are_not_written_over_a_change(three: World) -> None:
 
 async def test_an_intent_left_over_by_a_crash_is_cleared(three: World) -> None:
     three.api.change(KCPS, "demo", {"metadata": {"annotations": {"quorate.dev/creating": '{"name": "cp-1"}'}}})
-    assert "patch kubeadmcontrolplanes demo" in await upkeep(three)
+    assert "patch kubeadmcontrolplanes demo" in await maintenance(three)
     assert "quorate.dev/creating" not in three.annotations(KCPS, "demo")
 
 

@@ -9,7 +9,7 @@ from quorate.core.hosts.rules.facts import has_yet_to_join, names
 from quorate.core.hosts.rules.skew import none_is_older
 from quorate.core.hosts.state import Cluster, Kind, Node
 from quorate.core.hosts.steps import EnsureMachineDeployments, Step, Uncordon, UpdateNodes
-from quorate.core.opinion import NOTHING, Opinion, wanting
+from quorate.core.proposal import NOTHING, Proposal, wanting
 
 CORDONED = "an upgrade that was interrupted left Nodes cordoned"
 NODE_DRIFT = "Nodes differ from the manifest"
@@ -17,33 +17,33 @@ DEPLOYMENTS = "the MachineDeployments of the manifest are there"
 NOT_ABOVE = "no API server is older than the MachineDeployments' version"
 
 
-def let_pods_return(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def let_pods_return(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """A Node that we cordoned, and whose upgrade is over or does not go on, takes Pods again. One that somebody else cordoned stays as it is."""
     if not cluster.stands:
         return NOTHING
     for host in cluster.hosts:
         if host.kind is Kind.MEMBER and isinstance(host.node, Node) and host.node.cordoned_by_us:
-            return Opinion(Uncordon(host.name), (passed(CORDONED, host.name),))
+            return Proposal(Uncordon(host.name), (passed(CORDONED, host.name),))
     return NOTHING
 
 
-def update_nodes(cluster: Cluster, _now: datetime) -> Opinion[Step]:
+def update_nodes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Labels, annotations and taints of all Nodes at once: nothing restarts for them. That of a host which has yet to join is another machine's, or goes."""
     drifting = [host for host in cluster.hosts if host.node_drift and isinstance(host.node, Node) and not has_yet_to_join(host)]
     if not cluster.stands or not drifting:
         return NOTHING
-    return Opinion(UpdateNodes(tuple(host.name for host in drifting)), (passed(NODE_DRIFT, names(drifting)),))
+    return Proposal(UpdateNodes(tuple(host.name for host in drifting)), (passed(NODE_DRIFT, names(drifting)),))
 
 
-def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Opinion[Step]:
+def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Proposal[Step]:
     """MachineDeployments of `dynamicWorkers` exist and have the desired version, once no API server is older."""
-    upkeep = cluster.machine_deployments
-    if not cluster.stands or not upkeep.pending:
+    maintenance = cluster.machine_deployments
+    if not cluster.stands or not maintenance.pending:
         return NOTHING
-    if upkeep.retry_at is not None and upkeep.retry_at > now:
-        return Opinion(checks=(failed(DEPLOYMENTS, f"the last attempt failed: {upkeep.problem}"),), wake_at=upkeep.retry_at)
-    if upkeep.problem and upkeep.retry_at is None:
-        return Opinion(
-            checks=(failed(DEPLOYMENTS, upkeep.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
+    if maintenance.retry_at is not None and maintenance.retry_at > now:
+        return Proposal(checks=(failed(DEPLOYMENTS, f"the last attempt failed: {maintenance.problem}"),), wake_at=maintenance.retry_at)
+    if maintenance.problem and maintenance.retry_at is None:
+        return Proposal(
+            checks=(failed(DEPLOYMENTS, maintenance.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
         )
     return wanting(EnsureMachineDeployments(), none_is_older(cluster, NOT_ABOVE))

@@ -34,7 +34,7 @@ PATIENCE = 16
 _LOOKS_A_SECOND = 10  # kubeadm prepares etcd's manifest 0.3 to 1 s before it puts it in place
 
 
-def ending_predecessors(host: str) -> str:
+def ending_old_containers(host: str) -> str:
     """A part of a script that looks after that in the background until END_WATCHING, the end of the script, or that of the longest kubeadm.
 
     What fails in it has no say in what becomes of the script. No other kubeadm may run meanwhile.

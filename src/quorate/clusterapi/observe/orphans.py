@@ -10,8 +10,8 @@ from dataclasses import replace
 from quorate.clusterapi.observe.ring import Membership
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Absent, Unknown
-from quorate.core.machines.rules.strays import CONSENT
-from quorate.core.machines.state import Stray
+from quorate.core.machines.rules.orphans import CONSENT
+from quorate.core.machines.state import Orphan
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
@@ -26,15 +26,15 @@ MOST_ASKED = 20
 _ID = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
-def described(stray: Stray, membership: Membership, consents: Collection[int]) -> Stray:
-    """The stray with what is known of it by now. `consents` are the members whose removal was asked for."""
-    node = membership.homes.get(stray.member.id)
+def described(orphan: Orphan, membership: Membership, consents: Collection[int]) -> Orphan:
+    """The orphan with what is known of it by now. `consents` are the members whose removal was asked for."""
+    node = membership.homes.get(orphan.member.id)
     return replace(
-        stray,
-        may_be_of=membership.contested.get(stray.member.id, ()),
+        orphan,
+        may_be_of=membership.contested.get(orphan.member.id, ()),
         node=node.metadata.name if isinstance(node, Node) else node or "",
         node_ready=isinstance(node, Node) and readiness(node) == "True",
-        consented=stray.member.id in consents,
+        consented=orphan.member.id in consents,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from quorate.clusterapi.act import creation, managed_fields, orphans, permission
+from quorate.clusterapi.act import creation, managed_fields, orphaned_companions, permission
 from quorate.clusterapi.act.control_plane_writes import patch_control_plane
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import is_ours
@@ -22,13 +22,13 @@ from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
-from quorate.clusterapi.observe.strays import consents
+from quorate.clusterapi.observe.orphans import consents
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Finalizer, Label
 from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONFIGS, MACHINES
-from quorate.core.machines.rules.strays import CONSENT
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.core.ring import Ring
 from quorate.kubeadm.config import etcd_is_managed
 from quorate.kubernetes.errors import NotFound
@@ -57,7 +57,7 @@ async def maintain(clients: Clients, observation: Observation) -> None:
         creation.settle(clients, observation),
         _record_initialization(clients, observation),
         _forget_consent(clients, observation),
-        orphans.remove(clients, observation),
+        orphaned_companions.remove(clients, observation),
         return_exceptions=True,
     )
     if failures := [failure for failure in ended if isinstance(failure, BaseException)]:

@@ -14,8 +14,8 @@ from quorate.core.machines.rules.placement import choose_victim, is_ill
 from quorate.core.machines.rules.preflight import version_fits
 from quorate.core.machines.state import ControlPlane, Replica
 from quorate.core.machines.steps import CreateReplica, MoveCoreDNS, PrepareWorkload, RecordExpiries, Step, UpdateAddons
-from quorate.core.opinion import NOTHING, Opinion
-from quorate.core.upkeep import Upkeep
+from quorate.core.maintenance import Maintenance
+from quorate.core.proposal import NOTHING, Proposal
 
 PREPARED = "kubeadm's configuration is that of the desired version"
 COREDNS = "CoreDNS has left the node that goes next"
@@ -24,20 +24,20 @@ EXPIRIES = "it is recorded when API server certificates expire"
 _API_SERVER = "APIServerPodHealthy"
 
 
-def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """Permissions and kubeadm's configuration are brought up to date before a replica is created that will read them, and only then.
 
     Not for a version that no replica may have: workers that join meanwhile would read it too.
     """
-    upkeep = control_plane.preparation
+    maintenance = control_plane.preparation
     joins = bool(control_plane.outdated) or len(control_plane.staying) < control_plane.desired.replicas
     joins = joins and all(check.passed for check in version_fits(control_plane))
-    if not _can_be_asked(control_plane) or not upkeep.pending or not joins:
+    if not _can_be_asked(control_plane) or not maintenance.pending or not joins:
         return NOTHING
-    return replace(_attempt(PrepareWorkload(), upkeep, now, _failing(PREPARED, upkeep)), bars=frozenset({CreateReplica}))
+    return replace(_attempt(PrepareWorkload(), maintenance, now, _failing(PREPARED, maintenance)), blocks=frozenset({CreateReplica}))
 
 
-def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def move_coredns(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """While the surge of a rollout joins, CoreDNS leaves the Node that goes next: Cluster API's drain, which would wait 20 s for its Pods, finds none."""
     surging = len(control_plane.staying) > control_plane.desired.replicas and control_plane.outdated
     if not surging or not _can_be_asked(control_plane):
@@ -49,36 +49,36 @@ def move_coredns(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
     return _attempt(MoveCoreDNS(victim.name), victim.coredns, now, failed(COREDNS, victim.coredns.problem))
 
 
-def update_addons(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def update_addons(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """kube-proxy and CoreDNS follow once every replica is as desired and has joined: neither may be newer than the API servers that it talks to."""
-    upkeep = control_plane.addons
-    if not _can_be_asked(control_plane) or not upkeep.pending or not _converged(control_plane):
+    maintenance = control_plane.addons
+    if not _can_be_asked(control_plane) or not maintenance.pending or not _converged(control_plane):
         return NOTHING
-    return _attempt(UpdateAddons(), upkeep, now, _failing(ADDONS, upkeep))
+    return _attempt(UpdateAddons(), maintenance, now, _failing(ADDONS, maintenance))
 
 
-def record_expiries(control_plane: ControlPlane, now: datetime) -> Opinion[Step]:
+def record_expiries(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
     """API servers that are well are asked for their certificates once; `rollout.before.certificatesExpiryDays` goes by what they say."""
-    upkeep = control_plane.expiries
+    maintenance = control_plane.expiries
     asked = tuple(sorted(replica.name for replica in control_plane.staying if not replica.expiry_known and _serves_tls(replica)))
     if not _can_be_asked(control_plane) or not asked:
         return NOTHING
-    return _attempt(RecordExpiries(asked), upkeep, now, _failing(EXPIRIES, upkeep))
+    return _attempt(RecordExpiries(asked), maintenance, now, _failing(EXPIRIES, maintenance))
 
 
 def _can_be_asked(control_plane: ControlPlane) -> bool:
     return control_plane.initialized is True and control_plane.workload.health is Health.GOOD
 
 
-def _attempt(step: Step, upkeep: Upkeep, now: datetime, unfinished: Check) -> Opinion[Step]:
+def _attempt(step: Step, maintenance: Maintenance, now: datetime, unfinished: Check) -> Proposal[Step]:
     """The step as soon as an attempt is due; until then what the last one left unfinished, and when the next one is."""
-    if upkeep.retry_at is None or upkeep.retry_at <= now:
-        return Opinion(step)
-    return Opinion(checks=(unfinished,), wake_at=upkeep.retry_at)
+    if maintenance.retry_at is None or maintenance.retry_at <= now:
+        return Proposal(step)
+    return Proposal(checks=(unfinished,), wake_at=maintenance.retry_at)
 
 
-def _failing(name: str, upkeep: Upkeep) -> Check:
-    return failed(name, f"the last attempt failed: {upkeep.problem}")
+def _failing(name: str, maintenance: Maintenance) -> Check:
+    return failed(name, f"the last attempt failed: {maintenance.problem}")
 
 
 def _converged(control_plane: ControlPlane) -> bool:

@@ -41,7 +41,7 @@ _BACKUP_EVERY = 60.0
 _BACKUPS = 10
 
 
-class Town:
+class Environment:
     """Everything that lives in a world. `start` brings up a process of the provider; all ends with `close`. With `elected`, one of them acts at a time."""
 
     def __init__(self, world: World, wanted: Wanted, tasks: asyncio.TaskGroup, *, elected: bool = False) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class Maintenance:
     """One thing in the workload cluster that follows the specification: is there anything to do, why it failed last, and when it is tried again."""
 
     pending: bool = False
@@ -15,5 +15,5 @@ class Upkeep:
     retry_at: datetime | None = None
 
 
-UP_TO_DATE = Upkeep()
+UP_TO_DATE = Maintenance()
 """Nothing is to be done."""

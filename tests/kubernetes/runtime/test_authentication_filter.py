@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from quorate.kubernetes.authentication_filter import ALLOWED_FOR, DENIED_FOR, Answer, AuthenticationFilter
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden
-from quorate.kubernetes.gatekeeper import ALLOWED_FOR, DENIED_FOR, Answer, Gatekeeper
 from quorate.kubernetes.resource import Resource
 
 TOKENS = {"prometheus-token": "prometheus", "stranger-token": "stranger"}
@@ -45,16 +45,18 @@ def api() -> Api:
 
 
 @pytest.fixture
-def gatekeeper(api: Api) -> Gatekeeper:
-    return Gatekeeper(cast("Any", api))
+def authentication_filter(api: Api) -> AuthenticationFilter:
+    return AuthenticationFilter(cast("Any", api))
 
 
-async def judged(gatekeeper: Gatekeeper, token: str) -> Answer:
-    return await gatekeeper.judge(f"Bearer {token}", "GET", "/metrics")
+async def judged(authentication_filter: AuthenticationFilter, token: str) -> Answer:
+    return await authentication_filter.judge(f"Bearer {token}", "GET", "/metrics")
 
 
-async def test_a_user_with_the_right_passes_and_the_api_server_is_asked_for_verb_and_path(gatekeeper: Gatekeeper, api: Api) -> None:
-    assert await judged(gatekeeper, "prometheus-token") == Answer(200)
+async def test_a_user_with_the_right_passes_and_the_api_server_is_asked_for_verb_and_path(
+    authentication_filter: AuthenticationFilter, api: Api
+) -> None:
+    assert await judged(authentication_filter, "prometheus-token") == Answer(200)
     attributes = {"path": "/metrics", "verb": "get"}
     spec = {"user": "prometheus", "uid": "", "groups": ["g"], "extra": {"a": ["b"]}, "nonResourceAttributes": attributes}
     assert api.asked == [
@@ -63,53 +65,55 @@ async def test_a_user_with_the_right_passes_and_the_api_server_is_asked_for_verb
     ]
 
 
-async def test_a_user_without_the_right_is_told_so(gatekeeper: Gatekeeper) -> None:
-    assert await judged(gatekeeper, "stranger-token") == Answer(403, "Authorization denied for user stranger")
+async def test_a_user_without_the_right_is_told_so(authentication_filter: AuthenticationFilter) -> None:
+    assert await judged(authentication_filter, "stranger-token") == Answer(403, "Authorization denied for user stranger")
 
 
-async def test_an_unknown_token_is_refused(gatekeeper: Gatekeeper) -> None:
-    assert await judged(gatekeeper, "made-up") == UNAUTHORIZED
+async def test_an_unknown_token_is_refused(authentication_filter: AuthenticationFilter) -> None:
+    assert await judged(authentication_filter, "made-up") == UNAUTHORIZED
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic cHJvbWV0aGV1cw==", "prometheus-token"])
-async def test_without_a_token_nobody_is_asked(gatekeeper: Gatekeeper, api: Api, header: str) -> None:
-    assert await gatekeeper.judge(header, "GET", "/metrics") == UNAUTHORIZED
+async def test_without_a_token_nobody_is_asked(authentication_filter: AuthenticationFilter, api: Api, header: str) -> None:
+    assert await authentication_filter.judge(header, "GET", "/metrics") == UNAUTHORIZED
     assert api.asked == []
 
 
 @pytest.mark.parametrize("error", [ConnectionFailed("refused"), Forbidden("create tokenreviews: not allowed")])
-async def test_what_cannot_be_judged_does_not_pass_and_is_asked_again(gatekeeper: Gatekeeper, api: Api, error: Exception) -> None:
+async def test_what_cannot_be_judged_does_not_pass_and_is_asked_again(
+    authentication_filter: AuthenticationFilter, api: Api, error: Exception
+) -> None:
     api.trouble = error
-    assert await judged(gatekeeper, "prometheus-token") == Answer(500, "Authentication failed")
+    assert await judged(authentication_filter, "prometheus-token") == Answer(500, "Authentication failed")
     api.trouble = None
-    assert await judged(gatekeeper, "prometheus-token") == Answer(200)
+    assert await judged(authentication_filter, "prometheus-token") == Answer(200)
 
 
 @pytest.mark.parametrize(("token", "seconds"), [("prometheus-token", ALLOWED_FOR), ("stranger-token", DENIED_FOR), ("made-up", DENIED_FOR)])
 async def test_an_answer_holds_for_its_time_and_is_asked_for_anew_after_it(
-    gatekeeper: Gatekeeper, api: Api, token: str, seconds: float
+    authentication_filter: AuthenticationFilter, api: Api, token: str, seconds: float
 ) -> None:
-    await judged(gatekeeper, token)
+    await judged(authentication_filter, token)
     asked = len(api.asked)
     await asyncio.sleep(seconds - 1)
-    await judged(gatekeeper, token)
+    await judged(authentication_filter, token)
     assert len(api.asked) == asked
     await asyncio.sleep(1)
-    await judged(gatekeeper, token)
+    await judged(authentication_filter, token)
     assert len(api.asked) == 2 * asked
 
 
-async def test_an_answer_is_for_one_verb_and_one_path(gatekeeper: Gatekeeper, api: Api) -> None:
-    await judged(gatekeeper, "prometheus-token")
-    await gatekeeper.judge("Bearer prometheus-token", "POST", "/metrics")
-    await gatekeeper.judge("Bearer prometheus-token", "GET", "/debug")
+async def test_an_answer_is_for_one_verb_and_one_path(authentication_filter: AuthenticationFilter, api: Api) -> None:
+    await judged(authentication_filter, "prometheus-token")
+    await authentication_filter.judge("Bearer prometheus-token", "POST", "/metrics")
+    await authentication_filter.judge("Bearer prometheus-token", "GET", "/debug")
     assert len(api.asked) == 6
 
 
-async def test_ever_new_tokens_take_no_memory_without_bound(gatekeeper: Gatekeeper) -> None:
+async def test_ever_new_tokens_take_no_memory_without_bound(authentication_filter: AuthenticationFilter) -> None:
     for number in range(1500):
-        await judged(gatekeeper, f"made-up-{number}")
-    assert len(gatekeeper._answers) == 1000
+        await judged(authentication_filter, f"made-up-{number}")
+    assert len(authentication_filter._answers) == 1000
     await asyncio.sleep(DENIED_FOR)
-    await judged(gatekeeper, "prometheus-token")
-    assert len(gatekeeper._answers) == 1
+    await judged(authentication_filter, "prometheus-token")
+    assert len(authentication_filter._answers) == 1

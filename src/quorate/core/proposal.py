@@ -1,7 +1,7 @@
 """What rules think of a cluster, and how one decision comes of it: the same for every family of rules, whatever it looks at and whatever steps it knows.
 
-Each rule of a table gives its opinion, a pure function of what was observed and the time: a step it wants, the checks behind it, the kinds of step that
-must not happen meanwhile, and when time alone would change its mind. `judge` takes them in order: the first step that no earlier opinion bars wins.
+Each rule of a table gives its proposal, a pure function of what was observed and the time: a step it wants, the checks behind it, the kinds of step that
+must not happen meanwhile, and when time alone would change its mind. `judge` takes them in order: the first step that no earlier proposal blocks wins.
 A rule that refuses therefore stops what would be unsafe beside it, and nothing else.
 """
 
@@ -20,23 +20,23 @@ AnyStep_co = TypeVar("AnyStep_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion(Generic[AnyStep_co]):
+class Proposal(Generic[AnyStep_co]):
     """A step that the rule wants, why or why not, what must not happen meanwhile, and when time alone would change its mind.
 
-    A step that only prepares another one, such as a snapshot before it, is not taken where that kind of step is barred.
+    A step that only prepares another one, such as a snapshot before it, is not taken where that kind of step is blocked.
     """
 
     step: AnyStep_co | None = None
     checks: tuple[Check, ...] = ()
-    bars: frozenset[type[AnyStep_co]] = frozenset()
+    blocks: frozenset[type[AnyStep_co]] = frozenset()
     wake_at: datetime | None = None
     prepares: type[AnyStep_co] | None = None
 
 
-NOTHING: Opinion[Never] = Opinion()
+NOTHING: Proposal[Never] = Proposal()
 """The rule has nothing to say."""
 
-Rule = Callable[[View, datetime], Opinion[AnyStep]]
+Rule = Callable[[View, datetime], Proposal[AnyStep]]
 
 
 @dataclass(frozen=True)  # without slots: an alias such as Decision[Step] could not make one then (CPython 46414)
@@ -54,30 +54,30 @@ class Decision(Generic[AnyStep_co]):
         return tuple(dict.fromkeys(check for check in self.checks if not check.passed))
 
 
-def barring(bars: frozenset[type[AnyStep]], *checks: Check) -> Opinion[AnyStep]:
+def blocking(blocks: frozenset[type[AnyStep]], *checks: Check) -> Proposal[AnyStep]:
     """A refusal: these kinds of step must not happen as long as one of the checks does not pass."""
-    return Opinion(checks=checks, bars=frozenset() if all(check.passed for check in checks) else bars)
+    return Proposal(checks=checks, blocks=frozenset() if all(check.passed for check in checks) else blocks)
 
 
-def wanting(step: AnyStep, *checks: Check) -> Opinion[AnyStep]:
+def wanting(step: AnyStep, *checks: Check) -> Proposal[AnyStep]:
     """A wish: the step, as soon as every check passes."""
-    return Opinion(step if all(check.passed for check in checks) else None, checks)
+    return Proposal(step if all(check.passed for check in checks) else None, checks)
 
 
 def judge(
     rules: tuple[tuple[str, Rule[View, AnyStep]], ...], everything: frozenset[type[AnyStep]], view: View, now: datetime
 ) -> Decision[AnyStep]:
     """The decision of a table of rules, of which `everything` is every kind of step. Pure; total where the rules are."""
-    barred: frozenset[type[AnyStep]] = frozenset()
+    blocked: frozenset[type[AnyStep]] = frozenset()
     checks: tuple[Check, ...] = ()
     wake: list[datetime] = []
     for name, rule in rules:
-        opinion = rule(view, now)
-        checks += opinion.checks
-        wake += [opinion.wake_at] if opinion.wake_at else []
-        if opinion.step is not None and not barred & {type(opinion.step), opinion.prepares}:
-            return Decision(name, opinion.step, checks, min(wake, default=None))
-        barred |= opinion.bars
-        if barred >= everything:  # nothing later could win, and its refusals would only hide this one
+        proposal = rule(view, now)
+        checks += proposal.checks
+        wake += [proposal.wake_at] if proposal.wake_at else []
+        if proposal.step is not None and not blocked & {type(proposal.step), proposal.prepares}:
+            return Decision(name, proposal.step, checks, min(wake, default=None))
+        blocked |= proposal.blocks
+        if blocked >= everything:  # nothing later could win, and its refusals would only hide this one
             return Decision(name, None, checks, min(wake, default=None))
     return Decision("nothing to do", None, checks, min(wake, default=None))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from quorate.core.hosts.state import Wishes
+    from quorate.core.hosts.state import RunOptions
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
-def with_wishes(command: _Decorated) -> _Decorated:
-    """The flags that `wishes` is made from."""
+def with_options(command: _Decorated) -> _Decorated:
+    """The flags that `options` is made from."""
     options = (
         click.option("--no-init", is_flag=True, help="Existing hosts: prepare them, and stop before kubeadm."),
         click.option(
@@ -51,11 +51,11 @@ def with_wishes(command: _Decorated) -> _Decorated:
     return command
 
 
-def wishes(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> Wishes:
+def options(flags: Mapping[str, Any], *, renew_certificates: bool = False) -> RunOptions:
     """From the values of those flags."""
-    from quorate.core.hosts.state import Wishes
+    from quorate.core.hosts.state import RunOptions
 
-    return Wishes(
+    return RunOptions(
         initialize=not flags["no_init"],
         force_upgrade=flags["force_upgrade"],
         renew_certificates=renew_certificates,
