@@ -95,6 +95,8 @@ def test_a_gate_that_is_not_built_is_accepted_with_a_warning(cli: Cli, given: li
     [
         ("--feature-gates=Unheard=true", "not a feature gate"),
         ("--feature-gates=MachinePool=perhaps", "true or false"),
+        ("--leader-elect-resource-name=Of_B", "must be a name as Kubernetes takes it"),
+        ("--watch-filter==a", "must be the value of a label"),
         ("--leader-elect-lease-duration=60", "is not a duration"),
         ("--remote-conditions-grace-period=1m", "at least 120s"),
         ("--etcd-dialer=carrier-pigeon", "carrier-pigeon"),

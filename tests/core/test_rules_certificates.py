@@ -18,12 +18,21 @@ from quorate.core.proposal import Proposal
 if TYPE_CHECKING:
     from tests.core.conftest import Build
 
-BARRED = frozenset({CreateReplica, WriteKubeconfig})
+BLOCKED = frozenset({CreateReplica, WriteKubeconfig})
 
 
 def test_missing_authorities_are_generated_before_initialization(build: Build) -> None:
     control_plane = build.control_plane(initialized=False, certificates=Certificates(missing=("ca", "etcd")))
     assert provide_certificates(control_plane, build.noon) == Proposal(EnsureCertificates(("ca", "etcd")))
+
+
+def test_nothing_is_generated_once_a_machine_may_have_been_given_what_was_there(build: Build) -> None:
+    """kubeadm may just be founding the cluster with it."""
+    plane = build.control_plane(build.replica(1), initialized=False, certificates=Certificates(missing=("ca",)))
+    proposal = provide_certificates(plane, build.noon)
+    assert (proposal.step, proposal.blocks) == (None, BLOCKED)
+    assert proposal.checks[0].evidence == f"missing, and {plane.replicas[0].name} may have been given those that were there: ca"
+    assert f"or delete Machine {plane.replicas[0].name}" in proposal.checks[0].remedy
 
 
 def test_where_initialization_is_not_known_nothing_is_generated(build: Build) -> None:
@@ -34,7 +43,7 @@ def test_where_initialization_is_not_known_nothing_is_generated(build: Build) ->
 
 def test_after_initialization_nothing_is_generated_and_nothing_signed(build: Build) -> None:
     proposal = provide_certificates(build.three(certificates=Certificates(missing=("ca",))), build.noon)
-    assert (proposal.step, proposal.blocks) == (None, BARRED)
+    assert (proposal.step, proposal.blocks) == (None, BLOCKED)
     assert proposal.checks[0].evidence == "missing after initialization: ca"
     assert proposal.checks[0].remedy
 
@@ -43,14 +52,14 @@ def test_what_the_user_is_to_supply_is_waited_for(build: Build) -> None:
     proposal = provide_certificates(
         build.control_plane(initialized=False, certificates=Certificates(missing=("ca",), generatable=False)), build.noon
     )
-    assert (proposal.step, proposal.blocks) == (None, BARRED)
+    assert (proposal.step, proposal.blocks) == (None, BLOCKED)
     assert proposal.checks[0].evidence == "not supplied yet: ca"
 
 
 def test_row_14_unreadable_authorities_are_never_replaced(build: Build) -> None:
     broken = Certificates(missing=("ca",), problem="Secret demo-ca holds no certificate")
     proposal = provide_certificates(build.control_plane(initialized=False, certificates=broken), build.noon)
-    assert (proposal.step, proposal.blocks) == (None, BARRED)
+    assert (proposal.step, proposal.blocks) == (None, BLOCKED)
     assert proposal.checks[0].outcome is Outcome.UNKNOWN
 
 

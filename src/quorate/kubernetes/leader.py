@@ -83,6 +83,7 @@ class LeaderElector:
         self._lease_duration, self._renew_deadline, self._retry_period = lease_duration, renew_deadline, retry_period
         self._observed: Lease | None = None
         self._observed_at = 0.0  # by the clock: when _observed was first seen
+        self._told = ""  # the problem that was logged last
         self._renewed_at: float | None = None  # by the clock: just before the request that last succeeded was sent; None while not leading
         self._gauge = (metrics or Metrics(CollectorRegistry())).leader(name)
         self._gauge.set(0)
@@ -152,10 +153,16 @@ class LeaderElector:
                 if not await self._take_or_renew():
                     return False
         except _TROUBLE as error:
-            _log.debug("leader election failed this time", lease=self.name, error=str(error))
+            self._tell(str(error) or type(error).__name__)
             return False
+        self._told = ""
         self._renewed_at = started
         return True
+
+    def _tell(self, problem: str) -> None:
+        """Once for each problem in a row: a name or a permission that is wrong keeps this process from leading for ever."""
+        told, self._told = self._told, problem
+        (_log.debug if problem == told else _log.warning)("leader election failed this time", lease=self.name, error=problem)
 
     async def _take_or_renew(self) -> bool:
         if self._renewed_at is None:

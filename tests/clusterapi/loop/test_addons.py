@@ -14,6 +14,7 @@ import structlog
 
 from quorate.clusterapi.act import addons
 from quorate.clusterapi.act.addons import PERSISTENCE
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.progress import FIRST_RETRY, LONGEST_RETRY, Progress, Task
 from quorate.clusterapi.observe import wanted
@@ -74,6 +75,7 @@ class World:
     asked: list[tuple[str, int]] = field(default_factory=list)
     together: asyncio.Barrier | None = None  # at which all that are asked wait for each other
     progress: Progress = field(default_factory=Progress)
+    refused: str = ""  # why nothing may be written any more
 
     @property
     def clients(self) -> Clients:
@@ -110,9 +112,15 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     world.furnish()
+
+    async def permitted(*_: object) -> None:
+        if world.refused:
+            raise Refused(world.refused)
+
+    monkeypatch.setattr(addons, "still_asked_for", permitted)  # which is asked of the management cluster, and tested there
     return world
 
 
@@ -149,6 +157,17 @@ async def test_the_workload_is_prepared_once_for_a_specification_and_again_for_t
     assert wanted.preparation(world.clients, kcp) == Maintenance()
     assert wanted.preparation(world.clients, _kcp("v1.35.5")).pending
     assert wanted.preparation(world.clients, _kcp(imageRepository="x")).pending
+
+
+async def test_nothing_is_written_for_a_specification_that_is_not_asked_for_any_more(world: World) -> None:
+    """Another process has done what is asked for by now, and remembers that it has."""
+    world.refused = "KubeadmControlPlane default/demo was changed after this was decided"
+    kcp = _kcp()
+    for bring in (addons.prepare, addons.update):
+        with pytest.raises(Refused, match="was changed after this was decided"):
+            await bring(world.clients, _observation(kcp), NOON)
+    assert world.workload.written == []
+    assert wanted.preparation(world.clients, kcp).pending
 
 
 async def test_after_a_start_it_is_read_once_more_and_not_written(world: World) -> None:

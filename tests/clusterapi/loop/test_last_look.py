@@ -220,6 +220,21 @@ async def test_no_member_is_removed_once_it_was_paused_while_others_were_asked(t
     assert member in three.workload.members
 
 
+@pytest.mark.parametrize("late", ["a Machine", "on record", "paused"])
+async def test_no_authority_is_generated_beside_a_machine_that_may_have_been_given_another(empty: World, late: str) -> None:
+    """Which the caches have yet to see: somebody deleted the Secrets meanwhile."""
+    observation = await empty.look()
+    if late == "a Machine":
+        empty.add_machine("cp-1", node=False)
+    elif late == "on record":
+        empty.api.change(KCPS, "demo", ON_RECORD)
+    else:
+        empty.api.change("clusters", "demo", {"spec": {"paused": True}})
+    with pytest.raises(Refused, match=r"may have been given authorities that were there|was initialized after|was paused after"):
+        await empty.actor.perform(EnsureCertificates(("ca", "sa")), observation)
+    assert not [name for name in empty.api.names("secrets") if name.startswith("demo-")]
+
+
 async def test_no_machine_is_let_go_once_it_was_paused_while_its_member_left(three: World) -> None:
     three.delete_machine("cp-3")
     three.workload.after_removal = lambda: cast("None", three.api.change("clusters", "demo", {"spec": {"paused": True}}))

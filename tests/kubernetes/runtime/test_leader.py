@@ -12,11 +12,12 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound, ServerError
+from quorate.kubernetes.errors import AlreadyExists, Conflict, ConnectionFailed, Forbidden, NotFound, ServerError
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost, boot_time
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.objects import Lease, LeaseSpec, ObjectMeta
@@ -420,6 +421,19 @@ async def test_errors_of_the_server_are_waited_out() -> None:
         await asyncio.sleep(12)
         assert candidate.acting
         task.cancel()
+
+
+async def test_what_keeps_a_process_from_leading_is_told_once() -> None:
+    candidate = Candidate("one", FakeLeases())
+    candidate.network.leases.read = lambda: (_ for _ in ()).throw(Forbidden("may not read leases"))  # type: ignore[method-assign]
+    with structlog.testing.capture_logs() as logs:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(candidate.live())
+            await asyncio.sleep(20)
+            task.cancel()
+    told = [(line["log_level"], line["error"]) for line in logs if line["event"] == "leader election failed this time"]
+    assert told[0] == ("warning", "may not read leases")
+    assert {level for level, _ in told[1:]} == {"debug"}
 
 
 @pytest.mark.parametrize("durations", [(40.0, 40.0, 5.0), (60.0, 10.0, 5.0)])

@@ -7,6 +7,7 @@ ignoring them does no harm, so that its Deployment can be pointed at this image;
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,6 +57,8 @@ IGNORED_FLAGS = {
 """Flags of upstream that change nothing here, and why."""
 
 _IGNORED = "quorate.ignored"
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _LEAST_GRACE_PERIOD = 120.0  # seconds; below it a restart of one API server would look like the end of the cluster
 _DEBUG_VERBOSITY = 4  # klog's convention for debugging output
 
@@ -93,6 +96,18 @@ def _gates(_ctx: click.Context, param: click.Parameter, value: str) -> dict[str,
     return gates
 
 
+def _label_value(_ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not _LABEL_VALUE.fullmatch(value):
+        raise click.BadParameter(f"must be the value of a label, and is {value!r}", param=param)
+    return value
+
+
+def _lease_name(_ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not _OBJECT_NAME.fullmatch(value):
+        raise click.BadParameter(f"must be a name as Kubernetes takes it, and is {value!r}", param=param)
+    return value
+
+
 def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> float:
     if value < _LEAST_GRACE_PERIOD:
         raise click.BadParameter(f"must be at least {_LEAST_GRACE_PERIOD:g}s, and is {value:g}s", param=param)
@@ -107,7 +122,12 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
 )
 @click.option("--context", help="The context of the kubeconfig to use, instead of its current one.")
 @click.option("--namespace", default="", help="The only namespace to work in; all of them where it is not given.")
-@click.option("--watch-filter", default="", help="Work only on control planes whose label cluster.x-k8s.io/watch-filter has this value.")
+@click.option(
+    "--watch-filter",
+    default="",
+    callback=_label_value,
+    help="Work only on control planes whose label cluster.x-k8s.io/watch-filter has this value.",
+)
 @click.option(
     "--etcd-dialer",
     type=click.Choice(["port-forward", "in-memory"]),
@@ -120,6 +140,7 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     "--leader-elect-resource-name",
     default=LEADER_ELECTION_LEASE,
     show_default=True,
+    callback=_lease_name,
     help="The name of the Lease. Managers side by side, each with a --watch-filter of its own, each have one of their own.",
 )
 @_seconds("--leader-elect-lease-duration", 60.0, "How long a candidate waits before it takes over a Lease that is not renewed.")

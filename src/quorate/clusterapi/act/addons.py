@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from quorate.clusterapi.act.permission import still_asked_for
 from quorate.clusterapi.api.fields import text_at
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.progress import LONGEST_RETRY, Task
@@ -151,7 +152,7 @@ async def _record_expiry(clients: Clients, observation: Observation, machine: Ob
 
 
 async def _updated(update: Update, clients: Clients, observation: Observation) -> None:
-    await update(_client(clients, observation), observation.kcp)
+    await update(_AsAskedFor(_client(clients, observation), clients, observation), observation.kcp)
 
 
 async def _prepare(api: Api, kcp: KubeadmControlPlane) -> None:
@@ -195,6 +196,29 @@ class _OnlyLooking:
         raise _WouldWrite
 
 
+@dataclass(frozen=True, slots=True)
+class _AsAskedFor:
+    """An API that an update writes to as long as the control plane asks for what the update was decided by, and this process is the one to do it.
+
+    A write that comes late would else undo what another process has done by a newer specification, and remembers as done. Raises Refused.
+    """
+
+    client: Api
+    clients: Clients
+    observation: Observation
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        return await self.client.get(resource, name, namespace)
+
+    async def create(self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "") -> T:
+        await still_asked_for(self.clients, self.observation)
+        return await self.client.create(resource, body, namespace)
+
+    async def merge_patch(self, resource: Resource[T], name: str, patch: Mapping[str, Any], namespace: str = "") -> T:
+        await still_asked_for(self.clients, self.observation)
+        return await self.client.merge_patch(resource, name, patch, namespace)
+
+
 def _keep(clients: Clients, kcp: KubeadmControlPlane, task: Task, wanted: bytes, problems: Mapping[str, str], now: datetime) -> None:
     if not problems:
         clients.progress.succeeded(request_of(kcp), task, wanted)
@@ -209,9 +233,12 @@ def _text(problems: Mapping[str, str]) -> str:
 
 
 async def _problems(attempts: Mapping[str, Coroutine[Any, Any, None]]) -> dict[str, str]:
-    """Make all attempts at once. What went wrong with those that failed, by their names."""
-    async with asyncio.TaskGroup() as tasks:
-        running = {name: tasks.create_task(_problem(attempt)) for name, attempt in attempts.items()}
+    """Make all attempts at once. What went wrong with those that failed, by their names. Raises Refused."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = {name: tasks.create_task(_problem(attempt)) for name, attempt in attempts.items()}
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return {name: problem for name, task in running.items() if (problem := task.result())}
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import structlog
 
+from quorate.clusterapi.act.permission import still_in_charge, still_leads
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.api.fields import integer_at, text_at
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.progress import Task
 from quorate.clusterapi.desired.objects import owner_reference
 from quorate.clusterapi.observe.credentials import is_made_here
+from quorate.clusterapi.observe.initialization import is_on_record
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.wanted import kubeconfig_wanted, request_of
 from quorate.clusterapi.types.cluster import Cluster
@@ -33,10 +35,19 @@ _log = structlog.get_logger(__name__)
 
 
 async def create(clients: Clients, observation: Observation, purposes: tuple[str, ...], now: datetime) -> None:
-    """Generate the pairs for these purposes and store each as a Secret. One that exists by now, whoever made it, is left as it is."""
+    """Generate the pairs for these purposes and store each as a Secret. One that exists by now, whoever made it, is left as it is.
+
+    Raises Refused where this is not permitted any more, or there is a Machine, which may have been given the ones that were there.
+    """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
         raise ValueError("certificates need a Cluster")
+    live = await still_in_charge(clients, observation)
+    if live.machines:
+        machine = f"Machine {cluster.metadata.namespace}/{min(live.machines)}"
+        raise Refused(f"{machine} exists, which may have been given authorities that were there")
+    if is_on_record(live.kcp, live.cluster):
+        raise Refused(f"cluster {cluster.metadata.namespace}/{cluster.metadata.name} was initialized after this was decided")
     async with asyncio.TaskGroup() as tasks:
         for purpose in purposes:
             tasks.create_task(_create(clients, kcp, cluster, Purpose(purpose), now))
@@ -45,6 +56,7 @@ async def create(clients: Clients, observation: Observation, purposes: tuple[str
 async def _create(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, purpose: Purpose, now: datetime) -> None:
     days = integer_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "caCertificateValidityPeriodDays") or AUTHORITY_DAYS
     pair = await asyncio.to_thread(generate, purpose, _algorithm(kcp), now=now, days=days)
+    still_leads(clients)
     await _store(clients, kcp, cluster, purpose.secret_name(cluster.metadata.name), pair.secret_data())
 
 

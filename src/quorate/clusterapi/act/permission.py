@@ -57,14 +57,13 @@ def still_leads(clients: Clients) -> None:
         raise Refused("this process may lead no more: it could not confirm its Lease for too long")
 
 
-async def still_permitted(clients: Clients, observation: Observation) -> Live:
+async def still_in_charge(clients: Clients, observation: Observation) -> Live:
     """What the API has now of the control plane, its Cluster and its Machines. Raises what the API answered, and Refused
 
     where the control plane or its Cluster is gone, another one, or paused, or the control plane was given to another manager; where it is to live and was to
-    go, or the other way round; and, if it is to live, where the Cluster names another control plane, its Machines are others, others of them leave, or its
-    cluster is not proven any more to be unfounded.
+    go, or the other way round; and where this process may lead no more.
 
-    `clusterctl move` pauses the Cluster, which the cache may learn of too late. All are read at once: this stands before every write that destroys.
+    `clusterctl move` pauses the Cluster, which the cache may learn of too late. All are read at once.
     """
     kcp, cluster = observation.kcp, observation.cluster
     if cluster is None:
@@ -82,6 +81,16 @@ async def still_permitted(clients: Clients, observation: Observation) -> Live:
     if paused := specification.paused(live.kcp, live.cluster):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
     _lives_or_goes_as_it_did(kcp, live.kcp)
+    still_leads(clients)
+    return live
+
+
+async def still_permitted(clients: Clients, observation: Observation) -> Live:
+    """`still_in_charge`, and, if the control plane is to live, its Cluster names it, its Machines are those that were seen, the same ones leave, and its
+    cluster is still proven to be unfounded, if it was. Returns and raises as that does. This stands before every write that destroys.
+    """
+    live = await still_in_charge(clients, observation)
+    kcp = observation.kcp
     if _is_to_live(kcp):
         if why := specification.not_the_clusters(live.kcp, live.cluster, await _claimants(clients, live.cluster)):
             raise Refused(f"{_name(kcp)} is not the one that its Cluster names any more: {why}")

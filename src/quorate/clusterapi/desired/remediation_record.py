@@ -29,7 +29,7 @@ class _Data(msgspec.Struct, frozen=True, rename="camel"):
 
     machine: str = ""
     timestamp: _Moment | None = None
-    retry_count: int = 0
+    retry_count: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0  # as many as Go reads
 
 
 class MalformedRecord(ValueError):

@@ -16,7 +16,9 @@ _RESTORE = "Restore the Secrets from a backup."
 
 
 def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Missing authorities are generated before initialization and never after: a new one would not be trusted by what runs."""
+    """Missing authorities are generated before the first Machine and never after: a new one would not be trusted by what runs, nor by a host that kubeadm
+    may just be founding the cluster on.
+    """
     certificates = control_plane.certificates
     if certificates.problem:
         return blocking(GROWS | {WriteKubeconfig}, unknown(CERTIFICATES, certificates.problem, "Correct or delete the Secret."))
@@ -31,6 +33,13 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposa
         return blocking(
             GROWS | {WriteKubeconfig},
             failed(CERTIFICATES, f"missing after initialization: {missing}", _RESTORE),
+        )
+    if control_plane.replicas:
+        names = ", ".join(replica.name for replica in control_plane.replicas)
+        evidence = f"missing, and {names} may have been given those that were there: {missing}"
+        return blocking(
+            GROWS | {WriteKubeconfig},
+            failed(CERTIFICATES, evidence, f"{_RESTORE[:-1]}, or delete Machine {names}: the next one is given new ones."),
         )
     if not certificates.generatable:
         return blocking(GROWS | {WriteKubeconfig}, failed(CERTIFICATES, f"not supplied yet: {missing}", "Create the Secrets."))
