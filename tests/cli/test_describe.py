@@ -88,6 +88,8 @@ def test_a_role_that_nobody_could_tell_is_left_empty(look: MakeLook) -> None:
     assert {machine.role for machine in sight(look(ring=Unknown("no answer")), NOON).machines} == {""}
 
 
+HAD_NODE = {"nodeRef": {"name": "cp-1"}}
+UNSEEN = {"EtcdMemberHealthy": Finding(Health.UNKNOWN, "InspectionFailed", "Remote conditions unknown")}
 NO_DATA: dict[str, Any] = {"initialization": {}}
 NESTED = "* InfrastructureReady:\n  * EtcdProvisioned: WaitingForStartupTimeout\n  * X: y\n* NodeHealthy: no\n* EtcdMemberHealthy: no"
 NOT_READY_NESTED = {"conditions": [{"type": "Ready", "status": "False", "reason": "NotReady", "message": NESTED}]}
@@ -102,6 +104,7 @@ NOT_READY = {"conditions": [{"type": "Ready", "status": "False", "reason": "NotR
         ({"node": False, "status": NO_DATA}, "bootstrap data"),
         ({"node": False, "status": NO_MACHINE}, "infrastructure"),
         ({"node": False}, "kubeadm join"),
+        ({"node": False, "status": HAD_NODE, "findings": UNSEEN}, "EtcdMemberHealthy: Remote conditions unknown"),
         ({"status": NOT_READY}, "Ready: NodeHealthy: kubelet is starting"),
         ({"status": NOT_READY_NESTED}, "Ready: InfrastructureReady: EtcdProvisioned: WaitingForStartupTimeout and 2 more"),
         ({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NotYet"}]}}, "Ready: NotYet"),

@@ -74,6 +74,15 @@ def test_a_machine_shows_what_is_wrong_with_it_and_nothing_that_is_right(look: M
     assert "APIServerPodHealthy" not in text
 
 
+def test_what_is_true_of_several_parts_of_a_machine_is_said_once(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
+    waits, fails = Finding(Health.UNKNOWN, "Waiting", "no Node yet"), Finding(Health.BAD, "Failed", "crashes")
+    findings = {"APIServerPodHealthy": waits, "EtcdMemberHealthy": fails, "EtcdPodHealthy": waits}
+    status = status_of(look(machine("cp-1", findings=findings)), NOON)
+    text = click.unstyle(explanation(status))
+    assert "  unknown APIServerPodHealthy, EtcdPodHealthy: no Node yet\n  bad     EtcdMemberHealthy: crashes\n" in text
+    assert status.machines[0].wrong == ("APIServerPodHealthy, EtcdPodHealthy: no Node yet", "EtcdMemberHealthy: crashes")
+
+
 def test_a_machine_says_why_it_goes(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
     finding = look(machine("cp-1", outdated=(Outdated("Version v1.33.0, v1.34.4 required"),)), replicas={"outdated": ("old",)})
     assert "cp-1, control plane: well, etcd leader, Node unknown, v1.34.4, kubelet -\n  outdated, to be replaced\n" in text_of(finding)

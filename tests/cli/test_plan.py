@@ -23,6 +23,7 @@ from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import ObservedMachine, Outdated
 from quorate.core.health import Finding, Health
 from quorate.core.machines.state import ControlPlane
+from quorate.core.maintenance import Maintenance
 
 from .conftest import NOON, FakeApi, kcp_document
 
@@ -104,6 +105,21 @@ def test_a_rolling_replacement_says_who_goes_and_why_in_which_order_and_the_ring
     ) in text
     assert "    1  create a machine: new-1       3 of 3, tolerates 1 -> 4 of 4, tolerates 1\n" in text
     assert text.endswith("\n\nThen everything is as the specification says.\n")
+
+
+def test_a_step_during_which_another_machine_joins_says_who_does(seen: Callable[..., Look]) -> None:
+    text = text_of(plan_of(seen(old=("cp-1",), replicas={"cp-1": {"coredns": Maintenance(pending=True)}})))
+    assert (
+        "    1  create a machine: new-1                             3 of 3, tolerates 1\n"
+        "    2  move CoreDNS off the node of cp-1, which goes next  3 of 3, tolerates 1 -> 4 of 4, tolerates 1 (new-1 joins)\n"
+    ) in text
+
+
+def test_a_machine_that_is_on_its_way_joins_during_the_next_step(seen: Callable[..., Look]) -> None:
+    found = plan_of(seen(old=("cp-1",), replicas={"cp-1": {"coredns": Maintenance(pending=True)}}))
+    on_its_way = replace(found.status.machines[2], name="cp-4", state="starting", etcd_role="")
+    plan = replace(found, status=replace(found.status, machines=(*found.status.machines, on_its_way)), steps=found.steps[1:])
+    assert "4 of 4, tolerates 1 (cp-4 joins)\n" in text_of(plan)
 
 
 def test_a_remediation_shows_the_margin_that_is_gone_meanwhile_and_back_in_the_end(seen: Callable[..., Look]) -> None:

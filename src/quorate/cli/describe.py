@@ -95,7 +95,7 @@ def waits_for(observation: Observation, machine: ObservedMachine) -> str:
         return "bootstrap data"
     if not begun.infrastructure_provisioned and machine.node is None:
         return "infrastructure"
-    if machine.node is None:
+    if not machine.had_node:
         return "kubeadm join" if observation.initialized else "kubeadm init"
     if ills := _ills(machine):
         return ills

@@ -117,7 +117,7 @@ def plan(plan: Plan) -> str:
         _differs(status),
         _stays(status.mode, plan.lasting),
         _guards(plan),
-        _steps(plan.steps),
+        _steps(plan),
         _end(plan),
     )
 
@@ -180,7 +180,7 @@ def _machine(found: Machine) -> list[str]:
     lines = [f"{found.name}, {found.role}: {found.state}, etcd {etcd}, Node {node}, {found.version or '-'}, kubelet {found.kubelet or '-'}"]
     lines += [f"  waits for {found.waits_for}"] if found.waits_for else []
     lines += [f"  {found.fate}"] if found.fate else []
-    lines += [f"  {_word(each.health.value)} {_finding(each)}" for each in found.findings if each.health.value != "good"]
+    lines += _ills(found.findings)
     lines += [f"  silent  for {found.silent_probes} probes in a row"] if found.silent_probes else []
     lines += [f"  missing: {missing}" for missing in found.missing]
     lines += _differences(found.differs, found.lasting)
@@ -190,9 +190,16 @@ def _machine(found: Machine) -> list[str]:
     return lines + [f"  planned: {step}" for step in found.steps]
 
 
-def _finding(found: Finding) -> str:
-    said = (found.part, found.message or found.reason) if found.part else (found.reason, found.message)
-    return ": ".join(filter(None, said))
+def _ills(findings: Iterable[Finding]) -> list[str]:
+    """What is not good, once for all parts of which the same was found."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for each in findings:
+        if each.health.value != "good":
+            said = each.message or each.reason if each.part else ": ".join(filter(None, (each.reason, each.message)))
+            parts.setdefault((each.health.value, said), []).append(each.part)
+    return [
+        f"  {_word(health)} {': '.join(filter(None, (', '.join(filter(None, names)), said)))}" for (health, said), names in parts.items()
+    ]
 
 
 def _differences(differs: Iterable[str], lasting: Iterable[str]) -> list[str]:
@@ -260,10 +267,13 @@ def _section(heading: str, said: Iterable[tuple[str, str]]) -> list[str]:
     return [heading, *(f"  {each}" for each in found)] if found else []
 
 
-def _steps(steps: Sequence[Step]) -> list[str]:
-    texts = [f"{step.step}: {step.makes}" if step.makes else step.step for step in steps]
+def _steps(plan: Plan) -> list[str]:
+    texts = [f"{step.step}: {step.makes}" if step.makes else step.step for step in plan.steps]
     width = max(map(len, texts), default=0)
-    lines = [f"  {step.number:>3}  {text:<{width}}  {_ring_with(step)}".rstrip() for step, text in zip(steps, texts, strict=True)]
+    lines = [
+        f"  {step.number:>3}  {text:<{width}}  {_ring_with(step)}{joins}".rstrip()
+        for step, text, joins in zip(plan.steps, texts, _joins(plan), strict=True)
+    ]
     return ["Steps, and etcd's healthy voters before and after each", *lines] if lines else []
 
 
@@ -273,6 +283,20 @@ def _ring_with(step: Step) -> str:
     before, after = short(step.before) or "no ring", short(step.after) or "no ring"
     text = after if before == after else f"{before} -> {after}"
     return click.style(text, fg="red") if step.after is not None and step.after.tolerates < 0 else text
+
+
+def _joins(plan: Plan) -> list[str]:
+    """Beside each step during which Machines that are on their way join etcd, and which has nothing to do with them: who they are."""
+    given_up = {name for step in plan.steps if step.kind == "Remediate" for name in step.machines}
+    coming = [each.name for each in plan.status.machines if each.state == "starting" and not each.etcd_role and each.name not in given_up]
+    notes = []
+    for step in plan.steps:
+        coming += [step.makes] if step.makes else []
+        grows = step.before is not None and step.after is not None and step.after.voters > step.before.voters
+        others = coming if grows and coming != [step.makes] else []
+        notes.append(f" ({', '.join(others)} {'joins' if len(others) == 1 else 'join'})" if others else "")
+        coming = [] if grows else coming
+    return notes
 
 
 def _end(plan: Plan) -> list[str]:

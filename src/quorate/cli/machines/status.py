@@ -11,7 +11,7 @@ from quorate.core.checks import failed
 from quorate.core.health import Health, Unknown
 from quorate.core.machines.forecast import Forecast, forecast
 from quorate.core.machines.steps import involved
-from quorate.core.text import printable
+from quorate.core.text import printable, together
 from quorate.kubernetes.objects import Node
 
 _STATES = {"good": "well", "bad": "ill"}
@@ -74,7 +74,7 @@ def _machine(observation: Observation, machine: ObservedMachine, now: datetime, 
         api_server=api_server.health.value if api_server else "",
         etcd_role=role,
         etcd_health=health,
-        wrong=tuple(f"{name}: {part.message or part.reason}" for name, part in found if part.health is not Health.GOOD),
+        wrong=tuple(together((part.message or part.reason, str(name)) for name, part in found if part.health is not Health.GOOD)),
         findings=tuple(views.Finding(str(name), part.health, part.reason, part.message) for name, part in found),
         differs=tuple(": ".join(filter(None, (way.message, "; ".join(way.details)))) for way in machine.outdated),
         lasting=(),
