@@ -11,7 +11,7 @@ from quorate.core.hosts.rules.departures import AS_MANY_AS_SAID
 from quorate.core.hosts.rules.found import NO_TRACES, SAME_VERSION
 from quorate.core.hosts.rules.guard import QUORUM, RUNBOOK
 from quorate.core.hosts.rules.join import REPAIR_AT_RUNNING_VERSION
-from quorate.core.hosts.rules.leftovers import NODE_GOES
+from quorate.core.hosts.rules.leftovers import NO_MORE_COPIES, NODE_GOES
 from quorate.core.hosts.rules.repair import CONTROL_PLANE_WELL
 from quorate.core.hosts.rules.skew import NO_STEP_BACK
 from quorate.core.versions import Version
@@ -82,6 +82,14 @@ def hosts_are_freed(image: Image) -> Iterator[tuple[str, Image]]:
         yield f"quorate reset {' '.join(traces)}", changed(image, partial(_free, traces))
 
 
+def copies_are_freed(image: Image) -> Iterator[tuple[str, Image]]:
+    """`quorate reset`, of hosts whose data are of no member any more, by whoever knows that the API lacks nothing."""
+    members = {member.id for member in image.members}
+    copies = [m["address"] for m in _running(image) if m["disk.data"] and m["disk.data"] not in members and _entry_of(image, m)]
+    if copies:
+        yield f"quorate reset {' '.join(copies)}", changed(image, partial(_free, copies))
+
+
 def _free(addresses: list[str], site: Site) -> None:
     for machine in map(site.machines.__getitem__, addresses):
         machine.stop()
@@ -148,6 +156,7 @@ WAITS: dict[str, Mapping[str, Moves]] = {
     SAME_VERSION: _OTHER_VERSIONS,
     REPAIR_AT_RUNNING_VERSION: _OTHER_VERSIONS,
     NO_STEP_BACK: _OTHER_VERSIONS,
+    NO_MORE_COPIES: {"free them by name: `quorate reset": copies_are_freed},
     AS_MANY_AS_SAID: {"Take them back into the manifest": control_planes_are_brought_back, "say so: --remove-hosts": the_number_is_said},
     NODE_GOES: {"delete Node": nodes_of_other_machines_are_deleted},
 }
