@@ -209,7 +209,7 @@ SCENARIOS = (
         {"rules.found:continue_the_initialization": NOTHING},
     ),
     Scenario(
-        "what is broken is not over",
+        "what is broken is not repaired",
         a_setting_broke_the_only_api_server_and_was_corrected,
         Outcome.CONVERGED,
         LIVENESS,

@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
+from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.probe import script
 from quorate.pki.issue import generate_authority, issue_client
 from quorate.pki.keys import KeyAlgorithm, KeyPair
+from quorate.simulation.hosts.facts import log_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _TOOLS = (
@@ -164,23 +166,8 @@ def units(kubelet: str = "ActiveState=active\nSubState=running") -> str:
 
 
 def etcd_log(member: int, cluster: int = 77) -> bytes:
-    """The beginning of etcd's log, as etcd writes it for this member of this cluster: a checksum, whose it is, and an entry with a Secret."""
-    metadata = b"\x08" + _varint(member) + b"\x10" + _varint(cluster)
-    records = (b"\x08\x04\x10\x00", b"\x08\x01\x10\x07\x1a" + _varint(len(metadata)) + metadata, b"\x08\x02\x10\x09\x1a\x07hunter2")
-    return b"".join(_framed(record) for record in records)
-
-
-def _framed(record: bytes) -> bytes:
-    padding = -len(record) % 8
-    length = len(record) | ((0x80 | padding) << 56 if padding else 0)
-    return length.to_bytes(8, "little") + record + bytes(padding)
-
-
-def _varint(number: int) -> bytes:
-    head = b""
-    while number > 127:
-        head, number = head + bytes([number & 127 | 128]), number >> 7
-    return head + bytes([number])
+    """The beginning of etcd's log for this member of this cluster: whose it is, and an entry with a Secret."""
+    return log_of(LogIdentity(member, cluster), b"\x08\x02\x10\x09\x1a\x07hunter2")
 
 
 def joined_worker(folder: Folder, issuer: str = "kubernetes", *, node: str, server: str = "https://lb:6443") -> None:

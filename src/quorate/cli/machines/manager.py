@@ -16,6 +16,7 @@ import click
 
 from quorate.cli.durations import Duration
 from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE
+from quorate.clusterapi.types.schema import DNS_SUBDOMAIN, LABEL_VALUE
 
 if TYPE_CHECKING:
     from quorate.clusterapi.manager import Options
@@ -57,8 +58,6 @@ IGNORED_FLAGS = {
 """Flags of upstream that change nothing here, and why."""
 
 _IGNORED = "quorate.ignored"
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-_OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _LEAST_GRACE_PERIOD = 120.0  # seconds; below it a restart of one API server would look like the end of the cluster
 _DEBUG_VERBOSITY = 4  # klog's convention for debugging output
 
@@ -96,16 +95,15 @@ def _gates(_ctx: click.Context, param: click.Parameter, value: str) -> dict[str,
     return gates
 
 
-def _label_value(_ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if not _LABEL_VALUE.fullmatch(value):
-        raise click.BadParameter(f"must be the value of a label, and is {value!r}", param=param)
-    return value
+def _written_as(pattern: str, longest: int, what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """What lets a flag's value pass if it is of this form, and of no more characters."""
 
+    def checked(_ctx: click.Context, param: click.Parameter, value: str) -> str:
+        if len(value) > longest or not re.fullmatch(pattern, value):
+            raise click.BadParameter(f"must be {what}, and is {value!r}", param=param)
+        return value
 
-def _lease_name(_ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if not _OBJECT_NAME.fullmatch(value):
-        raise click.BadParameter(f"must be a name as Kubernetes takes it, and is {value!r}", param=param)
-    return value
+    return checked
 
 
 def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> float:
@@ -125,7 +123,7 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
 @click.option(
     "--watch-filter",
     default="",
-    callback=_label_value,
+    callback=_written_as(LABEL_VALUE, 63, "the value of a label"),
     help="Work only on control planes whose label cluster.x-k8s.io/watch-filter has this value.",
 )
 @click.option(
@@ -140,7 +138,7 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     "--leader-elect-resource-name",
     default=LEADER_ELECTION_LEASE,
     show_default=True,
-    callback=_lease_name,
+    callback=_written_as(DNS_SUBDOMAIN, 253, "a name as Kubernetes takes it"),
     help="The name of the Lease. Managers side by side, each with a --watch-filter of its own, each have one of their own.",
 )
 @_seconds("--leader-elect-lease-duration", 60.0, "How long a candidate waits before it takes over a Lease that is not renewed.")

@@ -103,7 +103,7 @@ class Executor:
         self.actor.step = step
         self.actor.observed = self.actor.since = seen.since
         self._reach.tells(Action.BEGIN)
-        await self._takes(0.05, 0.5)
+        await self._reach.takes(0.05, 0.5)
         if isinstance(step, _Real):
             await self._act.carry_out(step, seen)
             return
@@ -119,7 +119,7 @@ class Executor:
                 await on_all(hosts, self._prepare, _nothing)
             case TakeSnapshot():
                 await self._access.etcd()
-                await self._takes(0.5, 3.0)
+                await self._reach.takes(0.5, 3.0)
                 self.actor.snapshot_taken = True
             case _:
                 await self._change(step)
@@ -212,7 +212,7 @@ class Executor:
         path = common_file(each for name in names if isinstance(each := self._facts.get(name), HostFacts))
         if not isinstance(path, str):
             return None
-        machines = [machine for name in names if (machine := self._find(name)) is not None and machine.answers]
+        machines = [machine for name in names if (machine := self._reach.machine(name)) is not None and machine.answers]
         found = next((machine.disk.providers for machine in machines if machine.disk.providers is not None), None)
         if found is None:
             raise StepFailed(host, "Secrets are encrypted, and no host has the file of their keys")
@@ -220,7 +220,7 @@ class Executor:
 
     async def _change_encryption(self, host: str, wanted: Configuration) -> None:
         """Every control plane is asked for its keys, and etcd whether something is stored with one that would go."""
-        await self._takes(0.05, 0.5)
+        await self._reach.takes(0.05, 0.5)
         machines = {entry.name: self._machine(entry.name) for entry in self.actor.manifest.control_planes}
         if silent := next((name for name, machine in machines.items() if not machine.answers), ""):
             raise NoAnswer(silent, "no answer")
@@ -249,11 +249,8 @@ class Executor:
 
     # What they share.
 
-    def _find(self, host: str) -> Machine | None:
-        return self._reach.machine(host)
-
     def _machine(self, host: str) -> Machine:
-        machine = self._find(host)
+        machine = self._reach.machine(host)
         if machine is None:
             raise NoAnswer(host, "no answer")
         return machine
@@ -279,7 +276,7 @@ class Executor:
         return node is not None and node.silent_since is None and node.kubelet == version
 
     async def _written(self, write: Callable[[], None]) -> None:
-        await self._takes(0.05, 0.3)
+        await self._reach.takes(0.05, 0.3)
         await self._until("the API", "an API server that answers", self._observer.asks_api)
         self._fence.permit()
         write()
@@ -291,10 +288,6 @@ class Executor:
             if self.site.world.time() > end:
                 raise StepFailed(host, f"{what} did not come about")
             await self._fence.sleep(1.0)
-
-    async def _takes(self, least: float, most: float) -> None:
-        """The run does something, and may be stopped over it."""
-        await self._fence.sleep(self._random.uniform(least, most))
 
     async def _works(self, least: float, most: float) -> None:
         """A script does something on a machine, where nobody stops it."""

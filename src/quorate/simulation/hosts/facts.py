@@ -113,10 +113,10 @@ def probed(site: Site, machine: Machine) -> bytes:
     return "".join(f"{key}\t{told}\n" for key, told in lines.items()).encode()
 
 
-def log_of(whose: LogIdentity) -> bytes:
-    """The beginning of etcd's log: a checksum, and whose it is (`quorate.etcd.log_file`)."""
+def log_of(whose: LogIdentity, *entries: bytes) -> bytes:
+    """The beginning of etcd's log, as etcd writes it: a checksum, whose it is (`quorate.etcd.log_file`), and these records."""
     metadata = b"\x08" + _varint(whose.member_id) + b"\x10" + _varint(whose.cluster_id)
-    records = (b"\x08\x04\x10\x00", b"\x08\x01\x10\x07\x1a" + _varint(len(metadata)) + metadata)
+    records = (b"\x08\x04\x10\x00", b"\x08\x01\x10\x07\x1a" + _varint(len(metadata)) + metadata, *entries)
     return b"".join(_framed(record) for record in records)
 
 

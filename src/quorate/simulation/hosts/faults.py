@@ -1,6 +1,6 @@
 """What goes wrong with hosts, the ways to them, and operators: each fault is a small function that says how it is over, or that it cannot be done.
 
-Faults that destroy data keep to a budget, so that a majority can come back once everything is over; one in twenty does not, and then it is to be said
+Faults that destroy data keep to a budget, so that a majority can come back once every fault is over; one in twenty does not, and then it is to be said
 plainly that quorum is lost.
 """
 

@@ -177,19 +177,19 @@ def snapshot_comes_first(site: Site, act: Act) -> str | None:
 def repair_comes_first(site: Site, act: Act) -> str | None:
     """What runs is changed only while every control plane host of the manifest votes and is well.
 
-    A host that does not serve may be over by it, while all others that have joined are well. What those who join read may change before they do.
+    A host that does not serve may be repaired by it, while all others that have joined are well. What those who join read may change before they do.
     """
     if act.action is not Action.BEGIN or not isinstance(act.step, _CHANGES_WHAT_RUNS) or _comes_before_a_join(site, act):
         return None
     at = {entry.name: site.machine_of(entry) for entry in act.actor.manifest.control_planes}
-    over = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
+    ill = [machine for machine in at.values() if machine is not None and machine.traces and not _served_all_the_time(site, act, machine)]
     if isinstance(act.step, UpdateConfiguration):
-        recoveries = len(over) == 1
+        repairs = len(ill) == 1
     else:
-        recoveries = act.machine in over
+        repairs = act.machine in ill
         at = {name: machine for name, machine in at.items() if machine is not act.machine}
-    if recoveries:
-        at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in over[:1]}
+    if repairs:
+        at = {name: machine for name, machine in at.items() if machine is not None and machine.traces and machine not in ill[:1]}
     addresses = {entry.name: entry.address for entry in act.actor.manifest.control_planes}
     members = {name: site.member_at(addresses[name]) for name in at}  # of a host, too, that was lost since the run looked
     if any(all(member in state.well for member in members.values()) for state in site.ring.states_since(act.actor.observed)):

@@ -139,7 +139,7 @@ class _Life:
 
     async def _peace(self) -> None:
         self.over = True
-        self.world.trace.add("world", "everything is over")
+        self.world.trace.add("world", "every fault is over")
         for recovery in list(self.recoveries):
             self._recover(recovery)
         operations = self.operations

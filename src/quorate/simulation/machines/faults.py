@@ -1,6 +1,6 @@
 """What goes wrong: each fault is one small function that does it to an environment, and says how it is over, or that there is nothing to do it to.
 
-Faults that take members away keep to a budget: enough data stay for a majority to come back once everything is over, because what is to be shown is that
+Faults that take members away keep to a budget: enough data stay for a majority to come back once every fault is over, because what is to be shown is that
 the provider never loses quorum, not that nobody can.
 """
 

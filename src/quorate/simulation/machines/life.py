@@ -25,7 +25,7 @@ from quorate.simulation.machines.users import ACTIONS, unpause
 COMING_UP = 1200.0
 """Seconds that a control plane may take to come up while nothing goes wrong."""
 IN_PEACE = 5400.0
-"""Seconds in which it must be as desired once everything is over: the health check, its retries, and one machine after the other."""
+"""Seconds in which it must be as desired once every fault is over: the health check, its retries, and one machine after the other."""
 _ORDERS = 6
 """How often somebody comes who does what a stalled control plane asks for. Each may bring it on to where it needs the next."""
 _AFTER_AN_ORDER = 1800.0
@@ -164,7 +164,7 @@ class _Life:
             recovery()
 
     def _recover_everything(self) -> None:
-        self.world.trace.add("world", "everything is over")
+        self.world.trace.add("world", "every fault is over")
         for recovery in list(self.recoveries):
             self._recover(recovery)
         unpause(self.environment)

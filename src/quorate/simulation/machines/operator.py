@@ -12,6 +12,7 @@ from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines.cluster_objects import NAME, USER
 from quorate.simulation.machines.environment import Environment
 from quorate.simulation.machines.hosts import Host
+from quorate.simulation.machines.liveness import explained
 
 _RESTART_KUBELET = re.compile(r"Restart the kubelet on the host of (\S+) ")
 _SEE_WHY = re.compile(r"See in kubeadm's output on the host of (\S+) ")
@@ -22,10 +23,9 @@ _REMOVE_BY_HAND = "If they are gone for good, remove them with `etcdctl member r
 def obey(environment: Environment) -> list[str]:
     """Do what the condition Stalled says, as far as the hosts bear it out. Returns what was done; nothing where nobody is asked for anything."""
     control_plane = environment.control_plane
-    stalled = control_plane.condition("Stalled") if control_plane is not None else {}
-    if stalled.get("status") != "True":
+    if control_plane is None or not explained(environment):
         return []
-    return [done for act in _ACTS for done in act(environment, stalled["message"])]
+    return [done for act in _ACTS for done in act(environment, control_plane.condition("Stalled")["message"])]
 
 
 def _restart_kubelets(environment: Environment, message: str) -> Iterator[str]:

@@ -32,8 +32,11 @@ def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Where as many hosts hold etcd's data outside the ring as serve in it, it may have begun anew: nothing is done on such a ring, and nobody joins it, since
     with every join it looks more like the one that was lost.
     """
-    outside = [host for host in cluster.control_planes if is_to_be_reset(host) and not _no_more_copies(cluster, host).passed]
-    return blocking(EVERYTHING, _no_more_copies(cluster, outside[0])) if cluster.stands and outside else NOTHING
+    if not cluster.stands:
+        return NOTHING
+    checks = (_no_more_copies(cluster, host) for host in cluster.control_planes if is_to_be_reset(host))
+    refused = next((check for check in checks if not check.passed), None)
+    return blocking(EVERYTHING, refused) if refused is not None else NOTHING
 
 
 def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
