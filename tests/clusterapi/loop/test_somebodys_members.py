@@ -21,6 +21,7 @@ from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.orphans import MOST_ASKED, control_plane_nodes
 from quorate.clusterapi.report import report
+from quorate.clusterapi.report.events import CONSENT_TAKEN_BACK
 from quorate.clusterapi.types.names import Label
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
@@ -274,10 +275,25 @@ async def test_a_consent_that_was_given_after_the_look_is_not_cleared(three: Wor
 
 
 async def test_consent_stays_until_the_last_of_its_members_has_gone(five: World) -> None:
+    await maintain(five.clients, await five.look())
     five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "4, 5, nonsense"}}})
     del five.workload.members[4]
     await maintain(five.clients, await five.look())
-    assert CONSENT in five.annotations(KCPS, "demo")
+    assert five.annotations(KCPS, "demo")[CONSENT] == "5"
+
+
+async def test_a_consent_to_the_removal_of_a_machines_member_is_taken_back_and_said(five: World) -> None:
+    """It would act months later, when the Node of that Machine is lost for a while."""
+    await maintain(five.clients, await five.look())
+    five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: "3,4"}}})
+    observation = await five.look()
+    assert observation.view is not None
+    decision = decide(observation.view, five.now)
+    said = [event for event in report(observation, decision, now=five.now).events if event.reason == CONSENT_TAKEN_BACK]
+    await maintain(five.clients, observation)
+    assert five.annotations(KCPS, "demo")[CONSENT] == "4"
+    assert len(said) == 1
+    assert "member 3, which is that of Machine cp-3" in said[0].message
 
 
 async def test_one_that_is_silent_on_a_node_that_is_ready_stays(five: World) -> None:

@@ -22,7 +22,7 @@ from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
-from quorate.clusterapi.observe.orphans import consents
+from quorate.clusterapi.observe.orphans import consents, members_of_machines
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -198,8 +198,15 @@ async def _record_initialization(clients: Clients, observation: Observation) -> 
 
 
 async def _forget_consent(clients: Clients, observation: Observation) -> None:
-    """Clear the consent once none of its members is in the ring. Where the ring was not read it stays. Raises Conflict: it may be another one by now."""
-    asked = consents(observation.kcp)
-    if asked and isinstance(observation.ring, Ring) and not any(observation.ring.member(member) for member in asked):
-        seen = {"resourceVersion": observation.kcp.metadata.resource_version, "annotations": {CONSENT: None}}
+    """Take back the consent for members that are not in the ring any more, and for those that a Machine has: it would act when such a Machine's Node is lost.
+
+    Where the ring was not read it stays. Raises Conflict: it may be another one by now.
+    """
+    asked, ring, view = consents(observation.kcp), observation.ring, observation.view
+    if not asked or not isinstance(ring, Ring) or view is None:
+        return
+    valid = sorted(member for member in asked if ring.member(member) and member not in members_of_machines(view))
+    if len(valid) < len(asked):
+        consent = ",".join(f"{member:x}" for member in valid) or None
+        seen = {"resourceVersion": observation.kcp.metadata.resource_version, "annotations": {CONSENT: consent}}
         await patch_control_plane(clients, observation.kcp, {"metadata": seen})

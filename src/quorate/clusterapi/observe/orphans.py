@@ -11,7 +11,7 @@ from quorate.clusterapi.observe.ring import Membership
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Absent, Unknown
 from quorate.core.machines.rules.orphans import CONSENT
-from quorate.core.machines.state import Orphan
+from quorate.core.machines.state import ControlPlane, Orphan
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import Workload
@@ -84,6 +84,11 @@ def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Un
     """Those of the control-plane Nodes, by name, that are none of the Machines'."""
     theirs = node_names(machines)
     return {node.metadata.name: node for node in nodes if node.metadata.name not in theirs}
+
+
+def members_of_machines(control_plane: ControlPlane) -> dict[int, str]:
+    """The members that Machines have, each with its Machine's name: to the removal of these nobody can consent."""
+    return {replica.member: replica.name for replica in control_plane.replicas if isinstance(replica.member, int)}
 
 
 def consents(kcp: KubeadmControlPlane) -> frozenset[int]:

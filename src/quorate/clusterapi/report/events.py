@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from quorate.clusterapi.observe.observation import is_coming_up
+from quorate.clusterapi.observe.orphans import consents, members_of_machines
 from quorate.clusterapi.report.facts import Facts
 from quorate.clusterapi.types.names import EventReason
 from quorate.core.machines.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
@@ -39,6 +41,7 @@ FAILED_REMEDIATION = "FailedRemediation"
 FAILED_MEMBER_REMOVAL = "FailedMemberRemoval"
 FAILED_WORKLOAD_UPDATE = "FailedWorkloadUpdate"
 UNKNOWN_FIELDS = "UnknownFields"
+CONSENT_TAKEN_BACK = "ConsentTakenBack"
 """Reasons of our own, where upstream has none and writes to its log."""
 
 
@@ -71,6 +74,7 @@ def _found(facts: Facts) -> Iterator[tuple[str, str]]:
             if maintenance.problem:
                 yield FAILED_WORKLOAD_UPDATE, maintenance.problem
         yield from _unknown_fields(facts)
+        yield from _consents(facts)
 
 
 def _unknown_fields(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -79,6 +83,14 @@ def _unknown_fields(facts: Facts) -> Iterator[tuple[str, str]]:
     if fields:
         differ = f"KubeadmConfigs differ in {', '.join(fields)}, which quorate or the installed bootstrap provider does not know"
         yield UNKNOWN_FIELDS, f"{differ}: no Machine is replaced for that. Bring both to releases that know the same fields"
+
+
+def _consents(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Members that a Machine has, which the annotation names: it is for those that belong to none."""
+    machines = members_of_machines(facts.view)
+    for member in sorted(consents(facts.observation.kcp) & machines.keys()):
+        has = f"{CONSENT} names etcd member {member:x}, which is that of Machine {machines[member]}"
+        yield CONSENT_TAKEN_BACK, f"{has}: it is taken off the annotation. Delete the Machine if the member is to leave"
 
 
 def _somebody_comes_up(facts: Facts) -> bool:
