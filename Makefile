@@ -49,7 +49,7 @@ scale: programs ## 200 and 1,000 control planes in one process: starts, memory, 
 simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
-explore: .venv/ready ## Every history of a few control planes with one fault, of hosts with two, and as much further as an hour allows (hours)
+explore: .venv/ready ## Every history of a few control planes with one fault, of some with two, and as much further as an hour allows (hours)
 	$(RUN) python tests/explore
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)

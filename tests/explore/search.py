@@ -1,17 +1,19 @@
 """Through every state that can be reached, to closure; and the shortest history of whatever should not be.
 
-A model gives the states to start from, what can come next, and what is held against that. States with the same identity are one, with as many faults still to
-come as any history leaves for it: whatever can follow where fewer may come can follow there as well. So all that is reached without a fault is looked at first,
-breadth first, then what is reached with one, and so on: each state once, and each by a history of the fewest faults, and of the fewest moves among those.
+A model gives the states to start from, what can come next, and what is held against that. The search counts how much may still go wrong, and looks at each
+state once, where that is the most: whatever can follow where less may go wrong can follow there as well. So all that is reached without a fault comes first,
+breadth first, then what is reached with one, and so on: each state by a history of the fewest faults, and of the fewest moves among those.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from enum import Enum, auto
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 S = TypeVar("S", bound="Identified")
 
@@ -24,23 +26,45 @@ class Identified(Protocol):
         """Equal for states that nobody could tell apart, whatever may still go wrong."""
         ...
 
-    @property
-    def faults(self) -> int:
-        """How many may still come. Nothing but whether there is one may make a difference to what can follow."""
-        ...
+
+class Way(Enum):
+    """How one state leads to the next, which says what may depend on it."""
+
+    ORDINARY = auto()  # nothing new goes wrong: what must come about in the end may go this way
+    DEATH = auto()  # the engine dies on the way: always possible, and nothing may depend on it
+    FAULT = auto()  # one of the few that a history has
+    ASKED = auto()  # somebody does what a check asks for: nothing may depend on it but where the check is what is so
+    ASKED_AT_LAST = auto()  # the same, and nothing goes wrong any more
 
 
 @dataclass(frozen=True, slots=True)
 class Next(Generic[S]):
-    """One state that may come next. `recovers`: nothing new goes wrong on the way, so that what must come about in the end may go this way.
-
-    `asked`: somebody does what a check asks for. Nothing may depend on that but where the check is what is so.
-    """
+    """One state that may come next."""
 
     label: str
     state: S
-    recovers: bool = True
-    asked: bool = False
+    way: Way = Way.ORDINARY
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may go wrong in one history: so many faults, the last of several within so many moves of the one before, if that is limited."""
+
+    faults: int
+    within: float = math.inf
+
+
+class Left(NamedTuple):
+    """How much may still go wrong: so many faults, and one may come in so many further moves. What is more in their order allows whatever is less."""
+
+    faults: int
+    moves: float
+
+    def after(self, way: Way, within: float) -> Left:
+        """What is left after one more move."""
+        if way is Way.FAULT:
+            return Left(self.faults - 1, within if self.faults == 2 else math.inf)
+        return Left(0, math.inf) if way is Way.ASKED_AT_LAST or not self.moves else Left(self.faults, self.moves - 1)
 
 
 @dataclass(slots=True)
@@ -63,8 +87,8 @@ class Model(Protocol[S]):
         """The first states, each with a sentence."""
         ...
 
-    def judge(self, state: S) -> Judged[S]:
-        """Everything about one state."""
+    def judge(self, state: S, *, may_fail: bool) -> Judged[S]:
+        """Everything about one state; with every fault, if one may come now."""
         ...
 
 
@@ -91,29 +115,29 @@ class Found:
     waits: dict[tuple[str, ...], Example] = field(default_factory=dict)  # where somebody has to act: by what is said
 
 
-def explore(model: Model[S], *, seconds: float = 3600.0, violations: int = 100) -> Found:
+def explore(model: Model[S], limits: Limits, *, seconds: float = 3600.0, violations: int = 100) -> Found:
     """Everything that can be reached. Ends early, and says so, after so many seconds, or so many states in which a promise is broken."""
-    return _Search(model, seconds, violations).run()
+    return _Search(model, limits, seconds, violations).run()
 
 
 @dataclass(slots=True)
 class _Reached:
-    """How one state was reached: from which, by which move, after how many, and with how many faults left."""
+    """How one state was reached: from which, by which move, after how many, and with how much left that may go wrong."""
 
     parent: int
     label: str
     depth: int
-    faults: int
+    left: Left
 
 
 class _Search(Generic[S]):
-    def __init__(self, model: Model[S], seconds: float, violations: int) -> None:
-        self.model, self.limit, self.enough = model, seconds, violations
+    def __init__(self, model: Model[S], limits: Limits, seconds: float, violations: int) -> None:
+        self.model, self.limits, self.seconds, self.enough = model, limits, seconds, violations
         self.found = Found()
         self.index: dict[bytes, int] = {}
         self.reached: list[_Reached] = []
         self.waiting: dict[int, S] = {}  # by number, what was reached and not looked at yet
-        self.order: list[tuple[int, int, int]] = []  # a heap of faults, depth and number: those first that have the most faults left
+        self.order: list[tuple[int, float, int, int]] = []  # a heap of what is left, depth and number: those first that have the most left
         self.back: list[list[int]] = []  # from which states one is reached while nothing new goes wrong
         self.asked: dict[int, list[int]] = {}  # from which states one is reached by what somebody was asked for
         self.asking: set[int] = set()
@@ -125,14 +149,14 @@ class _Search(Generic[S]):
     def run(self) -> Found:
         began = time.monotonic()
         for label, state in self.model.starts():
-            self._reach(state, -1, label)
+            self._reach(state, _Reached(-1, label, 0, Left(self.limits.faults, math.inf)))
         while self.waiting:
-            if time.monotonic() - began > self.limit:
-                self.found.unfinished = f"{self.limit:g} s were over with {len(self.waiting):,} states still to be looked at"
+            if time.monotonic() - began > self.seconds:
+                self.found.unfinished = f"{self.seconds:g} s were over with {len(self.waiting):,} states still to be looked at"
             elif len(self.bad) >= self.enough:
                 self.found.unfinished = f"promises are broken in {len(self.bad)} states already"
             if self.found.unfinished:
-                self.found.left = max(state.faults for state in self.waiting.values())
+                self.found.left = max(self.reached[number].left.faults for number in self.waiting)
                 break
             *_, number = heapq.heappop(self.order)
             if number in self.waiting:  # it stands there again where a history was found that leaves more faults for it
@@ -144,7 +168,8 @@ class _Search(Generic[S]):
         return self.found
 
     def _expand(self, number: int, state: S) -> None:
-        judged = self.model.judge(state)
+        here = self.reached[number]
+        judged = self.model.judge(state, may_fail=here.left.faults > 0)
         if judged.converged:
             self.good.append(number)
         if judged.idle:
@@ -158,25 +183,25 @@ class _Search(Generic[S]):
             return
         for each in judged.nexts:
             self.found.transitions += 1
-            reached = self._reach(each.state, number, each.label)
-            if each.asked:
+            left = here.left.after(each.way, self.limits.within)
+            reached = self._reach(each.state, _Reached(number, each.label, here.depth + 1, left))
+            if each.way in (Way.ASKED, Way.ASKED_AT_LAST):
                 self.asked.setdefault(reached, []).append(number)
                 self.asking.add(number)
-            elif each.recovers:
+            elif each.way is Way.ORDINARY:
                 self.back[reached].append(number)
 
-    def _reach(self, state: S, parent: int, label: str) -> int:
-        way = _Reached(parent, label, 0 if parent < 0 else self.reached[parent].depth + 1, state.faults)
+    def _reach(self, state: S, way: _Reached) -> int:
         number = self.index.setdefault(state.identity, len(self.reached))
         if number == len(self.reached):
             self.reached.append(way)
             self.back.append([])
-        elif number in self.waiting and (way.faults, -way.depth) > (self.reached[number].faults, -self.reached[number].depth):
+        elif number in self.waiting and (way.left, -way.depth) > (self.reached[number].left, -self.reached[number].depth):
             self.reached[number] = way
         else:
             return number
         self.waiting[number] = state
-        heapq.heappush(self.order, (-way.faults, way.depth, number))
+        heapq.heappush(self.order, (-way.left.faults, -way.left.moves, way.depth, number))
         return number
 
     def _look_for_stalls(self) -> None:

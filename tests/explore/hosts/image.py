@@ -22,7 +22,7 @@ _STILL_VALID = timedelta(days=300)
 
 @dataclass(frozen=True)
 class Image:
-    """The site at one moment, and how many faults are still to come. Each mapping of a machine's, a Node's or a member's fields is never changed."""
+    """The site at one moment. Each mapping of a machine's, a Node's or a member's fields is never changed."""
 
     machines: tuple[Mapping[str, Any], ...]
     members: tuple[Member, ...]
@@ -32,12 +32,11 @@ class Image:
     objects: Mapping[str, Any]
     founding: tuple[int, int, int]  # authorities made so far, that of the cluster, and clusters founded
     manifest: Manifest
-    faults: int = 0
     said: int = 1  # how many hosts may leave, as the operator has said for the run that is under way
 
     @property
     def identity(self) -> bytes:
-        """Equal for states that nobody could tell apart, whatever may still go wrong."""
+        """Equal for states that nobody could tell apart."""
         told = (
             [sorted(machine.items(), key=_by_name) for machine in self.machines],
             [(member.id, member.peer_url, member.learner, member.name) for member in self.members],
@@ -55,16 +54,12 @@ class Image:
         """The machine of this name that is not gone."""
         return next(machine for machine in self.machines if machine["name"] == name and not machine["gone"])
 
-    def with_faults(self, faults: int) -> Image:
-        """With so many faults still to come."""
-        return replace(self, faults=faults)
-
 
 def _by_name(item: tuple[str, Any]) -> str:
     return item[0]
 
 
-def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
+def freeze(site: Site, manifest: Manifest) -> Image:
     """The site as it would be found once every script on it is dead and time has passed."""
     return Image(
         machines=tuple(_frozen(machine) for _, machine in sorted(site.machines.items())),
@@ -78,7 +73,6 @@ def freeze(site: Site, manifest: Manifest, faults: int) -> Image:
         },
         founding=(site.authorities, site.authority, site.founded),
         manifest=manifest,
-        faults=faults,
     )
 
 

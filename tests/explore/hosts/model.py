@@ -16,27 +16,22 @@ from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.moves import FAULTS, MEANWHILE, RECOVERIES, VERSIONS
 from tests.explore.hosts.run import LOOP, Step, one_step
 from tests.explore.hosts.waits import WAITS
-from tests.explore.search import Judged, Next
+from tests.explore.search import Judged, Next, Way
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """A control plane of so many hosts that are well, or `bare` ones, and so many faults."""
+    """A control plane of so many hosts that are well, or `bare` ones."""
 
     name: str
     size: int
-    faults: int
     bare: bool = False
-
-    def with_faults(self, faults: int | None) -> Hosts:
-        """The same with another number of faults; None: as it is."""
-        return self if faults is None else replace(self, faults=faults)
 
     def starts(self) -> Iterator[tuple[str, Image]]:
         """The one."""
-        yield self.name, (bare(self.size) if self.bare else well(self.size)).with_faults(self.faults)
+        yield self.name, bare(self.size) if self.bare else well(self.size)
 
-    def judge(self, state: Image) -> Judged[Image]:
+    def judge(self, state: Image, *, may_fail: bool) -> Judged[Image]:
         """One step, cut off at every moment on the way, and every other move."""
         judged = Judged[Image](converged=is_as_wanted(state))
         done = one_step(state)
@@ -47,13 +42,13 @@ class Hosts:
         for check in done.decision.refusals if judged.idle else ():
             for words, moves in WAITS.get(check.name, {}).items():
                 if words in check.remedy:
-                    judged.nexts += [Next(label, new, asked=True) for label, new in moves(state)]
+                    judged.nexts += [Next(label, new, Way.ASKED) for label, new in moves(state)]
         for moves in RECOVERIES:
             judged.nexts += [Next(label, new) for label, new in moves(state)]
-        if state.faults:
+        if may_fail:
             for moves in FAULTS:
-                judged.nexts += [Next(label, new.with_faults(state.faults - 1), recovers=False) for label, new in moves(state)]
-        if state.faults and done.decision.step is not None:
+                judged.nexts += [Next(label, new, Way.FAULT) for label, new in moves(state)]
+        if may_fail and done.decision.step is not None:
             self._meanwhile(state, judged)
         return judged
 
@@ -61,15 +56,15 @@ class Hosts:
     def _meanwhile(state: Image, judged: Judged[Image]) -> None:
         for moves in MEANWHILE:
             for label, new in moves(state):
-                late = one_step(state, meanwhile=new.with_faults(state.faults - 1))
+                late = one_step(state, meanwhile=new)
                 judged.broken += [f"{broken} (after it was decided, {label})" for broken in late.broken]
-                judged.nexts += [replace(each, recovers=False) for each in _of(late, f"{label}, and then ")]
+                judged.nexts += [replace(each, way=Way.FAULT) for each in _of(late, f"{label}, and then ")]
 
 
 def _of(done: Step, before: str) -> Iterator[Next[Image]]:
     step = done.decision.step
     for moment, image in enumerate(done.after[:-1], 1):
-        yield Next(f"{before}everything that works on the hosts dies at moment {moment} of: {step}", image, recovers=False)
+        yield Next(f"{before}everything that works on the hosts dies at moment {moment} of: {step}", image, Way.DEATH)
     for image in done.after[-1:]:
         yield Next(f"{before}apply: {step}" + (f" (failed: {done.failed})" if done.failed else ""), image)
 
@@ -91,7 +86,7 @@ def bare(size: int) -> Image:
         manifest = Manifest(VERSIONS[0], tuple(Entry(f"cp-{number}", f"10.0.0.{number}") for number in range(1, size + 1)))
         for entry in manifest.entries:
             site.machines[entry.address] = Machine(entry.name, entry.address)
-        return freeze(site, manifest, 0)
+        return freeze(site, manifest)
 
     return LOOP.run_until_complete(make())
 

@@ -32,7 +32,7 @@ def changed(image: Image, change: Change, manifest: Manifest | None = None) -> I
         site.settle()
         await asyncio.sleep(10.0)  # an election
         site.settle()
-        return freeze(site, manifest or image.manifest, image.faults)
+        return freeze(site, manifest or image.manifest)
 
     return LOOP.run_until_complete(follow())
 

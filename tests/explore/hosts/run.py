@@ -92,7 +92,7 @@ class _Run:
         return Step(decision, self.after, self.broken, failed)
 
     def _record(self) -> None:
-        image = replace(freeze(self.site, self.image.manifest, self.image.faults), said=self.image.said)
+        image = replace(freeze(self.site, self.image.manifest), said=self.image.said)
         if image != (self.after[-1] if self.after else self.image):
             self.after.append(image)
 

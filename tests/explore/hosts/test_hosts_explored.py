@@ -15,16 +15,16 @@ from quorate.hosts.probe.facts import HostFacts
 from quorate.simulation.hosts import observer
 from quorate.workload.membership import RingReading
 from tests.explore.hosts.model import Hosts
-from tests.explore.search import explore
+from tests.explore.search import Limits, explore
 
 
 @pytest.mark.parametrize(
-    "model",
-    [Hosts("three bare hosts", size=3, faults=0, bare=True), Hosts("one host that is well", size=1, faults=1)],
-    ids=lambda model: model.name,
+    ("model", "faults"),
+    [(Hosts("three bare hosts", size=3, bare=True), 0), (Hosts("one host that is well", size=1), 1)],
+    ids=lambda value: getattr(value, "name", ""),
 )
-def test_no_history_breaks_a_promise_and_whoever_waits_says_why(model: Hosts) -> None:
-    found = explore(model, seconds=600.0)
+def test_no_history_breaks_a_promise_and_whoever_waits_says_why(model: Hosts, faults: int) -> None:
+    found = explore(model, Limits(faults), seconds=600.0)
     assert (found.violations, found.unfinished) == ({}, "")
     assert all(found.waits)
 
@@ -43,5 +43,5 @@ def _by_address_alone(reading: RingReading | Unknown | Absent, claims: Claims, _
 def test_a_member_that_is_known_by_the_manifest_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (observer, rings):
         monkeypatch.setattr(module, "membership", _by_address_alone)
-    found = explore(Hosts("two hosts that are well", size=2, faults=1), seconds=600.0)
+    found = explore(Hosts("two hosts that are well", size=2), Limits(1), seconds=600.0)
     assert any("the manifest gives" in example.history[1] for example in found.violations.values()), found.violations

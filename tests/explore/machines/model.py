@@ -12,33 +12,29 @@ from tests.explore.machines.promises import broken, converged
 from tests.explore.machines.starts import start
 from tests.explore.machines.state import State
 from tests.explore.machines.waits import WAITS
-from tests.explore.search import Judged, Next
+from tests.explore.search import Judged, Next, Way
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """A control plane of this size that is well, with a backup of its management objects of another size, and so many faults. Size 0: nothing was made yet."""
+    """A control plane of this size that is well, with a backup of its management objects of another size. Size 0: nothing was made yet."""
 
     name: str
     size: int
     backup_of: int | None
-    faults: int
-
-    def with_faults(self, faults: int | None) -> Machines:
-        """The same with another number of faults; None: as it is."""
-        return self if faults is None else replace(self, faults=faults)
 
     def starts(self) -> Iterator[tuple[str, State]]:
         """The one."""
-        yield self.name, start(self.size, faults=self.faults, backup_of=self.backup_of)
+        yield self.name, start(self.size, backup_of=self.backup_of)
 
-    def judge(self, state: State) -> Judged[State]:
+    def judge(self, state: State, *, may_fail: bool) -> Judged[State]:
         """One pass, cut off after each of its writes, and every other move."""
         judged = Judged[State](converged=converged(state))
         done = one_pass(state)
         if done is not None:
             judged.broken = broken(state, done)
-            judged.idle = done.decision.step is None and all(after.identity == state.identity for _, after in done.after)
+            # Whatever was decided: a step may be of what is not modelled, such as CoreDNS, and changes nothing here.
+            judged.idle = all(after.identity == state.identity for _, after in done.after)
             judged.said = tuple(dict.fromkeys(check.name for check in done.decision.refusals))
             judged.nexts += _of_pass(done, "quorate")
         if done is not None and judged.idle:
@@ -47,7 +43,7 @@ class Machines:
             judged.nexts += [Next(label, as_core_reports(new)) for label, new in moves(state)]
         if state.stopped is not None:
             self._goes_on(state, state.stopped, judged)
-        if state.faults:
+        if may_fail:
             decided = str(done.decision.step or "") if done is not None else ""
             self._goes_wrong(state, decided, judged)
         return judged
@@ -59,7 +55,7 @@ class Machines:
         for check in refusals:
             for words, moves in WAITS[check.name].remedies.items() if check.name in WAITS else ():
                 if words in check.remedy:
-                    judged.nexts += [Next(label, replace(as_core_reports(new), faults=0), asked=True) for label, new in moves(state)]
+                    judged.nexts += [Next(label, as_core_reports(new), Way.ASKED_AT_LAST) for label, new in moves(state)]
 
     @staticmethod
     def _goes_on(state: State, seen: State, judged: Judged[State]) -> None:
@@ -72,24 +68,23 @@ class Machines:
     @staticmethod
     def _goes_wrong(state: State, decided: str, judged: Judged[State]) -> None:
         """Each fault: now, and, where something was decided, before that is done."""
-        left = state.faults - 1
         if decided and state.stopped is None:
-            stopped = replace(state, faults=left, stopped=replace(state, faults=0))
-            judged.nexts.append(Next(f"quorate decides to {decided}, and is stopped: another process takes over", stopped, recovers=False))
+            stopped = replace(state, stopped=state)
+            judged.nexts.append(Next(f"quorate decides to {decided}, and is stopped: another process takes over", stopped, Way.FAULT))
         for moves in FAULTS:
             for label, moved in moves(state):
-                new = replace(as_core_reports(moved), faults=left)
-                judged.nexts.append(Next(label, new, recovers=False))
+                new = as_core_reports(moved)
+                judged.nexts.append(Next(label, new, Way.FAULT))
                 if decided and (late := late_pass(state, new, leads=moves is not another_provider_founds_the_cluster)) is not None:
                     judged.broken += [f"{how} (decided before {label})" for how in broken(new, late)]
                     judged.nexts += [
-                        replace(each, recovers=False) for each in _of_pass(late, f"{label}, and then quorate, which has decided before,")
+                        replace(each, way=Way.FAULT) for each in _of_pass(late, f"{label}, and then quorate, which has decided before,")
                     ]
 
 
 def _of_pass(done: Pass, who: str) -> Iterator[Next[State]]:
     what = str(done.decision.step or "keep what is there up to date")
     for written, state in done.after[:-1]:
-        yield Next(f"{who} begins to {what}, and dies after: {written}", as_core_reports(state), recovers=False)
+        yield Next(f"{who} begins to {what}, and dies after: {written}", as_core_reports(state), Way.DEATH)
     for _, state in done.after[-1:]:
         yield Next(f"{who}: {what}" + (f" (then refused: {done.refused})" if done.refused else ""), as_core_reports(state))

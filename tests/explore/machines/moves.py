@@ -109,9 +109,9 @@ def kubeadm_goes_on(state: State) -> Iterator[tuple[str, State]]:
         if not host.runs or not host.todo:
             continue
         if host.todo == "init":
-            yield f"kubeadm init makes a cluster on {host.name}", _registered(state, _founded(plant, host), host.name)
+            yield f"kubeadm init makes a cluster on {host.name}", _registered(state, _founded(state, host), host.name)
         elif host.todo == "join" and lets_join(plant) and not _too_late(state, host.name):
-            member = plant.unused_id()
+            member = state.unused_id()
             joining = plant.with_host(replace(host, todo="vote", member=member))
             yield f"kubeadm join adds {host.name} as a learner", state.at(joining.with_member(Member(member, host.name, True, False)))
         elif host.todo == "vote" and plant.has_quorum and plant.member(host.member):
@@ -133,10 +133,10 @@ def is_called_initialized(state: State) -> bool:
     return bool(((control_plane.get("status") or {}).get("initialization") or {}).get("controlPlaneInitialized"))
 
 
-def _founded(plant: Plant, host: Host) -> Plant:
+def _founded(state: State, host: Host) -> Plant:
     """A cluster of its own: whatever members there were are not in it."""
-    member = plant.unused_id()
-    fresh = replace(plant, members=(Member(member, host.name),), nodes=(), founded=True)
+    member = state.unused_id()
+    fresh = replace(state.plant, members=(Member(member, host.name),), nodes=(), founded=True)
     return fresh.with_host(replace(host, todo="", member=member))
 
 
@@ -383,7 +383,7 @@ def somebody_changes_the_ring(state: State) -> Iterator[tuple[str, State]]:
             yield f"somebody removes member {member.id} of {member.host}", state.at(plant.without_member(member.id))
     stays = any(not is_let_go(machine) for machine in state.machines)  # nobody joins one that goes in the next seconds
     if stays and lets_join(plant) and plant.host("foreign") is None:
-        own = plant.unused_id()
+        own = state.unused_id()
         grown = plant.with_host(Host("foreign", member=own)).with_member(Member(own, "foreign")).with_node("foreign")
         yield "somebody lets a host of his own join", state.at(grown)
 

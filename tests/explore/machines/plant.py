@@ -5,6 +5,7 @@ Nothing here knows what quorate thinks. Whether etcd has its quorum is counted f
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -117,7 +118,7 @@ class Plant:
         leader = self.leader if self.has_quorum and self.leader in self.well else min(self.well, default=0) if self.has_quorum else 0
         return replace(self, leader=leader)
 
-    def unused_id(self) -> int:
-        """A member id that no line and no disk has."""
-        used = {member.id for member in self.members} | {host.member for host in self.hosts}
+    def unused_id(self, written: Collection[int]) -> int:
+        """A member id that no line and no disk has, and that is not `written` down anywhere."""
+        used = {member.id for member in self.members} | {host.member for host in self.hosts} | set(written)
         return next(number for number in range(1, len(used) + 2) if number not in used)

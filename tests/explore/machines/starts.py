@@ -68,7 +68,7 @@ def _name(number: int) -> str:
     return f"{NAME}-start{number}"
 
 
-def start(replicas: int, *, faults: int, backup_of: int | None = None) -> State:
+def start(replicas: int, *, backup_of: int | None = None) -> State:
     """A control plane of so many replicas that is well; its backup is of a time when it had `backup_of`. No replicas: nothing was made yet."""
     names = [_name(number) for number in range(1, replicas + 1)]
     plant = Plant(
@@ -81,9 +81,9 @@ def start(replicas: int, *, faults: int, backup_of: int | None = None) -> State:
     backup = (
         {}
         if backup_of is None
-        else {key: obj for key, obj in settled(State(_world(backup_of), plant, 0)).objects.items() if key[0] in _BACKED_UP}
+        else {key: obj for key, obj in settled(State(_world(backup_of), plant)).objects.items() if key[0] in _BACKED_UP}
     )
-    return settled(replace(State(_world(replicas), plant, faults, backup), version=10_000))
+    return settled(replace(State(_world(replicas), plant, backup), version=10_000))
 
 
 def made_by_upstream() -> Objects:

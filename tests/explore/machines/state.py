@@ -1,4 +1,4 @@
-"""One state of a whole installation: the objects of the management cluster, the plant, and how many faults are still to come.
+"""One state of a whole installation: the objects of the management cluster, and the plant.
 
 The objects are what the API server stores, so that whatever quorate keeps there is part of the state without anybody listing it. Time is patient: between two
 moves so much of it passes that no grace period is left; what matters of moments is only their order.
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.core.machines.rules.orphans import CONSENT
 from quorate.simulation.engine.patches import merge_patch
 from tests.explore.machines.plant import Plant
 
@@ -38,11 +39,10 @@ CHANGING = (CONTROL_PLANES, MACHINES, CONFIGS, INFRASTRUCTURE, CLUSTERS)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state. `backup` is what a restore of the management cluster brings back; `faults` how many may still come."""
+    """One state. `backup` is what a restore of the management cluster brings back."""
 
     objects: Objects
     plant: Plant
-    faults: int
     backup: Objects = field(default_factory=dict, compare=False)
     version: int = 1000  # of the newest object
     stopped: State | None = None  # what a process saw that decided on it, was stopped, and may go on: another one is in charge since
@@ -77,9 +77,15 @@ class State:
         """With another plant."""
         return replace(self, plant=plant)
 
+    def unused_id(self) -> int:
+        """An id for a new member: etcd never gives one twice, and some are written down that are in no ring any more."""
+        consented = {int(member, 16) for member in _consent(self.control_plane).split(",") if member}
+        seen = {member.id for member in self.stopped.plant.members} if self.stopped else set()
+        return self.plant.unused_id(consented | seen)
+
     @property
     def identity(self) -> bytes:
-        """Equal for states that nobody could tell apart, whatever may still go wrong."""
+        """Equal for states that nobody could tell apart."""
         digest = hashlib.blake2b(digest_size=16)
         for key in sorted(key for key in self.objects if key[0] in CHANGING):
             digest.update("/".join(key).encode())
@@ -137,6 +143,10 @@ def _essence(obj: Json) -> bytes:
 @lru_cache(maxsize=4096)
 def _name_in(intent: str) -> str:
     return str(msgspec.json.decode(intent).get("name", "")) if intent else ""
+
+
+def _consent(control_plane: Json) -> str:
+    return str((control_plane["metadata"].get("annotations") or {}).get(CONSENT, ""))
 
 
 def _intended(control_plane: Json) -> str:

@@ -12,26 +12,26 @@ from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
 from tests.explore.machines import model, moves
 from tests.explore.machines.model import Machines
 from tests.explore.machines.waits import WAITS, Wait
-from tests.explore.search import explore
+from tests.explore.search import Limits, explore
 from tests.proof.guards import GUARDS, disabled
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_where_nothing_goes_wrong_everything_comes_about(size: int) -> None:
     """Every interleaving of its passes, its deaths after each write and what the other controllers do."""
-    found = explore(Machines("", size=size, backup_of=None, faults=0), seconds=600.0)
+    found = explore(Machines("", size=size, backup_of=None), Limits(0), seconds=600.0)
     assert (found.violations, found.waits, found.unfinished) == ({}, {}, "")
 
 
 def test_one_fault_breaks_nothing_on_the_way_to_the_first_machine() -> None:
     """Every fault, at every moment from nothing on."""
-    found = explore(Machines("", size=0, backup_of=None, faults=1), seconds=600.0)
+    found = explore(Machines("", size=0, backup_of=None), Limits(1), seconds=600.0)
     assert (found.violations, found.unfinished) == ({}, "")
 
 
 def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "_is_nobodys", lambda _orphan: passed(orphans.IS_NOBODYS, "no Machine is there"))
-    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), violations=1)
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(1), violations=1)
     assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
 
 
@@ -59,7 +59,7 @@ def test_a_promise_that_is_broken_without_its_guard_is_found_broken(
 ) -> None:
     monkeypatch.setattr(model, "FAULTS", faults)
     with disabled(next(known for known in GUARDS if known.name == guard)):
-        found = explore(Machines("", size=size, backup_of=None, faults=max(1, len(faults))), violations=1)
+        found = explore(Machines("", size=size, backup_of=None), Limits(max(1, len(faults))), violations=1)
     assert promise in found.violations
 
 
@@ -68,7 +68,7 @@ def test_where_not_known_to_be_initialized_counts_as_not_initialized_that_is_fou
     is_initialized = initialization.is_initialized
     monkeypatch.setattr(initialization, "is_initialized", lambda *asked: is_initialized(*asked) is True)
     monkeypatch.setattr(model, "FAULTS", (moves.the_objects_are_moved, moves.a_machine_is_deleted))
-    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=2), violations=1)
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(2), violations=1)
     assert set(found.violations) == {"s4_the_last_holder_of_data_stays"}
 
 
@@ -76,7 +76,7 @@ def test_where_a_recorded_creation_overrules_the_decision_that_is_found(monkeypa
     """It is gone on with after something else was decided: who is to join, or in which failure domain."""
     monkeypatch.setattr(intent, "makes_the_same", lambda _begun, _planned: True)
     monkeypatch.setattr(model, "FAULTS", (moves.another_provider_founds_the_cluster, moves.a_failure_domain_goes))
-    found = explore(Machines("no Machine yet", size=0, backup_of=None, faults=1), seconds=600.0)
+    found = explore(Machines("no Machine yet", size=0, backup_of=None), Limits(1), seconds=600.0)
     assert "s12_a_machine_is_made_as_it_was_decided" in found.violations
 
 
@@ -89,7 +89,7 @@ def test_of_the_gates_of_the_last_machine_each_covers_the_others_and_without_all
     broken = []
     for gate in gates:
         monkeypatch.setattr(remove, gate, lambda *_: passed("a gate", "whatever is so"))
-        found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), seconds=600.0)
+        found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(1), seconds=600.0)
         assert not found.unfinished
         broken.append(set(found.violations))
     assert broken == [set(), set(), {"liveness"}]  # the last look before the act still refuses, for ever
@@ -106,7 +106,7 @@ def test_of_the_gates_of_the_last_machine_each_covers_the_others_and_without_all
 )
 def test_what_somebody_is_asked_for_is_so_and_helps(fault: moves.Moves, waits: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "FAULTS", (fault,))
-    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), seconds=600.0)
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(1), seconds=600.0)
     assert (found.violations, found.unfinished) == ({}, "")
     assert {check for said in found.waits for check in said} == waits
 
@@ -117,5 +117,5 @@ def test_what_somebody_is_asked_for_in_vain_is_found(monkeypatch: pytest.MonkeyP
     answers = "the workload cluster answers"
     idle = Wait(lambda _state: False, {"restore a snapshot": lambda state: iter([("somebody does nothing", state)])})
     monkeypatch.setitem(WAITS, answers, idle)
-    found = explore(Machines("one Machine that is well", size=1, backup_of=None, faults=1), seconds=600.0)
+    found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(1), seconds=600.0)
     assert {promise.partition(":")[0] for promise in found.violations} == {"truth", "remedy"}

@@ -48,7 +48,7 @@ def all_is_made_anew(state: State) -> Iterator[tuple[str, State]]:
     """By who knows that there never was a cluster, or that it is lost for good and no host is there to restore it on: all of it goes, and is made again."""
     lost = _is_lost_for_good(state.plant) and not list(etcd_is_restored(state))
     if lost or not state.plant.founded:
-        yield "somebody deletes what is left of it, and creates it anew", start(0, faults=state.faults)
+        yield "somebody deletes what is left of it, and creates it anew", start(0)
 
 
 def _not_all_are_well(state: State) -> bool:
@@ -100,7 +100,7 @@ def _restores(state: State) -> Iterator[tuple[str, State]]:
     staying = {name_of(machine) for machine in state.machines if not deleting(machine) or HOOK in annotations_of(machine)}
     for host in state.plant.hosts:
         if host.runs and not host.todo and host.name in staying and state.plant.founded:
-            yield f"somebody restores a snapshot on {host.name}", state.at(_restored(state.plant, host.name))
+            yield f"somebody restores a snapshot on {host.name}", state.at(_restored(state, host.name))
 
 
 def _is_lost_for_good(plant: Plant) -> bool:
@@ -108,8 +108,8 @@ def _is_lost_for_good(plant: Plant) -> bool:
     return 2 * len(plant.holders) <= len(plant.voters)
 
 
-def _restored(plant: Plant, name: str) -> Plant:
-    own = plant.unused_id()
+def _restored(state: State, name: str) -> Plant:
+    own, plant = state.unused_id(), state.plant
     hosts = tuple(replace(host, member=own if host.name == name else None) for host in plant.hosts)
     return replace(plant, hosts=hosts, members=(Member(own, name),), nodes=tuple(sorted({*plant.nodes, name}))).settled()
 
