@@ -127,7 +127,7 @@ class Histories:
             {"mmmm", "fmmm", "mfmm", "mmfm", "mmmf"} | {"ffmm", "fmfm", "fmmf", "mffm", "mfmf", "mmff"} | {"fffm", "fmff", "mfff"},
         ),
     ],
-    ids=str,
+    ids=["one fault", "two at once", "two with one move between", "two, and a third at once"],
 )
 def test_the_last_of_several_faults_comes_within_so_many_moves_of_the_one_before(limits: Limits, reached: set[str]) -> None:
     found = explore(Histories(), limits)
