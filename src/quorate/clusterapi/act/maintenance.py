@@ -205,7 +205,7 @@ async def _forget_consent(clients: Clients, observation: Observation) -> None:
     asked, ring, view = consents(observation.kcp), observation.ring, observation.view
     if not asked or not isinstance(ring, Ring) or view is None:
         return
-    valid = sorted(member for member in asked if ring.member(member) and member not in members_of_machines(view))
+    valid = sorted(member for member in asked - members_of_machines(view).keys() if ring.member(member))
     if len(valid) < len(asked):
         consent = ",".join(f"{member:x}" for member in valid) or None
         seen = {"resourceVersion": observation.kcp.metadata.resource_version, "annotations": {CONSENT: consent}}
