@@ -131,6 +131,7 @@ def test_a_replica_without_a_node_fails_both(build: Build) -> None:
         ({}, "cp-1 has no Node yet", ""),
         ({"overdue": True}, "cp-1 has no Node yet", "delete the Machine cp-1"),
         ({"had_node": True}, "cp-1 has no Node any more", "systemctl restart kubelet"),
+        ({"had_node": True}, "cp-1 has no Node any more", "gone for good, delete the Machine cp-1"),
         ({"had_node": True, "deleting_since": datetime(2026, 1, 1, tzinfo=UTC)}, "cp-1 has no Node any more", ""),
     ],
 )

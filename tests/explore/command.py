@@ -46,8 +46,8 @@ _ONE_MACHINE = Machines("one Machine that is well, with a backup of three", size
 _THREE_MACHINES = Machines("three Machines that are well, with a backup of one", size=3, backup_of=1)
 
 CLOSING = (
+    Exploration(_ONE_MACHINE, Limits(2, within=0)),
     Exploration(_THREE_MACHINES, Limits(1)),
-    Exploration(_ONE_MACHINE, Limits(1)),
     Exploration(Hosts("three hosts that are well", size=3), Limits(2)),
     Exploration(Hosts("three bare hosts", size=3, bare=True), Limits(1)),
     Exploration(Hosts("one host that is well", size=1), Limits(2)),
@@ -57,7 +57,6 @@ CLOSING = (
 """What is explored to closure, the largest first."""
 AS_FAR_AS_IT_GOES = (
     Exploration(_NO_MACHINE, Limits(2)),
-    Exploration(_ONE_MACHINE, Limits(2, within=0)),
     Exploration(_ONE_MACHINE, Limits(2)),
     Exploration(_THREE_MACHINES, Limits(2)),
     Exploration(Machines("five Machines that are well, with a backup of three", size=5, backup_of=3), Limits(1)),

@@ -9,6 +9,7 @@ from quorate.core.machines.checks import COMPONENTS_HEALTHY, COMPONENTS_SURVIVE,
 from quorate.core.machines.rules.guard import NOT_PAUSED, WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
 from quorate.core.machines.rules.orphans import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
+from quorate.core.machines.rules.remediate import PREVIOUS_FINISHED
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK
 from quorate.core.quorum import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL
 from tests.explore.machines.moves import (
@@ -84,6 +85,14 @@ def who_never_came_is_deleted(state: State) -> Iterator[tuple[str, State]]:
             yield f"somebody deletes {host.name}, on which kubeadm has given up", with_deleted(state, host.name)
 
 
+def who_has_no_host_is_deleted(state: State) -> Iterator[tuple[str, State]]:
+    """The Machine that had a Node, and whose host is gone for good: an older backup brought it back."""
+    for machine in state.machines:
+        had_node = (machine.get("status") or {}).get("nodeRef")
+        if had_node and state.plant.host(name_of(machine)) is None and not deleting(machine):
+            yield f"somebody deletes {name_of(machine)}, whose host is gone for good", with_deleted(state, name_of(machine))
+
+
 def etcd_is_restored(state: State) -> Iterator[tuple[str, State]]:
     """A snapshot, on a host of a Machine; the data of the others is put away. Only where those that have data can never be a quorum again."""
     if _is_lost_for_good(state.plant):
@@ -146,7 +155,11 @@ def kubelets_are_restarted(state: State) -> Iterator[tuple[str, State]]:
             yield f"somebody restarts the kubelet of {host.name}", state.at(plant.with_node(host.name))
 
 
-_TO_A_NODE: dict[str, Moves] = {"systemctl restart kubelet": kubelets_are_restarted, "delete the Machine": who_never_came_is_deleted}
+_TO_A_NODE: dict[str, Moves] = {
+    "systemctl restart kubelet": kubelets_are_restarted,
+    "kubeadm has given up, delete the Machine": who_never_came_is_deleted,
+    "gone for good, delete the Machine": who_has_no_host_is_deleted,
+}
 _BACK: dict[str, Moves] = {"Bring the failed members back": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored}
 
 WAITS: dict[str, Wait] = {
@@ -159,6 +172,7 @@ WAITS: dict[str, Wait] = {
     QUORUM_SURVIVES_ADDITION: Wait(_not_all_are_well, _BACK),
     QUORUM_SURVIVES_REMOVAL: Wait(_not_all_are_well, _BACK),
     NOBODY_COMING_UP: Wait(_somebody_has_no_node, _TO_A_NODE),
+    PREVIOUS_FINISHED: Wait(_not_all_are_well, {}),
     NOBODY_LEAVES: Wait(_somebody_leaves, {}),
     ROOM: Wait(_somebody_leaves, {}),
     NOBODY_ELSES: Wait(_somebody_has_no_node, {CONSENT: somebody_consents}),

@@ -102,8 +102,9 @@ def ways_to_nodes(replicas: Iterable[Replica]) -> str:
 def _way_to_a_node(replica: Replica) -> str:
     if replica.node is not None or replica.deleting_since:
         return ""
-    if replica.had_node:
-        return RESTART_KUBELET.format(replica.name)
+    if replica.had_node:  # an older backup of the management cluster brings back Machines whose hosts went long ago
+        gone = f"Where that host is gone for good, delete the Machine {replica.name}: another is made in its place."
+        return f"{RESTART_KUBELET.format(replica.name)} {gone}"
     if replica.overdue:
         return (
             f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "

@@ -16,6 +16,7 @@ from quorate.simulation.machines.liveness import explained
 
 _RESTART_KUBELET = re.compile(r"Restart the kubelet on the host of (\S+) ")
 _SEE_WHY = re.compile(r"See in kubeadm's output on the host of (\S+) ")
+_HOST_IS_GONE = re.compile(r"Where that host is gone for good, delete the Machine (\S+):")
 _CONSENT_TO = re.compile(rf"annotate the KubeadmControlPlane with {re.escape(CONSENT)}=([0-9a-f]+)")
 _REMOVE_BY_HAND = "If they are gone for good, remove them with `etcdctl member remove`"
 
@@ -63,13 +64,14 @@ def _consent(environment: Environment, message: str) -> Iterator[str]:
 
 
 def _give_up(environment: Environment, message: str) -> Iterator[str]:
-    """Machines on whose hosts kubeadm has given up."""
+    """Machines on whose hosts kubeadm has given up, and those whose hosts are gone."""
     leaving = {machine.name for machine in environment.machines if machine.deleting}
-    for name in dict.fromkeys(_SEE_WHY.findall(message)):
+    given_up = set(_SEE_WHY.findall(message))
+    for name in sorted(given_up | set(_HOST_IS_GONE.findall(message))):
         host = environment.cluster.hosts.get(name)
-        if name not in leaving and (host is None or _has_given_up(environment, host)):
+        if name not in leaving and (host is None or (name in given_up and _has_given_up(environment, host))):
             environment.delete_machine(name)
-            yield f"deletes {name}, on whose host kubeadm has given up"
+            yield f"deletes {name}, " + ("whose host is gone" if host is None else "on whose host kubeadm has given up")
 
 
 def _has_given_up(environment: Environment, host: Host) -> bool:
