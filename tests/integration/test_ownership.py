@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quorate.clusterapi.types.names import FieldManager, Label
+from tests.bench import audit
+from tests.integration.changes import steps_taken
 from tests.integration.conftest import KINDS
 
 if TYPE_CHECKING:
@@ -36,6 +39,26 @@ async def test_unwanted_labels_leave_objects_with_lost_and_with_old_ownership(st
         assert "before-first-apply" not in {entry["manager"] for entry in item["metadata"]["managedFields"]}
         assert item["metadata"]["labels"][Label.CLUSTER_NAME] == stage.namespace
     await nothing_is_written_any_more(stage)
+
+
+async def test_a_process_that_starts_asks_for_nothing_that_shows_what_it_would_apply(three: Stage) -> None:
+    """Another process has made these Machines and what belongs to them: all that a new one needs is in the lists that fill its caches."""
+    began = datetime.now(UTC)
+    manager = three.start_manager()
+
+    async def looked() -> bool:
+        return bool(steps_taken(manager))
+
+    async def nothing_is_asked() -> bool:
+        requests = audit.between(audit.read(three.stack.audit_log), began, datetime.now(UTC))
+        ours = [request for request in requests if audit.Agent.QUORATE.sent(request) and request.object_ref.namespace == three.namespace]
+        assert ours, "the audit log shows nothing of the process"
+        objects = ("machines", "kubeadmconfigs", "devmachines")
+        about = [request for request in ours if request.object_ref.resource in objects and not request.object_ref.subresource]
+        return {request.verb for request in about} <= {"list", "watch"}
+
+    await three.until("quorate has looked: it sees to the add-ons once", looked)
+    await three.stays("no Machine and no companion is read or written by itself", nothing_is_asked)
 
 
 async def label(stage: Stage, name: str, value: str | None) -> None:

@@ -190,10 +190,11 @@ class Workloads:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         try:
             await response.prepare(request)
-            async for chunk in watch.chunks():
-                if workload.silent:
-                    await asyncio.get_running_loop().create_future()
-                await response.write(chunk)
+            with contextlib.suppress(ConnectionResetError):  # whoever watched is gone
+                async for chunk in watch.chunks():
+                    if workload.silent:
+                        await asyncio.get_running_loop().create_future()
+                    await response.write(chunk)
         finally:
             watch.close()
             server.unsubscribe(watch.tell)

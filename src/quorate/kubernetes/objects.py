@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, dataclass_transform
 
-from msgspec import UNSET, Struct, StructMeta, UnsetType, field
+import msgspec
+from msgspec import UNSET, Raw, Struct, StructMeta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from quorate.core.text import printable, printable_lines
@@ -70,6 +71,28 @@ class ObjectMeta(Told):
     owner_references: list[OwnerReference] = field(default_factory=list)
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+
+
+class FieldOwner(Object):
+    """One entry of managedFields: which fields of an object belong to which manager. `fields_v1` stays as the JSON that it came as."""
+
+    manager: str
+    operation: str = ""
+    subresource: str = ""
+    api_version: str = ""
+    fields_v1: Raw = Raw(b"{}")
+
+
+class OwnedMeta(ObjectMeta):
+    """Metadata of what we apply to: with those of its managedFields that tell what was applied to it, by whomever. 1 KB of the 3 KB that all of them take."""
+
+    managed_fields: list[FieldOwner] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Keep the entries of whoever applied something, each in memory of its own: as it comes it is a part of the whole answer, and would hold that."""
+        super().__post_init__()
+        applied = [owner for owner in self.managed_fields if owner.operation == "Apply" and not owner.subresource]
+        force_setattr(self, "managed_fields", [msgspec.structs.replace(owner, fields_v1=owner.fields_v1.copy()) for owner in applied])
 
 
 class Condition(Told):

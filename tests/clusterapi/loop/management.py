@@ -163,7 +163,12 @@ class FakeApi:
 
     @staticmethod
     def _decode(resource: Resource[Any], obj: Json) -> Any:
-        return msgspec.convert(obj, resource.type)
+        return as_decoded(obj, resource.type)
+
+
+def as_decoded(obj: Json, shape: Any) -> Any:
+    """An object as a client decodes it."""
+    return msgspec.json.decode(msgspec.json.encode(obj), type=shape)
 
 
 def _selected(labels: Mapping[str, str], selector: str) -> bool:
@@ -181,7 +186,7 @@ async def fill(caches: Caches, api: FakeApi, infrastructure: str, *, but: Collec
         if reflector.resource.plural in but:
             continue
         shape = reflector.resource.type
-        found = [msgspec.convert(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
+        found = [as_decoded(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
         seen = [obj for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
         reflector.store.replace(seen, str(api.version))
         reflector.synced.set()

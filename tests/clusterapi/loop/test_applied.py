@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+import pytest
 
 from quorate.clusterapi.act.maintenance import maintain
-from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.names import FieldManager, Label
 from quorate.kubernetes.errors import Forbidden
+from quorate.simulation.engine.fields import owned_by_body, to_fields_v1
+from tests.clusterapi.loop.management import as_decoded
 
 if TYPE_CHECKING:
     from tests.clusterapi.loop.conftest import World
+
+Json = dict[str, Any]
 
 
 async def test_what_leaves_the_caches_is_forgotten(three: World) -> None:
@@ -21,7 +25,7 @@ async def test_what_leaves_the_caches_is_forgotten(three: World) -> None:
     for reflector in (*three.caches.reflectors, *watched):
         plural = reflector.resource.plural
         if plural in ("machines", "kubeadmconfigs", "devmachines"):
-            gone = msgspec.convert(three.api.raw(plural, "cp-2"), reflector.resource.type)
+            gone = as_decoded(three.api.raw(plural, "cp-2"), reflector.resource.type)
             reflector._tell(reflector.store.remove(gone))
     assert len(three.clients.applied) == 6
 
@@ -61,11 +65,74 @@ async def test_a_config_that_is_not_there_is_looked_for_once(three: World) -> No
     assert three.log == []
 
 
+async def test_what_an_earlier_process_has_applied_is_not_applied_again_after_a_start(three: World) -> None:
+    bodies = await applied_by_an_earlier_process(three)
+    three.api.before["get"] = lambda: pytest.fail("an object is read")
+    await maintain(three.clients, await three.look())
+    assert (three.log, len(three.clients.applied)) == ([], len(bodies))
+
+
+@pytest.mark.parametrize(
+    ("plural", "patch"),
+    [
+        ("machines", {"metadata": {"labels": {"team": "b"}}}),
+        ("machines", {"spec": {"readinessGates": []}}),
+        ("machines", {"metadata": {"managedFields": []}}),
+        ("devmachines", {"metadata": {"annotations": {"cost": "c"}}}),
+        ("kubeadmconfigs", {"metadata": {"labels": {Label.CONTROL_PLANE: "other"}}}),
+    ],
+)
+async def test_what_differs_from_what_was_applied_is_applied_after_a_start(plural: str, patch: Json, three: World) -> None:
+    await applied_by_an_earlier_process(three)
+    three.api.change(plural, "cp-2", patch)
+    tell(three, plural)
+    await maintain(three.clients, await three.look())
+    assert [line.partition(" as ")[0] for line in three.log if line.startswith("apply")] == [f"apply {plural} cp-2"]
+
+
+async def test_what_is_wanted_no_more_is_given_up_after_a_start(three: World) -> None:
+    await applied_by_an_earlier_process(three)
+    three.api.change("kubeadmcontrolplanes", "demo", {"spec": {"machineTemplate": {"metadata": {"labels": {"team": None}}}}})
+    await maintain(three.clients, await three.look())
+    assert len([line for line in three.log if line.startswith("apply")]) == 9
+
+
+async def test_what_was_found_applied_is_applied_again_once_another_process_has_applied_something_else(three: World) -> None:
+    """The one that had led until then applied a change that is taken back meanwhile: this one's caches learn of it late."""
+    bodies = await applied_by_an_earlier_process(three)
+    await maintain(three.clients, await three.look())
+    changed = {**bodies["machines", "cp-1"], "spec": {**bodies["machines", "cp-1"]["spec"], "deletion": {"nodeDrainTimeoutSeconds": 7}}}
+    three.api.change("machines", "cp-1", {"spec": changed["spec"], "metadata": {"managedFields": owners("machines", changed)}})
+    tell(three, "machines")
+    await maintain(three.clients, await three.look())
+    assert three.log == [f"apply machines cp-1 as {FieldManager.KUBEADM_CONTROL_PLANE}"]
+
+
+async def applied_by_an_earlier_process(three: World) -> dict[tuple[str, str], Json]:
+    """The objects with the managedFields that an API server gives them, and caches that have seen them; nothing is remembered."""
+    await maintain(three.clients, await three.look())
+    bodies = {(plural, name): body for line, body in three.api.bodies for verb, plural, name, *_ in [line.split()] if verb == "apply"}
+    for (plural, name), body in bodies.items():
+        three.api.change(plural, name, {"metadata": {"managedFields": owners(plural, body)}})
+    for plural in ("machines", "kubeadmconfigs", "devmachines"):
+        tell(three, plural)
+    three.clients.applied._bodies.clear()
+    three.log.clear()
+    return bodies
+
+
+def owners(plural: str, body: Json) -> list[Json]:
+    """What the API server writes down of who applied this."""
+    manager = FieldManager.KUBEADM_CONTROL_PLANE if plural == "machines" else FieldManager.METADATA
+    entry = {"manager": manager, "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsV1": to_fields_v1(owned_by_body(body))}
+    return [entry, {"manager": "manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}]
+
+
 def tell(world: World, plural: str) -> None:
     """The watch of a kind tells of what the API has now; of what a watch does not select any more it says that it was deleted."""
     watched = [entry.reflector for entry in world.caches.foreign._watched.values()]
     reflector = next(each for each in (*world.caches.reflectors, *watched) if each.resource.plural == plural)
     for name in world.api.names(plural):
-        item = msgspec.convert(world.api.raw(plural, name), reflector.resource.type)
+        item = as_decoded(world.api.raw(plural, name), reflector.resource.type)
         selected = all(key in item.metadata.labels for key in reflector._label_selector.split(",") if key)
         reflector._tell(reflector.store.put(item) if selected else reflector.store.remove(item))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from quorate.clusterapi.connect.foreign import pluralize
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.kubernetes.controller import Request
+from tests.clusterapi.loop.management import as_decoded
 
 if TYPE_CHECKING:
     from tests.clusterapi.loop.conftest import World
@@ -22,13 +22,13 @@ def woken(world: World, plural: str, name: str, patch: dict[str, Any] | None) ->
     """Who is told of a change; None deletes."""
     reflectors = [*world.caches.reflectors, *(watched.reflector for watched in world.caches.foreign._watched.values())]
     [reflector] = [found for found in reflectors if found.resource.plural == plural]
-    old: Any = msgspec.convert(world.api.raw(plural, name), reflector.resource.type)
+    old: Any = as_decoded(world.api.raw(plural, name), reflector.resource.type)
     world.queue.keys.clear()
     for handler in reflector._handlers:
         if patch is None:
             handler.on_delete(old, final_state_unknown=False)
         else:
-            handler.on_update(old, msgspec.convert(world.api.change(plural, name, patch), reflector.resource.type))
+            handler.on_update(old, as_decoded(world.api.change(plural, name, patch), reflector.resource.type))
     return world.queue.keys
 
 

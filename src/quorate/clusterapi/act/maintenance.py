@@ -17,13 +17,14 @@ from quorate.clusterapi.act.control_plane_writes import patch_control_plane
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import is_ours
 from quorate.clusterapi.connect.clients import Clients
-from quorate.clusterapi.connect.foreign import ContractMissing
+from quorate.clusterapi.connect.foreign import ContractMissing, ForeignObject
 from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.observe.orphans import consents, members_of_machines
 from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Finalizer, Label
@@ -37,6 +38,8 @@ from quorate.kubernetes.resource import SECRETS, Resource
 from quorate.pki import purposes
 
 _log = structlog.get_logger(__name__)
+
+_Found = Machine | KubeadmConfig | ForeignObject
 
 _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 
@@ -74,16 +77,16 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
         clients.applied.forget(
             observed.machine.metadata.uid
         )  # somebody took the hook away: without it the member would be lost with the Machine
-    await _apply(clients, MACHINES, body, observed.machine.metadata.uid, FieldManager.KUBEADM_CONTROL_PLANE)
+    await _apply(clients, MACHINES, body, observed.machine, FieldManager.KUBEADM_CONTROL_PLANE)
     if observed.config is not None:
         clients.applied.looked_for.discard(observed.machine.metadata.uid)
-        await _companion(clients, kcp, name, KUBEADM_CONFIGS, observed.config.metadata)
+        await _companion(clients, kcp, name, KUBEADM_CONFIGS, observed.config)
     else:
         await _find_config(clients, kcp, name, observed.machine)
     if observed.infrastructure is not None and observed.machine.spec.infrastructure_ref is not None:
         reference = observed.machine.spec.infrastructure_ref
         resource = await clients.caches.foreign.resource(reference.api_group, reference.kind)
-        await _companion(clients, kcp, name, resource, observed.infrastructure.metadata)
+        await _companion(clients, kcp, name, resource, observed.infrastructure)
 
 
 async def _find_config(clients: Clients, kcp: KubeadmControlPlane, cluster: str, machine: Machine) -> None:
@@ -94,20 +97,25 @@ async def _find_config(clients: Clients, kcp: KubeadmControlPlane, cluster: str,
     with suppress(NotFound):
         config = await clients.management.get(KUBEADM_CONFIGS, reference.name, machine.metadata.namespace)
         if Label.CONTROL_PLANE not in config.metadata.labels:
-            await _companion(clients, kcp, cluster, KUBEADM_CONFIGS, config.metadata)
+            await _companion(clients, kcp, cluster, KUBEADM_CONFIGS, config)
     looked_for.add(machine.metadata.uid)
 
 
-async def _companion(clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], metadata: ObjectMeta) -> None:
-    identity = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": metadata.name}}
-    body = desired.companion_metadata(kcp, cluster, identity, metadata.uid)
-    await _apply(clients, resource, body, metadata.uid, FieldManager.METADATA)
+async def _companion(
+    clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], found: KubeadmConfig | ForeignObject
+) -> None:
+    identity = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": found.metadata.name}}
+    body = desired.companion_metadata(kcp, cluster, identity, found.metadata.uid)
+    await _apply(clients, resource, body, found, FieldManager.METADATA)
 
 
-async def _apply(clients: Clients, resource: Resource[Any], body: desired.Object, uid: str, field_manager: str) -> None:
+async def _apply(clients: Clients, resource: Resource[Any], body: desired.Object, found: _Found, field_manager: str) -> None:
+    uid, name, namespace = found.metadata.uid, body["metadata"]["name"], body["metadata"]["namespace"]
     if clients.applied.is_current(uid, body):
         return
-    name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+    if not clients.applied.knows(uid) and managed_fields.is_applied(found, body, manager=field_manager):
+        clients.applied.remember(uid, body, found=True)  # else each start would cost 18 requests for a control plane of three
+        return
     try:
         await managed_fields.put_right(clients.management, resource, name, namespace, manager=field_manager)
         await clients.management.apply(resource, body, namespace, field_manager=field_manager)

@@ -8,21 +8,35 @@ one field manager owns what belongs to two today. Source: cluster-api v1.14, int
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 
 from quorate.clusterapi.types.names import FieldManager, Label
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.objects import Object
+from quorate.kubernetes.objects import Object, OwnedMeta
 from quorate.kubernetes.resource import Resource
 
 Entry = dict[str, Any]
 
 _INVENTED = "before-first-apply"  # how the API server calls the owner of everything that it found without any
 
+_IDENTITY = frozenset({"name", "namespace", "uid"})
+
 _log = structlog.get_logger(__name__)
+
+
+class Owned(Protocol):
+    """An object that says who applied what to it."""
+
+    @property
+    def metadata(self) -> OwnedMeta:
+        """Its metadata."""
+
+    @property
+    def spec(self) -> Any:
+        """Its specification."""
 
 
 class _Metadata(Object):
@@ -49,6 +63,52 @@ async def put_right(client: Client, resource: Resource[Any], name: str, namespac
         {"op": "replace", "path": "/metadata/resourceVersion", "value": found.resource_version},
     ]
     await client.json_patch(resource, name, patch, namespace, field_manager=FieldManager.DEFAULT)
+
+
+def is_applied(found: Owned, body: Entry, *, manager: str) -> bool:
+    """Whether applying `body` would change nothing: the object shows all of it, and `manager` has applied this and nothing else. Pure.
+
+    Asked of the caches, for each object once after a start. In doubt the answer is no, and it costs an apply.
+    """
+    mine = [owner for owner in found.metadata.managed_fields if owner.manager == manager and owner.api_version == body["apiVersion"]]
+    if len(mine) != 1:
+        return False
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _IDENTITY}
+    claims = {"metadata": metadata} | ({"spec": body["spec"]} if "spec" in body else {})
+    shown = {"metadata": _shown(found.metadata, metadata), "spec": msgspec.to_builtins(found.spec)}
+    return _claims_just(msgspec.json.decode(mine[0].fields_v1), claims) and _shows(shown, claims)
+
+
+def _shown(metadata: OwnedMeta, wanted: Entry) -> Entry:
+    names = {"labels": "labels", "annotations": "annotations", "ownerReferences": "owner_references"}
+    return {key: msgspec.to_builtins(getattr(metadata, names[key])) for key in wanted if key in names}
+
+
+def _claims_just(fields: Entry, value: Any) -> bool:
+    """Whether an entry's fields are those of this value. Lists are as the entry has them: items by their keys, or a whole."""
+    inner = {key: fields[key] for key in fields if key != "."}
+    if isinstance(value, dict):
+        return inner.keys() == {f"f:{key}" for key in value} and all(_claims_just(inner[f"f:{key}"], value[key]) for key in value)
+    if not isinstance(value, list) or not inner:
+        return not inner
+    return len(inner) == len(value) and all(_claims_item(key, inner[key], value) for key in inner)
+
+
+def _claims_item(key: str, fields: Entry, items: list[Any]) -> bool:
+    if not key.startswith("k:"):
+        return False
+    wanted = msgspec.json.decode(key[2:])
+    item = next((each for each in items if isinstance(each, dict) and wanted.items() <= each.items()), None)
+    return item is not None and (not fields or _claims_just(fields, item))
+
+
+def _shows(shown: Any, wanted: Any) -> bool:
+    """Whether everything that is wanted is there; beside it there may be more."""
+    if isinstance(wanted, dict):
+        return isinstance(shown, dict) and all(key in shown and _shows(shown[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list):
+        return isinstance(shown, list) and all(any(_shows(each, item) for each in shown) for item in wanted)
+    return bool(shown == wanted)
 
 
 def corrected(entries: list[Entry], *, manager: str, api_version: str) -> list[Entry] | None:

@@ -15,7 +15,7 @@ from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.handlers import Handler
-from quorate.kubernetes.objects import Object, ObjectMeta
+from quorate.kubernetes.objects import Object, OwnedMeta
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import CRDS, Resource
 from quorate.kubernetes.store import Index, Store
@@ -26,7 +26,7 @@ SYNC_TIMEOUT = 30.0  # seconds for the first list of a kind
 class ForeignObject(Object):
     """An object of such a kind: its specification as its provider shapes it. One that is no object counts as empty, so that it hides no other of the kind."""
 
-    metadata: ObjectMeta
+    metadata: OwnedMeta
     api_version: str = ""
     kind: str = ""
     spec: Any = field(default_factory=dict)

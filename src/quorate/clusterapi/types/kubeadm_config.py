@@ -14,7 +14,7 @@ from quorate.clusterapi.types.conditions import Deprecated
 from quorate.clusterapi.types.kubeadm_cluster import ClusterConfiguration
 from quorate.clusterapi.types.kubeadm_node import InitConfiguration, JoinConfiguration
 from quorate.clusterapi.types.schema import ApiStruct, group, int32, items, one_of, plain, rule, text
-from quorate.kubernetes.objects import Condition, ObjectMeta
+from quorate.kubernetes.objects import Condition, OwnedMeta
 
 PARTITION_TYPE_RULE = rule(
     "self.matches('^(Linux|LinuxSwap|LinuxRAID|LVM|Fat32|NTFS|LinuxExtended|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$')",
@@ -192,7 +192,7 @@ class KubeadmConfigStatus(ApiStruct):
 class KubeadmConfig(ApiStruct):
     """The bootstrap configuration of one machine."""
 
-    metadata: ObjectMeta
+    metadata: OwnedMeta
     spec: dict[str, Any] = field(default_factory=dict)
     status: KubeadmConfigStatus = KubeadmConfigStatus()
 

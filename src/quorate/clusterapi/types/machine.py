@@ -13,7 +13,7 @@ from msgspec import field
 from quorate.clusterapi.types.conditions import Deprecated
 from quorate.clusterapi.types.references import ObjectReference
 from quorate.clusterapi.types.schema import CONDITION_TYPE, LABEL_KEY, LABEL_VALUE, ApiStruct, int32, one_of, text
-from quorate.kubernetes.objects import Condition, NodeAddress, ObjectMeta
+from quorate.kubernetes.objects import Condition, NodeAddress, ObjectMeta, OwnedMeta
 
 
 class ReadinessGate(ApiStruct):
@@ -115,7 +115,7 @@ class MachineStatus(ApiStruct):
 class Machine(ApiStruct):
     """One machine of a cluster."""
 
-    metadata: ObjectMeta
+    metadata: OwnedMeta
     spec: MachineSpec = MachineSpec()
     status: MachineStatus = MachineStatus()
 
