@@ -99,6 +99,7 @@ class Measurement:
         while missing := [workload for workload in self.all if workload.listed_at < began]:
             await self._look_again(f"{len(missing)} are still to be judged", pause=0.1)
         self.results.first_verdicts = loop.time() - began
+        self.say(f"the last was judged for the first time after {self.results.first_verdicts:.1f} s")
         return health
 
     async def _at_rest(self, health: int) -> None:
@@ -107,6 +108,7 @@ class Measurement:
         async with using(process, health) as found:
             await asyncio.sleep(_REST)
         self.results.rest = found[0]
+        self.say(f"at rest: {found[0].cores:.3f} cores, {found[0].resident / 2**20:.0f} MiB")
         await self._react(health, "while all rest", self.all)
 
     async def _while_some_roll(self, health: int) -> None:
