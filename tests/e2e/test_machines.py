@@ -112,7 +112,7 @@ async def test_everything_goes_with_the_cluster(fleet: Fleet, measured: Measured
     measured(f"machines: delete in {time.monotonic() - began:.0f} s")
 
 
-async def test_authorities_of_elliptic_curves(fleet: Fleet, measured: Measured) -> None:
+async def test_cas_of_elliptic_curves(fleet: Fleet, measured: Measured) -> None:
     other = await sibling(fleet, "ecdsa")
     began = time.monotonic()
     await other.stage.create(*docker_backend.objects(other.stage.cluster(1), encryptionAlgorithm="ECDSA-P256"))

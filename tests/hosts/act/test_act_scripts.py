@@ -323,7 +323,7 @@ def test_kubeadm_takes_the_documents_of_the_preflight() -> None:
 # The rest.
 
 
-def test_the_authorities_are_read_whole_or_not_at_all(host: FakeHost) -> None:
+def test_the_cas_are_read_whole_or_not_at_all(host: FakeHost) -> None:
     for path, content in pki_files().items():
         host.file(path, content.decode())
     lines = host.changes(_READ)
