@@ -163,7 +163,7 @@ def becoming(world: HostsWorld, cluster: Cluster, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(hosts_access, "observed", look)
     monkeypatch.setattr("quorate.core.hosts.rules.guard.LOOK_AGAIN", timedelta(0))
-    monkeypatch.setattr("quorate.hosts.run.patience.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("quorate.hosts.run.wait_policy.FIRST_PAUSE", 0.0)
 
 
 def test_a_kubeadm_that_an_interrupted_run_left_is_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:

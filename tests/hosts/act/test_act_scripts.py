@@ -173,7 +173,7 @@ def test_kubeadm_reads_what_it_is_given_on_stdin(host: FakeHost, tools: Any) -> 
 
 
 def test_a_second_kubeadm_waits_for_the_first(host: FakeHost, tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeadm, "PATIENCE", 0)
+    monkeypatch.setattr(kubeadm, "TIMEOUT", 0)
     host.program(
         "kubeadm", f'[ ! -e "{host.root}/second" ]; touch "{host.root}/started"; while [ ! -e "{host.root}/go" ]; do sleep 0.05; done'
     )

@@ -19,7 +19,7 @@ from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.scripts import Refused
 from quorate.simulation.hosts.site import VALIDITY, Site
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
 
 
@@ -326,7 +326,7 @@ class Kubeadm:
         self.site.settle()
 
     async def _until(self, truth: Callable[[], bool], what: str) -> None:
-        end = self.site.world.time() + _PATIENCE
+        end = self.site.world.time() + _TIMEOUT
         while not truth():
             if self.site.world.time() > end:
                 raise Refused(f"{what} did not come about")

@@ -34,7 +34,7 @@ _KNOWN = re.compile(
     r"|^rm -f -- (?P<gone>.+)$"
     r"|^(?:timeout -k \d+ \d+|    if !|if !) kubeadm (?P<kubeadm>.+?) (?:>>|\\$)"
     r"|^systemctl start (?P<units>.+?) \|\| :$"
-    rf"|^flock -w {act.PATIENCE} 9$(?P<waits>)",
+    rf"|^flock -w {act.TIMEOUT} 9$(?P<waits>)",
     re.MULTILINE,
 )
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
