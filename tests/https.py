@@ -16,13 +16,13 @@ Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def served(authority: KeyPair, handle: Handle, *dns_names: str, wants_certificates: bool = False) -> AsyncIterator[int]:
-    """The port at which `handle` answers every request, with a certificate of the authority for these names, or for the address where none is given;
-    `wants_certificates`: only to whom the authority knows.
+async def served(ca: KeyPair, handle: Handle, *dns_names: str, wants_certificates: bool = False) -> AsyncIterator[int]:
+    """The port at which `handle` answers every request, with a certificate of the CA for these names, or for the address where none is given;
+    `wants_certificates`: only to whom the CA knows.
     """
     now = datetime.now(UTC)
     pair = issue_server(
-        authority,
+        ca,
         common_name="kube-apiserver",
         dns_names=dns_names,
         ip_addresses=() if dns_names else ("127.0.0.1",),
@@ -32,7 +32,7 @@ async def served(authority: KeyPair, handle: Handle, *dns_names: str, wants_cert
     )
     context = server_context(pair.certificate, pair.key)
     if wants_certificates:
-        context.load_verify_locations(cadata=authority.certificate.decode())
+        context.load_verify_locations(cadata=ca.certificate.decode())
         context.verify_mode = ssl.CERT_REQUIRED
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handle)

@@ -1,4 +1,4 @@
-"""TLS contexts from certificates in memory: toward an API server or an etcd member, by its own authority and with a client's pair, and of a server of ours."""
+"""TLS contexts from certificates in memory: toward an API server or an etcd member, by its own CA and with a client's pair, and of a server of ours."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _KINDS = (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateK
 
 
 def client_context(
-    *, authority: bytes, certificate: bytes = b"", key: bytes = b"", insecure: bool = False, check_hostname: bool = True
+    *, ca: bytes, certificate: bytes = b"", key: bytes = b"", insecure: bool = False, check_hostname: bool = True
 ) -> ssl.SSLContext:
-    """A context that trusts `authority` alone, or the system's where it is empty, and presents the certificate (all PEM).
+    """A context that trusts `ca` alone, or the system's where it is empty, and presents the certificate (all PEM).
 
-    As for Go's clients, whatever certificate is in `authority` is trusted, one that another authority has signed too, and text around it is passed over.
-    ssl.create_default_context would load every public authority: 834 KiB and 20 ms a cluster instead of 26 KiB and 1 ms.
+    As for Go's clients, whatever certificate is in `ca` is trusted, one that another CA has signed too, and text around it is passed over.
+    ssl.create_default_context would load every public CA: 834 KiB and 20 ms a cluster instead of 26 KiB and 1 ms.
     Raises ValueError naming what is malformed.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -39,8 +39,8 @@ def client_context(
     context.check_hostname = check_hostname and not insecure
     if insecure:
         context.verify_mode = ssl.CERT_NONE
-    elif authority:
-        _trust(context, authority)
+    elif ca:
+        _trust(context, ca)
     else:
         context.load_default_certs()
     if certificate:
@@ -56,12 +56,12 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     return context
 
 
-def _trust(context: ssl.SSLContext, authority: bytes) -> None:
+def _trust(context: ssl.SSLContext, ca: bytes) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # or OpenSSL goes on to a root that signed itself
     try:
-        context.load_verify_locations(cadata=b"\n".join(_CERTIFICATE.findall(authority)).decode("ascii"))
+        context.load_verify_locations(cadata=b"\n".join(_CERTIFICATE.findall(ca)).decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"the certificate authority is not PEM: {error}") from error
+        raise ValueError(f"the CA is not PEM: {error}") from error
 
 
 def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -18,15 +18,15 @@ from quorate.core.hosts import forecast
 from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.hosts.connect.ssh.scripts import Outcome
-from quorate.hosts.observe.authority import fingerprints
+from quorate.hosts.observe.cluster_ca import fingerprints
 from tests.core.hosts.conftest import Build
 from tests.hosts.manifests import SMALLEST
-from tests.hosts.probe.machine import authority
+from tests.hosts.probe.machine import ca
 
 BUILD = Build()
 _THEIRS = 76
-FINGERPRINT = next(iter(fingerprints(authority().certificate)))
-"""Of the cluster's authority."""
+FINGERPRINT = next(iter(fingerprints(ca().certificate)))
+"""Of the cluster's CA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Seen:
     cluster: Cluster
     facts: Mapping[str, Any]
     machines: Mapping[str, Any]
-    authority: str = FINGERPRINT
+    ca: str = FINGERPRINT
 
 
 @dataclass

@@ -31,7 +31,7 @@ from quorate.hosts.run.events import Ended, Outcome
 from quorate.hosts.run.operator import Holder
 from tests.core.hosts.conftest import V135
 from tests.hosts.manifests import SMALLEST
-from tests.hosts.probe.machine import authority
+from tests.hosts.probe.machine import ca
 
 from .hosts import BUILD, FakeHost, HostsWorld, world
 
@@ -44,7 +44,7 @@ KUBECONFIG = {
     "clusters": [
         {
             "name": "demo",
-            "cluster": {"server": "https://lb:6443", "certificate-authority-data": base64.b64encode(authority().certificate).decode()},
+            "cluster": {"server": "https://lb:6443", "certificate-authority-data": base64.b64encode(ca().certificate).decode()},
         }
     ],
 }
@@ -163,7 +163,7 @@ def becoming(world: HostsWorld, cluster: Cluster, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(hosts_access, "observed", look)
     monkeypatch.setattr("quorate.core.hosts.rules.guard.LOOK_AGAIN", timedelta(0))
-    monkeypatch.setattr("quorate.hosts.run.patience.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("quorate.hosts.run.wait_policy.FIRST_PAUSE", 0.0)
 
 
 def test_a_kubeadm_that_an_interrupted_run_left_is_waited_for(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def test_a_plan_finds_its_files_from_another_folder(
     assert (result.exit_code, world.steps[-1]) == (0, Join("cp-3")), result.output
 
 
-@pytest.mark.parametrize("changed", ["policy.yaml", "limits.yaml", "selectors.yaml", "authorities.pem"])
+@pytest.mark.parametrize("changed", ["policy.yaml", "limits.yaml", "selectors.yaml", "CAs.pem"])
 def test_a_plan_is_refused_where_a_file_beside_the_manifest_is_another(cli: Cli, world: HostsWorld, tmp_path: Path, changed: str) -> None:
     world.cluster = one_missing()
     features = {
@@ -279,14 +279,14 @@ def test_a_plan_is_refused_where_a_file_beside_the_manifest_is_another(cli: Cli,
         "eventRateLimit": {"enable": True, "config": {"configFilePath": "limits.yaml"}},
         "podNodeSelector": {"enable": True, "config": {"configFilePath": "selectors.yaml"}},
     }
-    document = SMALLEST | {"features": SMALLEST["features"] | features, "certificateAuthority": {"file": "authorities.pem"}}
+    document = SMALLEST | {"features": SMALLEST["features"] | features, "certificateAuthority": {"file": "CAs.pem"}}
     world.manifest.write_text(yaml.safe_dump(document))
     for name in ("policy.yaml", "limits.yaml", "selectors.yaml"):
         (tmp_path / name).write_text("{}\n")
-    (tmp_path / "authorities.pem").write_bytes(authority("one").certificate)
+    (tmp_path / "CAs.pem").write_bytes(ca("one").certificate)
     kept = str(tmp_path / "plan.json")
     assert cli("plan", "-m", str(world.manifest), "--out", kept).exit_code == 2
-    (tmp_path / changed).write_bytes(authority("two").certificate)
+    (tmp_path / changed).write_bytes(ca("two").certificate)
     result = cli("apply", kept, "-y")
     assert (result.exit_code, world.steps) == (17, []), result.output
     assert "is another" in result.stderr

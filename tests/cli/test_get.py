@@ -105,9 +105,9 @@ async def test_a_look_does_not_wait_for_a_cluster_that_nobody_has_initialized(lo
     assert not (await looked(eyes))[DEMO].observation.initialized
 
 
-async def test_a_look_gives_up_waiting_after_its_patience(look: MakeLook) -> None:
+async def test_a_look_gives_up_waiting_after_its_timeout(look: MakeLook) -> None:
     eyes = Eyes(look(connection=NOT_TRIED))
-    assert (await looked(eyes, patience=0.01))[DEMO].observation.connection is NOT_TRIED
+    assert (await looked(eyes, timeout=0.01))[DEMO].observation.connection is NOT_TRIED
 
 
 async def test_what_goes_while_one_waits_is_left_out(look: MakeLook) -> None:
@@ -122,6 +122,6 @@ async def test_changes_are_told_together_and_silence_ends_by_itself() -> None:
     assert await changed(eyes, 0.01) == set()  # type: ignore[arg-type]
 
 
-async def looked(eyes: Eyes, patience: float = 30) -> dict[Request, Look]:
+async def looked(eyes: Eyes, timeout: float = 30) -> dict[Request, Look]:
     async with asyncio.timeout(10):
-        return await look(eyes, [DEMO], patience)  # type: ignore[arg-type]  # as much of an Inspector as is asked
+        return await look(eyes, [DEMO], timeout)  # type: ignore[arg-type]  # as much of an Inspector as is asked

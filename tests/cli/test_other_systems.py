@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_authority
+from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_ca
 from tests.https import served
 
 NOW = datetime.now(UTC)
@@ -61,9 +61,9 @@ async def test_every_module_can_be_imported() -> None:
 
 
 async def test_a_command_shows_the_server_the_certificate_of_its_kubeconfig(tmp_path: Path) -> None:
-    authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=NOW)
-    async with served(authority, empty, wants_certificates=True) as port:
-        kubeconfig = admin_kubeconfig("demo", f"https://127.0.0.1:{port}", authority, KeyAlgorithm.ECDSA_P256, now=NOW)
+    ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=NOW)
+    async with served(ca, empty, wants_certificates=True) as port:
+        kubeconfig = admin_kubeconfig("demo", f"https://127.0.0.1:{port}", ca, KeyAlgorithm.ECDSA_P256, now=NOW)
         (tmp_path / "kubeconfig").write_bytes(kubeconfig)
         out = await elsewhere(COMMAND.format(arguments=["get", "--kubeconfig", str(tmp_path / "kubeconfig"), "-o", "json"]))
     assert json.loads(out) == []

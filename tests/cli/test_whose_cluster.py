@@ -15,7 +15,7 @@ from click.testing import Result
 from quorate.cli.hosts import access as hosts_access
 from tests.hosts.manifests import SMALLEST
 from tests.hosts.observe.world import NAMES, World, bare, stand
-from tests.hosts.probe.machine import authority, joined
+from tests.hosts.probe.machine import ca, joined
 
 Cli = Callable[..., Result]
 
@@ -46,8 +46,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def admin(issuer: str) -> str:
-    """An administrator's kubeconfig of the cluster of this authority."""
-    data = base64.b64encode(authority(issuer).certificate).decode()
+    """An administrator's kubeconfig of the cluster of this CA."""
+    data = base64.b64encode(ca(issuer).certificate).decode()
     document = {
         "current-context": "admin",
         "contexts": [{"name": "admin", "context": {"cluster": issuer, "user": "admin"}}],

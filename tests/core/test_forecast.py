@@ -64,7 +64,7 @@ def test_a_new_cluster_is_founded_and_grown(build: Build) -> None:
     plan = forecast(nothing, build.noon)
     assert told(plan) == [
         "add the finalizer",
-        "generate certificate authorities: ca, etcd",
+        "generate CAs: ca, etcd",
         "write the kubeconfig",
         "create the first machine: new-1",
         "create a machine: new-2",

@@ -1,4 +1,4 @@
-"""Authorities and the kubeconfig (rows 14 and 16)."""
+"""CAs and the kubeconfig (rows 14 and 16)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BLOCKED = frozenset({CreateReplica, WriteKubeconfig})
 
 
-def test_missing_authorities_are_generated_before_initialization(build: Build) -> None:
+def test_missing_cas_are_generated_before_initialization(build: Build) -> None:
     control_plane = build.control_plane(initialized=False, certificates=Certificates(missing=("ca", "etcd")))
     assert provide_certificates(control_plane, build.noon) == Proposal(EnsureCertificates(("ca", "etcd")))
 
@@ -56,14 +56,14 @@ def test_what_the_user_is_to_supply_is_waited_for(build: Build) -> None:
     assert proposal.checks[0].evidence == "not supplied yet: ca"
 
 
-def test_row_14_unreadable_authorities_are_never_replaced(build: Build) -> None:
+def test_row_14_unreadable_cas_are_never_replaced(build: Build) -> None:
     broken = Certificates(missing=("ca",), problem="Secret demo-ca holds no certificate")
     proposal = provide_certificates(build.control_plane(initialized=False, certificates=broken), build.noon)
     assert (proposal.step, proposal.blocks) == (None, BLOCKED)
     assert proposal.checks[0].outcome is Outcome.UNKNOWN
 
 
-def test_complete_authorities_bar_nothing(build: Build) -> None:
+def test_complete_cas_bar_nothing(build: Build) -> None:
     proposal = provide_certificates(build.three(), build.noon)
     assert (proposal.step, proposal.blocks, proposal.checks[0].passed) == (None, frozenset(), True)
 

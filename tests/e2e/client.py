@@ -118,7 +118,7 @@ class _Writer:
 
     async def report(self) -> Report:
         """Look for every write that was acknowledged."""
-        there = await self._patiently_listed()
+        there = await self._listed_in_the_end()
         vanished = sum(name not in there for name in self._done)
         await self._disconnect()
         return Report(self._writes, self._lost, self._failed, self._gap, vanished, tuple(self._failures))
@@ -153,7 +153,7 @@ class _Writer:
     def _note(self, name: str, error: BaseException) -> None:
         self._failures.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {name}: {type(error).__name__} {error}")
 
-    async def _patiently_listed(self) -> frozenset[str]:
+    async def _listed_in_the_end(self) -> frozenset[str]:
         deadline = time.monotonic() + _LISTED_AFTER
         while True:
             try:

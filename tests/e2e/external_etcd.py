@@ -1,4 +1,4 @@
-"""An etcd of one member that no control plane manages, as a process of this machine, with an authority of its own."""
+"""An etcd of one member that no control plane manages, as a process of this machine, with a CA of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from quorate.local import ports
 from quorate.local.errors import BuildFailed, StartFailed
-from quorate.pki import KeyAlgorithm, KeyPair, generate_authority, issue_etcd_client, issue_server
+from quorate.pki import KeyAlgorithm, KeyPair, generate_ca, issue_etcd_client, issue_server
 from quorate.pki.keys import generate_key
 from tests.e2e.nodes.commands import run
 from tests.e2e.nodes.programs import binary
@@ -30,8 +30,8 @@ class ExternalEtcd:
         self._folder = folder / "external-etcd"
         self._address = address
         self._now = datetime.now(UTC)
-        self._authority = generate_authority(_ALGORITHM, now=self._now, days=2, common_name="external-etcd")
-        self._client = issue_etcd_client(self._authority, generate_key(_ALGORITHM), now=self._now)
+        self._ca = generate_ca(_ALGORITHM, now=self._now, days=2, common_name="external-etcd")
+        self._client = issue_etcd_client(self._ca, generate_key(_ALGORITHM), now=self._now)
         client_port, self._peer_port = ports.choose(2, start=os.getpid())
         self._endpoint = f"https://{address}:{client_port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,14 +39,14 @@ class ExternalEtcd:
     def __enter__(self) -> Self:
         self._folder.mkdir()
         server = issue_server(
-            self._authority,
+            self._ca,
             common_name="external-etcd",
             ip_addresses=(self._address,),
             algorithm=_ALGORITHM,
             not_before=self._now - timedelta(minutes=5),
             not_after=self._now + timedelta(days=1),
         )
-        for name, pair in {"server": server, "client": self._client, "ca": self._authority}.items():
+        for name, pair in {"server": server, "client": self._client, "ca": self._ca}.items():
             self._write(name, pair)
         peer = f"http://{ports.LOOPBACK}:{self._peer_port}"
         options = {
@@ -84,9 +84,9 @@ class ExternalEtcd:
         }
 
     def secrets(self, cluster: str) -> list[dict[str, Any]]:
-        """What the owner of the cluster has to provide: etcd's authority without its key, and the API servers' client certificate."""
+        """What the owner of the cluster has to provide: etcd's CA without its key, and the API servers' client certificate."""
         return [
-            _secret(f"{cluster}-etcd", cluster, {"tls.crt": self._authority.certificate}),
+            _secret(f"{cluster}-etcd", cluster, {"tls.crt": self._ca.certificate}),
             _secret(f"{cluster}-apiserver-etcd-client", cluster, {"tls.crt": self._client.certificate, "tls.key": self._client.key}),
         ]
 

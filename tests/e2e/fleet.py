@@ -21,7 +21,7 @@ from tests.e2e.nodes.programs import COREDNS, VERSIONS
 from tests.integration.changes import until_version
 from tests.integration.conftest import KINDS, Stage
 
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds for a change of three machines: one takes about a minute to join on two cores."""
 _KUBE_SYSTEM = "kube-system"
 
@@ -45,7 +45,7 @@ class Fleet:
         """Three machines, and these objects beside them; ready when it returns."""
         cluster = self.stage.cluster(3)
         await self.stage.create(*docker_backend.objects(cluster), docker_backend.machine_template(cluster, VERSIONS[1]), *others)
-        await self.stage.until_ready(3, timeout=PATIENCE)
+        await self.stage.until_ready(3, timeout=TIMEOUT)
 
     async def upgrade(self) -> None:
         """The next minor version, with its CoreDNS; all three have it when it returns."""
@@ -53,7 +53,7 @@ class Fleet:
         dns = {"clusterConfiguration": {"dns": {"imageTag": COREDNS[VERSIONS[1]]}}}
         spec = {"version": VERSIONS[1], "machineTemplate": {"spec": {"infrastructureRef": template}}, "kubeadmConfigSpec": dns}
         await self.stage.patch("KubeadmControlPlane", {"spec": spec})
-        await until_version(self.stage, VERSIONS[1], 3, timeout=PATIENCE)
+        await until_version(self.stage, VERSIONS[1], 3, timeout=TIMEOUT)
 
     async def end(self) -> None:
         """Delete the cluster and wait until it is gone, with all that belonged to it."""
@@ -62,7 +62,7 @@ class Fleet:
         async def gone() -> bool:
             return not await self.stage.names("Cluster")
 
-        await self.stage.until("the Cluster is gone", gone, timeout=PATIENCE)
+        await self.stage.until("the Cluster is gone", gone, timeout=TIMEOUT)
         assert not await self.stage.names("Machine")
 
     async def ring(self) -> list[dict[str, Any]]:

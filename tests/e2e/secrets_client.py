@@ -67,9 +67,9 @@ class SecretsClient:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._context, force_close=True)) as session:
             while not self._stopping.is_set():
                 if rounds % WRITE_EVERY == 0:
-                    await self._patiently(partial(self._write, session, f"{self._prefix}-{rounds}"))
+                    await self._retried(partial(self._write, session, f"{self._prefix}-{rounds}"))
                 for name in self.names:
-                    await self._patiently(partial(self._read, session, self._balancer, name))
+                    await self._retried(partial(self._read, session, self._balancer, name))
                     for server in self._servers:
                         with suppress(*_TROUBLE):
                             if await self._ready(session, server):
@@ -78,7 +78,7 @@ class SecretsClient:
                 self._began.set()
                 await asyncio.sleep(PAUSE)
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _retried(self, attempt: Callable[[], Awaitable[None]]) -> None:
         """Through the load balancer: once more where there was no connection."""
         try:
             await attempt()

@@ -30,7 +30,7 @@ END
 kubeadm certs renew front-proxy-client --config /tmp/short.yaml
 """
 NOT_RENEWED = ("ca", "etcd/ca", "front-proxy-ca", "kubelet")
-"""Certificates that stay: the authorities, and the kubelet's, which it renews itself."""
+"""Certificates that stay: the CAs, and the kubelet's, which it renews itself."""
 AT_ONCE = 5.0
 """Seconds for an apply that has nothing to do."""
 

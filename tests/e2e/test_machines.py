@@ -17,7 +17,7 @@ from tests.e2e import docker_backend, etcd
 from tests.e2e.client import WritingClient
 from tests.e2e.conftest import Measured
 from tests.e2e.external_etcd import ExternalEtcd
-from tests.e2e.fleet import PATIENCE, Fleet, begun, voters
+from tests.e2e.fleet import TIMEOUT, Fleet, begun, voters
 from tests.e2e.nodes.engine import Engine
 from tests.e2e.nodes.programs import COREDNS, VERSIONS
 from tests.integration.changes import fail_machine, until_replaced
@@ -65,7 +65,7 @@ async def test_a_machine_that_is_gone_is_replaced(fleet: Fleet, measured: Measur
 async def test_scale_to_one_and_back_through_a_join_that_breaks_half_way(fleet: Fleet, measured: Measured) -> None:
     stage, began = fleet.stage, time.monotonic()
     await stage.scale(1)
-    await stage.until_ready(1, timeout=PATIENCE)
+    await stage.until_ready(1, timeout=TIMEOUT)
     assert voters(await fleet.ring()) == await stage.names("Machine")
     measured(f"machines: scale 3 to 1 in {time.monotonic() - began:.0f} s")
     before, began = await stage.names("Machine"), time.monotonic()
@@ -74,7 +74,7 @@ async def test_scale_to_one_and_back_through_a_join_that_breaks_half_way(fleet: 
     fleet.run(broken, "for chain in INPUT OUTPUT; do iptables -w -A $chain -p tcp --dport 2380 -j DROP; done")
     await until_learner(fleet)
     await fail_machine(stage, broken)
-    await until_replaced(stage, {broken}, 3, timeout=PATIENCE)
+    await until_replaced(stage, {broken}, 3, timeout=TIMEOUT)
     assert voters(await fleet.ring()) == await stage.names("Machine")
     measured(f"machines: scale 1 to 3 with one join that breaks in {time.monotonic() - began:.0f} s")
 
@@ -95,13 +95,13 @@ async def test_an_alarm_of_etcd_is_told_and_nothing_is_added_beside_it(fleet: Fl
     stage, names = fleet.stage, await fleet.stage.names("Machine")
     name = min(names)
     alarm(fleet, name, "ACTIVATE")
-    await stage.until_condition("EtcdClusterHealthy", "False", "NOSPACE", timeout=PATIENCE)
+    await stage.until_condition("EtcdClusterHealthy", "False", "NOSPACE", timeout=TIMEOUT)
     await stage.scale(5)
     await stage.until_condition("ScalingUp", "True", "NOSPACE")
     assert await stage.names("Machine") == names
     await stage.scale(3)
     alarm(fleet, name, "DEACTIVATE")
-    await stage.until_condition("EtcdClusterHealthy", "True", timeout=PATIENCE)
+    await stage.until_condition("EtcdClusterHealthy", "True", timeout=TIMEOUT)
     await stage.until_ready(3)
     assert await stage.names("Machine") == names
 
@@ -112,11 +112,11 @@ async def test_everything_goes_with_the_cluster(fleet: Fleet, measured: Measured
     measured(f"machines: delete in {time.monotonic() - began:.0f} s")
 
 
-async def test_authorities_of_elliptic_curves(fleet: Fleet, measured: Measured) -> None:
+async def test_cas_of_elliptic_curves(fleet: Fleet, measured: Measured) -> None:
     other = await sibling(fleet, "ecdsa")
     began = time.monotonic()
     await other.stage.create(*docker_backend.objects(other.stage.cluster(1), encryptionAlgorithm="ECDSA-P256"))
-    await other.stage.until_ready(1, timeout=PATIENCE)
+    await other.stage.until_ready(1, timeout=TIMEOUT)
     measured(f"machines: create 1 with ECDSA in {time.monotonic() - began:.0f} s")
     (name,) = await other.stage.names("Machine")
     for path in ("ca.key", "etcd/ca.key", "apiserver.key", "etcd/server.key"):
@@ -131,13 +131,13 @@ async def test_etcd_that_is_somebody_else_s(fleet: Fleet, measured: Measured) ->
         for secret in outside.secrets(other.stage.namespace):
             await other.stage.create(secret)
         await other.stage.create(*docker_backend.objects(other.stage.cluster(3), etcd={"external": outside.configuration}))
-        await other.stage.until_ready(3, timeout=PATIENCE)
+        await other.stage.until_ready(3, timeout=TIMEOUT)
         measured(f"machines: create 3 with external etcd in {time.monotonic() - began:.0f} s")
         name = min(await other.stage.names("Machine"))
         assert "etcd.yaml" not in other.run(name, "ls /etc/kubernetes/manifests")
         await other.stage.create(health_check(other))
         await fail_machine(other.stage, name)
-        await until_replaced(other.stage, {name}, 3, timeout=PATIENCE)
+        await until_replaced(other.stage, {name}, 3, timeout=TIMEOUT)
         await other.end()
 
 
@@ -150,7 +150,7 @@ async def replaced(fleet: Fleet, name: str, what: str, measured: Measured) -> No
     """The MachineHealthCheck notices, one machine is replaced, and etcd has three voters again."""
     stage, began = fleet.stage, time.monotonic()
     others = await stage.names("Machine") - {name}
-    await until_replaced(stage, {name}, 3, timeout=PATIENCE)
+    await until_replaced(stage, {name}, 3, timeout=TIMEOUT)
     assert others < await stage.names("Machine"), "the others stayed"
     assert voters(await fleet.ring()) == await stage.names("Machine")
     measured(f"machines: one of 3 {what}, replaced in {time.monotonic() - began:.0f} s")
@@ -177,7 +177,7 @@ async def until_new_container(fleet: Fleet, before: set[str]) -> str:
             return name
         return ""
 
-    return await fleet.stage.until("a new machine is started", started, timeout=PATIENCE)
+    return await fleet.stage.until("a new machine is started", started, timeout=TIMEOUT)
 
 
 async def until_learner(fleet: Fleet) -> None:
@@ -186,7 +186,7 @@ async def until_learner(fleet: Fleet) -> None:
     async def learning() -> bool:
         return any(member.get("isLearner") for member in await fleet.ring())
 
-    await fleet.stage.until("the new member is a learner", learning, timeout=PATIENCE)
+    await fleet.stage.until("the new member is a learner", learning, timeout=TIMEOUT)
 
 
 def health_check(fleet: Fleet) -> dict[str, Any]:

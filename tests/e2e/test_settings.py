@@ -1,4 +1,4 @@
-"""What the manifest says about hosts that have joined, changed on three of them: proxy, registries and the bundle of authorities that they trust."""
+"""What the manifest says about hosts that have joined, changed on three of them: proxy, registries and the bundle of CAs that they trust."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hosts(site: Site) -> list[Machine]:
 
 @pytest.fixture(scope="module")
 def bundle() -> str:
-    return authority()
+    return ca()
 
 
 def test_a_mirror_is_used_without_a_restart(site: Site, hosts: list[Machine]) -> None:
@@ -45,7 +45,7 @@ def test_a_mirror_is_used_without_a_restart(site: Site, hosts: list[Machine]) ->
     assert each(site, hosts, BEGAN) == before
 
 
-def test_proxy_and_authorities_take_effect_one_host_at_a_time(site: Site, hosts: list[Machine], bundle: str, measured: Measured) -> None:
+def test_proxy_and_cas_take_effect_one_host_at_a_time(site: Site, hosts: list[Machine], bundle: str, measured: Measured) -> None:
     before = each(site, hosts, BEGAN)
 
     def both(document: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def test_proxy_and_authorities_take_effect_one_host_at_a_time(site: Site, hosts:
         document["caBundle"] = bundle
 
     site.edit(both)
-    measured(f"a proxy and a bundle on three hosts: {changed(site, plan='proxy-and-authorities'):.0f} s")
+    measured(f"a proxy and a bundle on three hosts: {changed(site, plan='proxy-and-cas'):.0f} s")
     for host, ago in zip(each(site, hosts, BEGAN), before, strict=True):
         assert all(int(now) > int(then) for now, then in zip(host.split(), ago.split(), strict=True))
     for service in ("containerd", "kubelet"):
@@ -90,8 +90,8 @@ def each(site: Site, hosts: list[Machine], script: str) -> list[str]:
     return [site.machines.run(host, script) for host in hosts]
 
 
-def authority() -> str:
-    """The certificate of an authority that no host trusts."""
+def ca() -> str:
+    """The certificate of a CA that no host trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "example")])
     begins = datetime.now(UTC) - timedelta(hours=1)

@@ -49,14 +49,14 @@ class HeldPort:
 
 
 @dataclass
-class Authority:
-    """A certificate authority for one test."""
+class CA:
+    """A CA for one test."""
 
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
     certificate: x509.Certificate = field(init=False)
 
     def __post_init__(self) -> None:
-        self.certificate = self._sign("etcd-ca", self.key.public_key(), authority=True)
+        self.certificate = self._sign("etcd-ca", self.key.public_key(), ca=True)
 
     @property
     def pem(self) -> bytes:
@@ -65,14 +65,14 @@ class Authority:
     def issue(self, common_name: str) -> tuple[bytes, bytes]:
         """A certificate for both directions, and its key; it names localhost only, as a host nobody asks for."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(common_name, key.public_key(), authority=False)
+        certificate = self._sign(common_name, key.public_key(), ca=False)
         private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return certificate.public_bytes(serialization.Encoding.PEM), private
 
     def credentials(self) -> Credentials:
         return Credentials(self.pem, *self.issue("cluster-api.x-k8s.io"))
 
-    def _sign(self, common_name: str, public: ec.EllipticCurvePublicKey, *, authority: bool) -> x509.Certificate:
+    def _sign(self, common_name: str, public: ec.EllipticCurvePublicKey, *, ca: bool) -> x509.Certificate:
         now = datetime.now(UTC)
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "etcd-ca")])
         builder = (
@@ -83,9 +83,9 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
         )
-        if not authority:
+        if not ca:
             usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
             names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
             builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -98,7 +98,7 @@ class EtcdRing:
     """etcd processes on loopback, by node name."""
 
     folder: Path
-    authority: Authority = field(default_factory=Authority)
+    ca: CA = field(default_factory=CA)
     client_ports: dict[str, int] = field(default_factory=dict)
     peer_ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -106,8 +106,8 @@ class EtcdRing:
     credentials: Credentials = field(init=False)
 
     def __post_init__(self) -> None:
-        self.credentials = self.authority.credentials()
-        (self.folder / "ca.crt").write_bytes(self.authority.pem)
+        self.credentials = self.ca.credentials()
+        (self.folder / "ca.crt").write_bytes(self.ca.pem)
 
     def reserve(self, *nodes: str) -> None:
         for node in nodes:
@@ -124,7 +124,7 @@ class EtcdRing:
         return f"http://127.0.0.1:{self.peer_ports[node]}"
 
     def start(self, node: str, *, state: str = "new", members: tuple[str, ...]) -> None:
-        certificate, key = self.authority.issue(f"etcd-{node}")
+        certificate, key = self.ca.issue(f"etcd-{node}")
         (self.folder / f"{node}.crt").write_bytes(certificate)
         (self.folder / f"{node}.key").write_bytes(key)
         client_url = f"https://127.0.0.1:{self.client_ports[node]}"
@@ -339,8 +339,8 @@ async def port_forward() -> AsyncIterator[PortForwardServer]:
 
 
 @pytest.fixture
-def make_authority() -> type[Authority]:
-    return Authority
+def make_ca() -> type[CA]:
+    return CA
 
 
 @pytest.fixture

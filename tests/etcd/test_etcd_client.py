@@ -146,18 +146,18 @@ async def test_a_member_killed_between_calls_is_unreachable_and_is_dialled_again
     assert (await client.status()).leader
 
 
-async def test_a_foreign_authority_is_not_trusted(ring: Any, make_authority: Callable[[], Any]) -> None:
+async def test_a_foreign_ca_is_not_trusted(ring: Any, make_ca: Callable[[], Any]) -> None:
     mine = ring.credentials
-    foreign = Credentials(make_authority().pem, mine.certificate, mine.key)
+    foreign = Credentials(make_ca().pem, mine.certificate, mine.key)
     client = GrpcClient("cp-a", ring.dialer(), client_context(foreign))
     with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
         await client.status()
     await client.close()
 
 
-async def test_a_foreign_client_is_not_let_in(ring: Any, make_authority: Callable[[], Any]) -> None:
-    foreign = make_authority().credentials()
-    client = GrpcClient("cp-a", ring.dialer(), client_context(Credentials(ring.authority.pem, foreign.certificate, foreign.key)))
+async def test_a_foreign_client_is_not_let_in(ring: Any, make_ca: Callable[[], Any]) -> None:
+    foreign = make_ca().credentials()
+    client = GrpcClient("cp-a", ring.dialer(), client_context(Credentials(ring.ca.pem, foreign.certificate, foreign.key)))
     with pytest.raises(Unreachable, match="cp-a"):
         await client.status()
     await client.close()
@@ -211,23 +211,23 @@ async def test_a_member_that_is_stopped_ends_the_call_in_time(own_ring: Any) -> 
         await client.close()
 
 
-def test_malformed_credentials_name_what_is_wrong(make_authority: Callable[[], Any]) -> None:
-    authority = make_authority()
-    good = authority.credentials()
-    with pytest.raises(ValueError, match="authority"):
+def test_malformed_credentials_name_what_is_wrong(make_ca: Callable[[], Any]) -> None:
+    ca = make_ca()
+    good = ca.credentials()
+    with pytest.raises(ValueError, match="ca"):
         client_context(Credentials(b"nonsense", good.certificate, good.key))
     with pytest.raises(ValueError, match="pair"):
-        client_context(Credentials(good.authority, good.certificate, authority.credentials().key))
+        client_context(Credentials(good.ca, good.certificate, ca.credentials().key))
 
 
-def test_the_key_is_not_in_the_representation(make_authority: Callable[[], Any]) -> None:
-    credentials = make_authority().credentials()
+def test_the_key_is_not_in_the_representation(make_ca: Callable[[], Any]) -> None:
+    credentials = make_ca().credentials()
     assert b"PRIVATE KEY" in credentials.key
     assert "PRIVATE KEY" not in repr(credentials)
 
 
-def test_old_tls_is_not_spoken(make_authority: Callable[[], Any]) -> None:
-    context = client_context(make_authority().credentials())
+def test_old_tls_is_not_spoken(make_ca: Callable[[], Any]) -> None:
+    context = client_context(make_ca().credentials())
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert not context.check_hostname

@@ -62,15 +62,15 @@ def credentials_of() -> Any:
     """Credentials by name; the same name gives equal ones."""
     cache: dict[str, Credentials] = {}
 
-    def make(name: str, authority: Any) -> Credentials:
-        return cache.setdefault(name, authority().credentials())
+    def make(name: str, ca: Any) -> Credentials:
+        return cache.setdefault(name, ca().credentials())
 
     return make
 
 
 @pytest.fixture
-def access(credentials_of: Any, make_authority: Any) -> Access:
-    return Access(DirectDialer({}), credentials_of("first", make_authority))
+def access(credentials_of: Any, make_ca: Any) -> Access:
+    return Access(DirectDialer({}), credentials_of("first", make_ca))
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ async def test_an_answer_that_is_an_error_keeps_the_client(world: World, access:
     assert world.made[0].closed == 0
 
 
-async def test_a_new_authority_closes_the_old_connection(world: World, access: Access, credentials_of: Any, make_authority: Any) -> None:
+async def test_a_new_ca_closes_the_old_connection(world: World, access: Access, credentials_of: Any, make_ca: Any) -> None:
     await world.use(access)
-    renewed = Access(access.dialer, credentials_of("second", make_authority))
+    renewed = Access(access.dialer, credentials_of("second", make_ca))
     assert await world.use(renewed) is world.made[1]
     assert world.made[0].closed == 1
     assert world.contexts[0] is not world.contexts[1]
@@ -120,7 +120,7 @@ async def test_a_new_authority_closes_the_old_connection(world: World, access: A
 async def test_equal_credentials_read_again_change_nothing(world: World, access: Access) -> None:
     await world.use(access)
     same = access.credentials
-    await world.use(Access(access.dialer, Credentials(same.authority, same.certificate, same.key)))
+    await world.use(Access(access.dialer, Credentials(same.ca, same.certificate, same.key)))
     assert len(world.made) == 1
 
 

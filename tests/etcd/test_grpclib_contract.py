@@ -19,7 +19,7 @@ def test_connect_calls_the_connection_hook() -> None:
     assert "connection_lost" in inspect.getsource(inspect.getattr_static(Channel, "_connected").fget)
 
 
-def test_the_authority_comes_from_its_hook() -> None:
+def test_the_ca_comes_from_its_hook() -> None:
     assert list(inspect.signature(Channel._get_authority).parameters) == ["self", "host", "port"]
     assert "self._get_authority(self._host, self._port)" in inspect.getsource(Channel.__init__)
 

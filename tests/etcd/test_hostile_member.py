@@ -82,14 +82,14 @@ Ask = Callable[[str, Message], Awaitable[Any]]
 
 
 @pytest.fixture
-def authority(make_authority: Callable[[], Any]) -> Any:
-    return make_authority()
+def ca(make_ca: Callable[[], Any]) -> Any:
+    return make_ca()
 
 
 @pytest.fixture
-def context(authority: Any, tmp_path: Path) -> ssl.SSLContext:
+def context(ca: Any, tmp_path: Path) -> ssl.SSLContext:
     """The member's side of TLS."""
-    certificate, key = authority.issue("etcd-cp-a")
+    certificate, key = ca.issue("etcd-cp-a")
     (tmp_path / "crt").write_bytes(certificate)
     (tmp_path / "key").write_bytes(key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -99,9 +99,9 @@ def context(authority: Any, tmp_path: Path) -> ssl.SSLContext:
 
 
 @pytest.fixture
-async def client(authority: Any, unused_port: int) -> AsyncIterator[GrpcClient]:
+async def client(ca: Any, unused_port: int) -> AsyncIterator[GrpcClient]:
     dialer = DirectDialer({"cp-a": ("127.0.0.1", unused_port)})
-    client = GrpcClient("cp-a", dialer, client_context(authority.credentials()))
+    client = GrpcClient("cp-a", dialer, client_context(ca.credentials()))
     yield client
     await client.close()
 

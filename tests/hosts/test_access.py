@@ -25,7 +25,7 @@ from quorate.hosts.manifest import Manifest
 from quorate.hosts.render.host_names import HOST_NAMES
 from quorate.kubernetes.errors import ConnectionFailed
 from quorate.kubernetes.resource import NODES
-from quorate.pki.issue import generate_authority
+from quorate.pki.issue import generate_ca
 from quorate.pki.keys import KeyAlgorithm
 from quorate.pki.kubeconfig import admin_kubeconfig
 from tests.etcd.conftest import NODES as MEMBERS
@@ -35,7 +35,7 @@ from tests.https import served
 
 ADMIN = "/etc/kubernetes/admin.conf"
 PKI = "/etc/kubernetes/pki/etcd"
-AUTHORITY = generate_authority(KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC), common_name="kubernetes-ca")
+CA = generate_ca(KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC), common_name="kubernetes-ca")
 
 
 @dataclass
@@ -108,12 +108,12 @@ async def api_server(nodes: Iterable[str] = (), failing: str = "") -> AsyncItera
             return web.Response(text=failing or "ok", status=500 if failing else 200)
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": name}} for name in nodes]})
 
-    async with served(AUTHORITY, handle, "kubernetes", wants_certificates=True) as port:
+    async with served(CA, handle, "kubernetes", wants_certificates=True) as port:
         yield port, asked
 
 
 def kubeconfig() -> bytes:
-    return admin_kubeconfig("demo", "https://lb:6443", AUTHORITY, KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC))
+    return admin_kubeconfig("demo", "https://lb:6443", CA, KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC))
 
 
 @pytest.fixture
@@ -174,9 +174,9 @@ async def test_a_host_of_another_cluster_is_not_taken_for_the_clusters(closing: 
         assert await access.api() is await access.api_of("cp-2")
 
 
-async def test_a_server_with_another_authority_is_refused(closing: AsyncExitStack) -> None:
+async def test_a_server_with_another_ca_is_refused(closing: AsyncExitStack) -> None:
     port, asked = await closing.enter_async_context(api_server())
-    stranger = generate_authority(KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC), common_name="stranger")
+    stranger = generate_ca(KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC), common_name="stranger")
     admin = admin_kubeconfig("demo", "https://lb:6443", stranger, KeyAlgorithm.ECDSA_P256, now=datetime.now(UTC))
     host = TunnelHost("cp-1", {ADMIN: admin}, {("10.0.0.1", 6443): port})
     async with Access(named("cp-1"), TunnelHosts({"192.0.2.1": host}), {}) as access:
@@ -220,7 +220,7 @@ def member_hosts(ring: EtcdRing, certificate: str = "healthcheck-client") -> dic
     """A host for each member: streams to its own loopback lead to it, and streams to other hosts' addresses to theirs."""
     credentials = ring.credentials
     pki = {
-        f"{PKI}/ca.crt": credentials.authority,
+        f"{PKI}/ca.crt": credentials.ca,
         f"{PKI}/{certificate}.crt": credentials.certificate,
         f"{PKI}/{certificate}.key": credentials.key,
     }

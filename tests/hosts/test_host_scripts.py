@@ -116,7 +116,7 @@ def test_a_limit_that_somebody_raised_stays_and_one_that_makes_no_sense_is_set(k
         (OperatingSystem.FLATCAR, "update-ca-certificates"),
     ],
 )
-def test_authorities_of_the_user_are_placed_and_made_known(kernel: FakeHost, system: OperatingSystem, program: str) -> None:
+def test_cas_of_the_user_are_placed_and_made_known(kernel: FakeHost, system: OperatingSystem, program: str) -> None:
     kernel.program("update-ca-trust")
     manifest = replace(load(document()), certificate_authority=CertificateAuthority(bundle=Text(BUNDLE)))
     assert any(file.content == BUNDLE.encode() for file in prerequisite_files(manifest, system))

@@ -15,7 +15,7 @@ from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.render.host_settings import RESTARTS_DUE, bringing, looking_for_stale, settings_files
 from quorate.hosts.render.prerequisites import sysctls
 from tests.hosts.manifests import document, load
-from tests.hosts.probe.machine import authority
+from tests.hosts.probe.machine import ca
 from tests.hosts.scripts import FakeHost, parses
 
 DEBIAN = OperatingSystem.DEBIAN
@@ -109,8 +109,8 @@ def test_proxies_that_are_asked_for_no_longer_go_with_what_reads_them(host: Fake
     assert stale(host) == [RESTARTS_DUE]
 
 
-def test_another_authority_is_made_known_and_so_is_one_that_went(host: FakeHost) -> None:
-    bundle = authority().certificate.decode()
+def test_another_ca_is_made_known_and_so_is_one_that_went(host: FakeHost) -> None:
+    bundle = ca().certificate.decode()
     assert host.changes(script(load(document(caBundle=bundle))))[-2:] == ["due containerd", "due trust"]
     host.changes(f"rm -f -- {RESTARTS_DUE}")
     assert host.changes(script(load(document())))[-2:] == ["due containerd", "due trust"]

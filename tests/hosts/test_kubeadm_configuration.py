@@ -29,7 +29,7 @@ from tests.hosts.manifests import document, load
 KUBEADM = Path(__file__).parents[2] / ".bin" / "kubeadm"
 GOLDEN = Path(__file__).parent / "golden"
 TOKEN = Secret("abcdef.0123456789abcdef")
-AUTHORITY = b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+CA = b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
 ENCRYPTION = """\
 apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
@@ -87,7 +87,7 @@ def smallest() -> Manifest:
 
 def files(manifest: Manifest) -> dict[str, HostFile]:
     first, second = (Machine(host, f"cp-{number}") for number, host in enumerate(manifest.control_plane.hosts[:2], 1))
-    discovery = Discovery(TOKEN, AUTHORITY)
+    discovery = Discovery(TOKEN, CA)
     join, found = join_files(manifest, second, discovery, control_plane=True)
     made = {"init": init_file(manifest, first, TOKEN), "join": join, "discovery": found, "upgrade": upgrade_file(manifest, second)}
     if workers := manifest.static_workers.hosts:
@@ -144,10 +144,10 @@ def test_a_flag_of_the_user_wins_and_the_others_stay() -> None:
     assert made["request-timeout"] == "1m"
 
 
-def test_a_host_never_joins_without_checking_the_authority(smallest: Manifest) -> None:
+def test_a_host_never_joins_without_checking_the_ca(smallest: Manifest) -> None:
     join, found = (yaml.safe_load(files(smallest)[name].content) for name in ("worker", "discovery"))
     assert join["discovery"] == {"file": {"kubeConfigPath": DISCOVERY_PATH}}
-    assert base64.b64decode(found["clusters"][0]["cluster"]["certificate-authority-data"]) == AUTHORITY
+    assert base64.b64decode(found["clusters"][0]["cluster"]["certificate-authority-data"]) == CA
     with pytest.raises(ValueError, match="cannot check"):
         Discovery(TOKEN, b"")
 
@@ -220,7 +220,7 @@ def test_a_feature_without_its_content_is_refused() -> None:
 
 
 def test_no_token_or_key_is_in_a_repr(everything: Manifest) -> None:
-    shown = repr((files(everything), Discovery(TOKEN, AUTHORITY), Contents(encryption_providers=Secret("a-key"))))
+    shown = repr((files(everything), Discovery(TOKEN, CA), Contents(encryption_providers=Secret("a-key"))))
     assert TOKEN.reveal() not in shown
     assert "a-key" not in shown
 

@@ -48,7 +48,7 @@ def test_an_aiohttp_request_says_its_tls_context_and_its_servers_name() -> None:
     assert "self.server_hostname = server_hostname" in inspect.getsource(ClientRequest)
 
 
-def test_known_hosts_answer_with_keys_then_authorities_then_the_revoked() -> None:
+def test_known_hosts_answer_with_keys_then_cas_then_the_revoked() -> None:
     keys = [asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip() for _ in range(3)]
     text = f"h {keys[0]}\n@cert-authority h {keys[1]}\n@revoked h {keys[2]}\n"
     found = asyncssh.import_known_hosts(text).match("h", "", None)

@@ -15,7 +15,7 @@ import pytest
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.run import lock_file, operator
-from quorate.hosts.run.lock import PATIENCE, RENEW_EVERY, Lock, held
+from quorate.hosts.run.lock import RENEW_EVERY, TIMEOUT, Lock, held
 from quorate.hosts.run.lock_file import LASTS, Busy, Failed, Lost, Taken, Theirs, Unasked
 from quorate.hosts.run.lock_refused import Locked, LockLost, NotLockable
 from quorate.hosts.run.operator import Holder
@@ -225,7 +225,7 @@ async def test_scripts_of_an_earlier_run_are_waited_for_by_name(world: World, mo
 async def test_a_script_that_never_ends_is_a_refusal_in_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_file, "GUARD_WAIT", 0)
     lock = world.lock(JOHN)
-    lock._elapsed = iter([0.0, 0.0, PATIENCE + 1, PATIENCE + 1]).__next__
+    lock._elapsed = iter([0.0, 0.0, TIMEOUT + 1, TIMEOUT + 1]).__next__
     assert await lock_file.take(world.states["cp-1"], JANE) == Taken()
     async with working(world, JANE, "cp-1"):
         await world.sleep(LASTS)

@@ -400,8 +400,8 @@ def test_openid_connect_has_kubeones_claims() -> None:
 
 
 def test_validity_periods_are_spans_of_time() -> None:
-    authority = load_document(changed("certificateAuthority.certificateValidityPeriod", "720h")).certificate_authority
-    assert authority.certificate_validity_period == timedelta(days=30)
+    ca = load_document(changed("certificateAuthority.certificateValidityPeriod", "720h")).certificate_authority
+    assert ca.certificate_validity_period == timedelta(days=30)
 
 
 def test_values_are_frozen_all_the_way_down(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from quorate.hosts.render.provider_files import generated, written
 from quorate.hosts.run.overview import lasting
 from tests.hosts.manifests import SMALLEST, load, notices, put
 from tests.hosts.observe.world import FolderHost, World, stand, three
-from tests.hosts.probe.machine import authority
+from tests.hosts.probe.machine import ca
 
 SOURCE = Path(__file__).parents[2] / "src" / "quorate"
 
@@ -76,7 +76,7 @@ BESIDE_THE_MANIFEST = {
     "policy.yaml": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
     "events.yaml": "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits: [{type: Server, qps: 5, burst: 9}]\n",
     "selector.yaml": "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n",
-    "authority": authority().certificate.decode(),
+    "ca": ca().certificate.decode(),
 }
 AUDIT = {"features__staticAuditLog__enable": True, "features__staticAuditLog__config__policyFilePath": "policy.yaml"}
 OIDC = {"features__openidConnect__enable": True, "features__openidConnect__config__issuerUrl": "https://issuer.example.com"}
@@ -196,9 +196,9 @@ FIELDS: dict[str, Row] = {
             "providerSpec.overwriteCloudConfig",
         )
     },
-    "caBundle": compared(authority().certificate.decode()),
-    "certificateAuthority.bundle": compared(authority().certificate.decode()),
-    "certificateAuthority.file": compared("authority"),
+    "caBundle": compared(ca().certificate.decode()),
+    "certificateAuthority.bundle": compared(ca().certificate.decode()),
+    "certificateAuthority.file": compared("ca"),
     "certificateAuthority.certificateValidityPeriod": compared("4380h"),
     "certificateAuthority.caCertificateValidityPeriod": compared("43800h"),
     "features.coreDNS.replicas": compared(3),

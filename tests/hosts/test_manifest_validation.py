@@ -424,7 +424,7 @@ def certificate() -> str:
     return builder.sign(key, SHA256()).public_bytes(Encoding.PEM).decode()
 
 
-def test_a_bundle_of_authorities_is_read_from_its_file_from_its_field_or_from_its_old_field(tmp_path: Path) -> None:
+def test_a_bundle_of_cas_is_read_from_its_file_from_its_field_or_from_its_old_field(tmp_path: Path) -> None:
     bundle = certificate()
     (tmp_path / "ca.pem").write_text(bundle)
     for path, value in (("certificateAuthority.file", "ca.pem"), ("certificateAuthority.bundle", bundle), ("caBundle", bundle)):
@@ -452,7 +452,7 @@ def test_a_file_that_has_no_end_or_is_none_is_refused(tmp_path: Path, field: str
     assert [problem.path for problem in raised.value.problems] == [field]
 
 
-def test_a_private_key_among_the_authorities_reaches_no_host() -> None:
+def test_a_private_key_among_the_cas_reaches_no_host() -> None:
     key = "-----BEGIN PRIVATE KEY-----\naHVudGVyMg==\n-----END PRIVATE KEY-----\n"
     said = problems(changed("certificateAuthority.bundle", certificate() + key))["certificateAuthority.bundle"]
     assert "holds a private key" in said

@@ -17,8 +17,8 @@ from quorate.core.hosts.steps import ChangeEncryption, Join, RenewCertificates, 
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.errors import ConnectionCut
 from quorate.hosts.run.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
-from quorate.hosts.run.patience import LONGEST_WAIT, PATIENCE, SETTLING
 from quorate.hosts.run.session import ATTEMPTS, Done, Parts, Session
+from quorate.hosts.run.wait_policy import LONGEST_WAIT, SETTLING, TIMEOUT
 from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
@@ -179,10 +179,10 @@ async def test_what_is_not_known_is_asked_again_before_a_run_ends() -> None:
     assert (await World([silent, silent, NOTHING]).run()).outcome is Outcome.CONVERGED
 
 
-async def test_patience_ends() -> None:
+async def test_the_wait_ends() -> None:
     world = World([refusal(remedy="")])
     assert (await world.run()).outcome is Outcome.STALLED
-    assert PATIENCE <= world.now - NOON <= PATIENCE + timedelta(seconds=5)
+    assert TIMEOUT <= world.now - NOON <= TIMEOUT + timedelta(seconds=5)
 
 
 async def test_hosts_that_were_just_switched_on_are_waited_for_whatever_they_lack() -> None:
@@ -191,7 +191,7 @@ async def test_hosts_that_were_just_switched_on_are_waited_for_whatever_they_lac
     assert (await World([refusal(), refusal(), NOTHING], cluster=starting).run()).outcome is Outcome.CONVERGED
     world = World([refusal()], cluster=starting)
     assert (await world.run()).outcome is Outcome.STALLED
-    assert PATIENCE <= world.now - NOON <= PATIENCE + timedelta(seconds=5)
+    assert TIMEOUT <= world.now - NOON <= TIMEOUT + timedelta(seconds=5)
 
 
 async def test_what_comes_up_one_thing_after_another_is_waited_for_each_time() -> None:
@@ -200,7 +200,7 @@ async def test_what_comes_up_one_thing_after_another_is_waited_for_each_time() -
     assert (await World([silent, starting, starting, NOTHING]).run()).outcome is Outcome.CONVERGED
     world = World([silent, starting, silent, starting])
     assert (await world.run()).outcome is Outcome.STALLED
-    assert SETTLING <= world.now - NOON <= PATIENCE, "what was in the way before begins nothing anew"
+    assert SETTLING <= world.now - NOON <= TIMEOUT, "what was in the way before begins nothing anew"
 
 
 async def test_after_a_step_what_was_restarted_may_answer_late() -> None:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 Object = dict[str, Any]
 
 LOOK_AGAIN = 0.25  # seconds between two questions
-PATIENCE = 60.0  # seconds; core and CABPK try again to connect to a new workload cluster every 30
+TIMEOUT = 60.0  # seconds; core and CABPK try again to connect to a new workload cluster every 30
 _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 _NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "capi-core", "capi-cabpk", "capi-capd")
 
@@ -189,7 +189,7 @@ class Stage:
         item = await self.client.get(KINDS[kind], name or self.namespace, self.namespace)
         return conditions_of(item).get(type_, {"status": "", "reason": "", "message": ""})
 
-    async def until_condition(self, type_: str, status: str, text: str = "", *, timeout: float = PATIENCE) -> Object:
+    async def until_condition(self, type_: str, status: str, text: str = "", *, timeout: float = TIMEOUT) -> Object:
         """Wait for a condition of the KubeadmControlPlane whose message holds `text`."""
 
         async def answer() -> Object | None:
@@ -203,7 +203,7 @@ class Stage:
         for type_ in ("Initialized", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy"):
             await self.until_condition(type_, "True")
 
-    async def until_ready(self, replicas: int, *, timeout: float = PATIENCE) -> Object:
+    async def until_ready(self, replicas: int, *, timeout: float = TIMEOUT) -> Object:
         """Wait until exactly so many Machines exist and all are ready and available; returns the KubeadmControlPlane."""
 
         async def answer() -> Object | None:
@@ -215,7 +215,7 @@ class Stage:
 
         return await self.until(f"{replicas} replicas are ready", answer, timeout=timeout)
 
-    async def until(self, what: str, question: Callable[[], Awaitable[T | None]], *, timeout: float = PATIENCE) -> T:
+    async def until(self, what: str, question: Callable[[], Awaitable[T | None]], *, timeout: float = TIMEOUT) -> T:
         """Ask until the answer is neither None nor false, and return it. What is not there, or does not answer, is asked for again."""
         try:
             async with asyncio.timeout(timeout):

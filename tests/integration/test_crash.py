@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
 MOST_WRITES = 20  # of one create; it takes 13, and a report or two
-FEWEST_WRITES = 11  # finalizer, four authorities, kubeconfig, intent, infrastructure, KubeadmConfig, Machine, intent cleared
+FEWEST_WRITES = 11  # finalizer, four CAs, kubeconfig, intent, infrastructure, KubeadmConfig, Machine, intent cleared
 MOST_KILLS = 40  # while the second and the third join; it takes about 20
 SUFFIXES = ("ca", "etcd", "proxy", "sa", "kubeconfig")
 MACHINE = "PATCH machines capi-kubeadmcontrolplane"
@@ -108,7 +108,7 @@ class Guillotine:
 async def guillotine(stage: Stage, folder: Path, is_last: Last) -> AsyncIterator[tuple[Guillotine, Path]]:
     """A proxy that runs, and a kubeconfig that leads to it."""
     config = kubeconfig.load(str(stage.stack.kubeconfig))
-    context = client_context(authority=config.authority, certificate=config.certificate, key=config.key)
+    context = client_context(ca=config.ca, certificate=config.certificate, key=config.key)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=timeout) as upstream:
         proxy = Guillotine(config.server, upstream, is_last)

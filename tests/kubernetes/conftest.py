@@ -16,7 +16,7 @@ from aiohttp import web
 
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import RestConfig
-from quorate.pki import KeyAlgorithm, KeyPair, generate_authority
+from quorate.pki import KeyAlgorithm, KeyPair, generate_ca
 from quorate.pki.issue import issue_client, issue_server
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -157,25 +157,25 @@ def client(api: ApiServer, connected: Connected) -> Client:
 
 
 class Certificates:
-    """An authority and what it signs; each call makes a new pair."""
+    """A CA and what it signs; each call makes a new pair."""
 
     def __init__(self) -> None:
         self._now = datetime.now(UTC)
-        self.authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=self._now)
+        self.ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=self._now)
 
     def user(self, name: str) -> KeyPair:
-        return issue_client(self.authority, common_name=name, algorithm=KeyAlgorithm.ECDSA_P256, **self._validity())
+        return issue_client(self.ca, common_name=name, algorithm=KeyAlgorithm.ECDSA_P256, **self._validity())
 
     def server(self, *dns_names: str, ip_addresses: tuple[str, ...] = ()) -> KeyPair:
         names: dict[str, Any] = {"dns_names": dns_names, "ip_addresses": ip_addresses}
-        return issue_server(self.authority, common_name="api", algorithm=KeyAlgorithm.ECDSA_P256, **names, **self._validity())
+        return issue_server(self.ca, common_name="api", algorithm=KeyAlgorithm.ECDSA_P256, **names, **self._validity())
 
     def context(self, pair: KeyPair, folder: Path, *, verify: ssl.VerifyMode = ssl.CERT_NONE) -> ssl.SSLContext:
         """A server's side of TLS."""
         (folder / "server.pem").write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "server.pem")
-        context.load_verify_locations(cadata=self.authority.certificate.decode())
+        context.load_verify_locations(cadata=self.ca.certificate.decode())
         context.verify_mode = verify
         return context
 

@@ -42,9 +42,9 @@ def test_what_is_written_out_is_read() -> None:
     secret = SECRET.encode()
     assert found == InlineKubeconfig("admin@demo", "demo", "admin", "https://192.0.2.1:6443", secret, secret, secret)
     config = found.rest_config({})
-    assert (config.server, config.authority, config.certificate, config.key) == (found.server, secret, secret, secret)
+    assert (config.server, config.ca, config.certificate, config.key) == (found.server, secret, secret, secret)
     assert (config.insecure, config.proxy_url, config.credentials) == (False, "", None)
-    assert SECRET not in repr(found).replace("b'hunter2'", "", 2), "authority and certificate are public, the key is not shown"
+    assert SECRET not in repr(found).replace("b'hunter2'", "", 2), "CA and certificate are public, the key is not shown"
 
 
 async def test_a_token_serves_too() -> None:

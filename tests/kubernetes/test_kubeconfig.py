@@ -51,7 +51,7 @@ def test_inline_data_is_decoded() -> None:
     user = {"client-certificate-data": encoded("cert"), "client-key-data": encoded("key")}
     cluster = {"certificate-authority-data": encoded("ca"), "tls-server-name": "name", "proxy-url": "http://proxy:3128"}
     config = parse(user=user, cluster=cluster, context={"namespace": "team"})
-    assert (config.server, config.authority, config.certificate, config.key) == ("https://api:6443", b"ca", b"cert", b"key")
+    assert (config.server, config.ca, config.certificate, config.key) == ("https://api:6443", b"ca", b"cert", b"key")
     assert (config.tls_server_name, config.proxy_url, config.namespace) == ("name", "http://proxy:3128", "team")
     assert (config.insecure, parse(cluster={"insecure-skip-tls-verify": True}).insecure) == (False, True)
 
@@ -62,7 +62,7 @@ async def test_files_start_from_the_folder_of_the_kubeconfig(tmp_path: Path) -> 
     user = {"client-certificate": "pki/cert", "client-key": "pki/key", "tokenFile": "pki/token", "token": "passed over"}
     write(tmp_path / "config", document(user=user, cluster={"certificate-authority": "pki/ca"}))
     config = kubeconfig.load(str(tmp_path / "config"))
-    assert (config.authority, config.certificate, config.key) == (b"ca", b"cert", b"key")
+    assert (config.ca, config.certificate, config.key) == (b"ca", b"cert", b"key")
     assert config.credentials is not None
     assert await config.credentials.token() == "token"
 
@@ -73,7 +73,7 @@ def test_what_was_loaded_can_be_read_again(tmp_path: Path) -> None:
     config = kubeconfig.load(str(tmp_path / "config"))
     write(tmp_path / "ca", "new")
     assert config.reread is not None
-    assert (config.authority, config.reread().authority) == (b"old", b"new")
+    assert (config.ca, config.reread().ca) == (b"old", b"new")
 
 
 def test_whoever_restricts_himself_acts_as_that_one() -> None:
@@ -114,10 +114,10 @@ async def test_of_several_files_the_first_that_says_something_wins(tmp_path: Pat
 
 
 @pytest.mark.parametrize("by_environment", [True, False])
-async def test_a_plugin_starts_from_its_file_s_folder_and_is_told_the_authority(
+async def test_a_plugin_starts_from_its_file_s_folder_and_is_told_the_ca(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_environment: bool
 ) -> None:
-    write(tmp_path / "sub" / "ca", "authority")
+    write(tmp_path / "sub" / "ca", "ca")
     answer = json.dumps({"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential", "status": {"token": "t"}})
     script = write(tmp_path / "sub" / "plugin", f"#!/bin/sh\nprintf %s \"$KUBERNETES_EXEC_INFO\" > {tmp_path}/info\necho '{answer}'\n")
     script.chmod(0o700)
@@ -129,7 +129,7 @@ async def test_a_plugin_starts_from_its_file_s_folder_and_is_told_the_authority(
     assert config.credentials is not None
     assert await config.credentials.token() == "t"
     told = json.loads((tmp_path / "info").read_text())["spec"]["cluster"]
-    assert told == {"server": "https://api:6443", "certificate-authority-data": encoded("authority")}
+    assert told == {"server": "https://api:6443", "certificate-authority-data": encoded("ca")}
 
 
 def test_home_is_looked_in_before_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ async def test_a_pod_has_its_service_account(tmp_path: Path, monkeypatch: pytest
     for name, text in {"ca.crt": "ca", "token": "t\n", "namespace": "quorate-system\n"}.items():
         write(tmp_path / "account" / name, text)
     config = kubeconfig.in_cluster(tmp_path / "account")
-    assert (config.server, config.authority, config.namespace) == (server, b"ca", "quorate-system")
+    assert (config.server, config.ca, config.namespace) == (server, b"ca", "quorate-system")
     assert config.credentials is not None
     assert await config.credentials.token() == "t"
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")

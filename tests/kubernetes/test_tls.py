@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from quorate import tls
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ConnectionFailed, Unauthorized
-from quorate.pki import KeyAlgorithm, KeyPair, generate_authority
+from quorate.pki import KeyAlgorithm, KeyPair, generate_ca
 from quorate.pki.issue import issue_server
 from quorate.tls import client_context
 
@@ -91,10 +91,10 @@ async def proxy() -> AsyncIterator[Proxy]:
 
 
 def trusting(certificates: Any, **more: Any) -> dict[str, Any]:
-    return {"authority": certificates.authority.certificate, "tls_server_name": "api.example", **more}
+    return {"ca": certificates.ca.certificate, "tls_server_name": "api.example", **more}
 
 
-async def test_the_server_is_checked_against_its_authority_and_its_tls_server_name(secure: Any, connected: Any, certificates: Any) -> None:
+async def test_the_server_is_checked_against_its_ca_and_its_tls_server_name(secure: Any, connected: Any, certificates: Any) -> None:
     assert await connected(secure, config=trusting(certificates)).get_raw("/") == b"ok"
 
 
@@ -104,11 +104,11 @@ async def test_a_server_under_another_name_is_not_trusted(secure: Any, connected
     assert secure.seen == []
 
 
-async def test_a_server_of_another_authority_is_not_trusted(secure: Any, connected: Any, certificates: Any) -> None:
-    foreign = generate_authority(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
-    for authority in (foreign, b""):
+async def test_a_server_of_another_ca_is_not_trusted(secure: Any, connected: Any, certificates: Any) -> None:
+    foreign = generate_ca(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
+    for ca in (foreign, b""):
         with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
-            await connected(secure, config=trusting(certificates, authority=authority)).get_raw("/")
+            await connected(secure, config=trusting(certificates, ca=ca)).get_raw("/")
     assert secure.seen == []
 
 
@@ -178,16 +178,16 @@ async def test_a_proxy_that_does_not_answer_is_named_without_its_password(connec
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_context_trusts_the_given_authority_alone(certificates: Any) -> None:
-    context = client_context(authority=certificates.authority.certificate)
+def test_a_context_trusts_the_given_ca_alone(certificates: Any) -> None:
+    context = client_context(ca=certificates.ca.certificate)
     assert len(context.get_ca_certs()) == 1
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 @pytest.fixture
 def intermediate(certificates: Any) -> KeyPair:
-    """An authority that another one has signed."""
-    key, root = ec.generate_private_key(ec.SECP256R1()), certificates.authority
+    """A CA that another one has signed."""
+    key, root = ec.generate_private_key(ec.SECP256R1()), certificates.ca
     signed = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "intermediate")]))
@@ -203,7 +203,7 @@ def intermediate(certificates: Any) -> KeyPair:
 
 
 @pytest.mark.parametrize("around", [b"", "Gültig für alles:\n".encode()], ids=["alone", "with text around it"])
-async def test_an_authority_that_another_has_signed_is_trusted_as_it_is(
+async def test_a_ca_that_another_has_signed_is_trusted_as_it_is(
     serve: Any, connected: Any, certificates: Any, intermediate: KeyPair, tmp_path: Path, fakes: Any, around: bytes
 ) -> None:
     validity = certificates._validity()
@@ -212,7 +212,7 @@ async def test_an_authority_that_another_has_signed_is_trusted_as_it_is(
     )
     server = await serve(certificates.context(pair, tmp_path))
     server.replies = [fakes.reply("ok")]
-    trusted = trusting(certificates, authority=around + intermediate.certificate + around)
+    trusted = trusting(certificates, ca=around + intermediate.certificate + around)
     assert await connected(server, config=trusted).get_raw("/") == b"ok"
     with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):  # the server shows no certificate between
         await connected(server, config=trusting(certificates)).get_raw("/")
@@ -222,7 +222,7 @@ async def test_certificates_that_somebody_exchanges_in_their_files_are_read_agai
     secure: Any, connected: Any, certificates: Any, fakes: Any
 ) -> None:
     old, new = certificates.user("old"), certificates.user("new")
-    foreign = generate_authority(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
+    foreign = generate_ca(KeyAlgorithm.ECDSA_P256, now=certificates._now).certificate
     files: dict[str, Any] = {}
     told: list[str] = []
 
@@ -230,9 +230,9 @@ async def test_certificates_that_somebody_exchanges_in_their_files_are_read_agai
         told.append("read")
         return RestConfig(server=secure.url, **files)
 
-    files |= {"authority": certificates.authority.certificate, "certificate": new.certificate, "key": new.key}
+    files |= {"ca": certificates.ca.certificate, "certificate": new.certificate, "key": new.key}
     stale = {"certificate": old.certificate, "key": old.key, "reread": reread}
-    assert await connected(secure, config=trusting(certificates, authority=foreign, **stale)).get_raw("/") == b"ok"
+    assert await connected(secure, config=trusting(certificates, ca=foreign, **stale)).get_raw("/") == b"ok"
     secure.replies = [fakes.failure(401, "Unauthorized"), fakes.reply("ok")]
     assert await connected(secure, config=trusting(certificates, **stale)).get_raw("/") == b"ok"
     assert [seen.user for seen in secure.seen] == ["new", "old", "new"]
@@ -243,17 +243,17 @@ async def test_certificates_that_somebody_exchanges_in_their_files_are_read_agai
     assert told == ["read"] * 3
 
 
-@pytest.mark.parametrize("authority", [b"nonsense", b"\xff", b"\n"])
-def test_an_authority_that_is_no_pem_is_said(authority: bytes) -> None:
-    with pytest.raises(ValueError, match="the certificate authority is not PEM"):
-        client_context(authority=authority)
+@pytest.mark.parametrize("ca", [b"nonsense", b"\xff", b"\n"])
+def test_a_ca_that_is_no_pem_is_said(ca: bytes) -> None:
+    with pytest.raises(ValueError, match="the CA is not PEM"):
+        client_context(ca=ca)
 
 
 def test_a_certificate_and_a_key_that_do_not_fit_are_said(certificates: Any) -> None:
     one, other = certificates.user("one"), certificates.user("other")
     for key in (other.key, b"", b"nonsense"):
         with pytest.raises(ValueError, match="do not make a pair"):
-            client_context(authority=b"", certificate=one.certificate, key=key)
+            client_context(ca=b"", certificate=one.certificate, key=key)
 
 
 @pytest.mark.parametrize("place", ["key", "certificate"])
@@ -272,9 +272,9 @@ def test_the_password_of_an_encrypted_key_is_neither_tried_nor_asked_for(
     monkeypatch.setattr(tls, "_file", noted)
     if place == "key":
         with pytest.raises(ValueError, match="the key is encrypted"):
-            client_context(authority=b"", certificate=pair.certificate, key=key)
+            client_context(ca=b"", certificate=pair.certificate, key=key)
     else:
-        client_context(authority=b"", certificate=key + pair.certificate, key=pair.key)
+        client_context(ca=b"", certificate=key + pair.certificate, key=pair.key)
     assert not [content for content in loaded if b"ENCRYPTED" in content]
 
 
@@ -282,7 +282,7 @@ def test_one_file_for_both_and_parameters_before_the_key_are_usual(certificates:
     pair = certificates.user("one")
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
     both = pair.certificate + parameters + pair.key
-    client_context(authority=b"", certificate=both, key=both)
+    client_context(ca=b"", certificate=both, key=both)
 
 
 @pytest.mark.parametrize(("prime", "modulus"), [(20_000, 40_000), (20_000, 2048)], ids=["large", "larger than it says"])
@@ -290,7 +290,7 @@ def test_a_key_that_signs_for_seconds_is_refused(certificates: Any, prime: int, 
     half = (1 << prime) | 1
     key = rsa_key(0, (1 << modulus) | 1, 65537, *[half] * 6)
     with pytest.raises(ValueError, match=r"an RSA key of (40001|20001) bits; use one of at most 8192 bits"):
-        client_context(authority=b"", certificate=certificates.user("one").certificate, key=key)
+        client_context(ca=b"", certificate=certificates.user("one").certificate, key=key)
 
 
 def rsa_key(*numbers: int) -> bytes:
@@ -308,11 +308,11 @@ def rsa_key(*numbers: int) -> bytes:
 def test_what_is_no_key_or_a_very_long_one_is_refused(certificates: Any) -> None:
     for key in (b"nonsense", b"x" * 100_000):
         with pytest.raises(ValueError, match="the key"):
-            client_context(authority=b"", certificate=certificates.user("one").certificate, key=key)
+            client_context(ca=b"", certificate=certificates.user("one").certificate, key=key)
 
 
 def test_no_server_chooses_the_numbers_of_a_key_exchange() -> None:
-    names = [cipher["name"] for cipher in client_context(authority=b"").get_ciphers()]
+    names = [cipher["name"] for cipher in client_context(ca=b"").get_ciphers()]
     assert names
     assert [name for name in names if not name.startswith(("TLS_", "ECDHE-"))] == []
 
@@ -325,5 +325,5 @@ def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, mo
     if system != "Linux":
         monkeypatch.setattr("quorate.tls._DESCRIPTORS", tmp_path / "nowhere")
     pair = certificates.user("one")
-    client_context(authority=b"", certificate=pair.certificate, key=pair.key)
+    client_context(ca=b"", certificate=pair.certificate, key=pair.key)
     assert list(tmp_path.iterdir()) == []

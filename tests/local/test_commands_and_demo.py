@@ -76,17 +76,17 @@ def test_our_manager_takes_further_flags_and_serves_no_webhooks(folder: RunFolde
 def test_the_kubeconfig_works_with_our_own_client_and_every_key_is_private(folder: RunFolder, files: CertificateFiles) -> None:
     config = kubeconfig.load(str(folder.kubeconfig))
     assert config.server == "https://127.0.0.1:25002"
-    assert config.authority == files.authority_data
+    assert config.ca == files.ca_data
     for path in (folder.kubeconfig, files.service_account, files.serving / "tls.key"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_certificates_are_valid_now_and_for_most_of_a_year_within_their_authority_s_time(files: CertificateFiles) -> None:
-    (authority,) = read_certificates(files.authority_data)
+def test_certificates_are_valid_now_and_for_most_of_a_year_within_their_ca_s_time(files: CertificateFiles) -> None:
+    (ca,) = read_certificates(files.ca_data)
     (serving,) = read_certificates((files.serving / "tls.crt").read_bytes())
-    assert authority.not_before <= serving.not_before <= NOON
-    assert NOON + timedelta(days=300) < serving.not_after <= authority.not_after
-    assert serving.subject != authority.subject  # a leaf whose issuer has its name counts as self-signed
+    assert ca.not_before <= serving.not_before <= NOON
+    assert NOON + timedelta(days=300) < serving.not_after <= ca.not_after
+    assert serving.subject != ca.subject  # a leaf whose issuer has its name counts as self-signed
 
 
 def test_the_demo_cluster_refers_to_its_own_objects() -> None:

@@ -13,7 +13,7 @@ from quorate.local import manifests
 from quorate.local.errors import MissingTool
 from quorate.local.manifests import ManifestSet
 
-AUTHORITY = b"the authority"
+CA = b"the CA"
 SERVICE = {"service": {"name": "webhook-service", "namespace": "capi-system", "path": "/validate-it"}}
 INJECTED = {"cert-manager.io/inject-ca-from": "capi-system/serving-cert"}
 
@@ -43,12 +43,12 @@ ITEMS = [
 
 @pytest.fixture
 def made() -> ManifestSet:
-    return manifests.manifest_set(ITEMS, webhook_port=25001, authority=AUTHORITY)
+    return manifests.manifest_set(ITEMS, webhook_port=25001, ca=CA)
 
 
-def test_conversion_goes_to_the_manager_on_loopback_under_the_local_authority(made: ManifestSet) -> None:
+def test_conversion_goes_to_the_manager_on_loopback_under_the_local_ca(made: ManifestSet) -> None:
     webhook = made.kinds[0]["spec"]["conversion"]["webhook"]
-    assert webhook["clientConfig"] == {"url": "https://127.0.0.1:25001/convert", "caBundle": base64.b64encode(AUTHORITY).decode()}
+    assert webhook["clientConfig"] == {"url": "https://127.0.0.1:25001/convert", "caBundle": base64.b64encode(CA).decode()}
     assert webhook["conversionReviewVersions"] == ["v1"]
     assert "conversion" not in made.kinds[1]["spec"]
 

@@ -1,4 +1,4 @@
-"""One moment, cheap authorities, and the openssl program as a second proposal."""
+"""One moment, cheap CAs, and the openssl program as a second proposal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.pki import KeyAlgorithm, KeyPair, generate_authority
+from quorate.pki import KeyAlgorithm, KeyPair, generate_ca
 
 OpenSSL = Callable[..., str]
 
@@ -21,13 +21,13 @@ def noon() -> datetime:
 
 
 @pytest.fixture(scope="session")
-def authority(noon: datetime) -> KeyPair:
-    return generate_authority(KeyAlgorithm.ECDSA_P256, now=noon)
+def ca(noon: datetime) -> KeyPair:
+    return generate_ca(KeyAlgorithm.ECDSA_P256, now=noon)
 
 
 @pytest.fixture(scope="session")
-def other_authority(noon: datetime) -> KeyPair:
-    return generate_authority(KeyAlgorithm.ECDSA_P256, now=noon, common_name="another")
+def other_ca(noon: datetime) -> KeyPair:
+    return generate_ca(KeyAlgorithm.ECDSA_P256, now=noon, common_name="another")
 
 
 @pytest.fixture

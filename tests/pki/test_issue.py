@@ -17,7 +17,7 @@ from quorate.pki import (
     KeyAlgorithm,
     KeyPair,
     PkiError,
-    generate_authority,
+    generate_ca,
     generate_service_account,
     issue_client,
     issue_etcd_client,
@@ -35,18 +35,16 @@ def parsed(pair: KeyPair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.certificate)
 
 
-def client(authority: KeyPair, now: datetime, algorithm: KeyAlgorithm = P256) -> KeyPair:
+def client(ca: KeyPair, now: datetime, algorithm: KeyAlgorithm = P256) -> KeyPair:
     return issue_client(
-        authority, common_name="jane", organizations=("devs", "ops"), algorithm=algorithm, not_before=now, not_after=now + timedelta(days=1)
+        ca, common_name="jane", organizations=("devs", "ops"), algorithm=algorithm, not_before=now, not_after=now + timedelta(days=1)
     )
 
 
-def server(
-    authority: KeyPair, now: datetime, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = (), *, client: bool = False
-) -> KeyPair:
+def server(ca: KeyPair, now: datetime, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = (), *, client: bool = False) -> KeyPair:
     end = now + timedelta(days=1)
     return issue_server(
-        authority,
+        ca,
         common_name="etcd",
         dns_names=dns_names,
         ip_addresses=ip_addresses,
@@ -57,8 +55,8 @@ def server(
     )
 
 
-def test_an_authority_has_the_fields_upstream_gives_it(noon: datetime) -> None:
-    certificate = parsed(generate_authority(P256, now=noon, days=10))
+def test_a_ca_has_the_fields_upstream_gives_it(noon: datetime) -> None:
+    certificate = parsed(generate_ca(P256, now=noon, days=10))
     second = noon.replace(microsecond=0)
     assert certificate.subject == certificate.issuer
     assert certificate.subject.rfc4514_string() == "CN=kubernetes"
@@ -76,58 +74,56 @@ def test_an_authority_has_the_fields_upstream_gives_it(noon: datetime) -> None:
     ("algorithm", "kind"), [(KeyAlgorithm.RSA_2048, hashes.SHA256), (P256, hashes.SHA256), (KeyAlgorithm.ECDSA_P384, hashes.SHA384)]
 )
 def test_the_signature_is_as_strong_as_the_key(noon: datetime, algorithm: KeyAlgorithm, kind: type[hashes.HashAlgorithm]) -> None:
-    assert isinstance(parsed(generate_authority(algorithm, now=noon)).signature_hash_algorithm, kind)
+    assert isinstance(parsed(generate_ca(algorithm, now=noon)).signature_hash_algorithm, kind)
 
 
 @pytest.mark.parametrize("algorithm", [KeyAlgorithm.RSA_2048, P256, KeyAlgorithm.ECDSA_P384])
 def test_openssl_accepts_the_chain_strictly_for_client_and_server(openssl: OpenSSL, algorithm: KeyAlgorithm) -> None:
     now = datetime.now(UTC)
-    authority = generate_authority(algorithm, now=now)
-    ours = client(authority, now - timedelta(minutes=1), algorithm)
+    ca = generate_ca(algorithm, now=now)
+    ours = client(ca, now - timedelta(minutes=1), algorithm)
     strict = ("verify", "-x509_strict", "-CAfile", "ca.pem")
-    assert openssl(*strict, "-purpose", "sslclient", "c.pem", ca_pem=authority.certificate, c_pem=ours.certificate) == "c.pem: OK\n"
-    theirs = server(authority, now - timedelta(minutes=1), dns_names=["localhost"], ip_addresses=["127.0.0.1", "::1"])
+    assert openssl(*strict, "-purpose", "sslclient", "c.pem", ca_pem=ca.certificate, c_pem=ours.certificate) == "c.pem: OK\n"
+    theirs = server(ca, now - timedelta(minutes=1), dns_names=["localhost"], ip_addresses=["127.0.0.1", "::1"])
     for check in (("-verify_hostname", "localhost"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "::1")):
         assert openssl(*strict, "-purpose", "sslserver", *check, "s.pem", s_pem=theirs.certificate) == "s.pem: OK\n"
 
 
 @pytest.mark.parametrize("algorithm", [KeyAlgorithm.RSA_2048, P256])
-def test_openssl_reads_the_keys_and_finds_them_to_match(
-    openssl: OpenSSL, authority: KeyPair, noon: datetime, algorithm: KeyAlgorithm
-) -> None:
-    pair = client(authority, noon, algorithm)
+def test_openssl_reads_the_keys_and_finds_them_to_match(openssl: OpenSSL, ca: KeyPair, noon: datetime, algorithm: KeyAlgorithm) -> None:
+    pair = client(ca, noon, algorithm)
     of_certificate = openssl("x509", "-in", "c.pem", "-noout", "-pubkey", c_pem=pair.certificate)
     assert openssl("pkey", "-in", "k.pem", "-pubout", k_pem=pair.key) == of_certificate
     account = generate_service_account(algorithm)
     assert openssl("pkey", "-in", "k.pem", "-pubout", k_pem=account.key).encode() == account.certificate
 
 
-def test_a_client_certificate_names_its_user_and_groups(authority: KeyPair, noon: datetime) -> None:
-    certificate = read_certificates(client(authority, noon).certificate)[0]
+def test_a_client_certificate_names_its_user_and_groups(ca: KeyPair, noon: datetime) -> None:
+    certificate = read_certificates(client(ca, noon).certificate)[0]
     assert certificate.common_name == "jane"
     assert certificate.organizations == ("devs", "ops")
-    assert not certificate.is_authority
+    assert not certificate.is_ca
 
 
-def test_each_kind_is_good_for_its_own_end_only(authority: KeyPair, noon: datetime) -> None:
+def test_each_kind_is_good_for_its_own_end_only(ca: KeyPair, noon: datetime) -> None:
     def usages(pair: KeyPair) -> list[x509.ObjectIdentifier]:
         return list(parsed(pair).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
 
-    assert usages(client(authority, noon)) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-    assert usages(server(authority, noon, dns_names=["a"])) == [ExtendedKeyUsageOID.SERVER_AUTH]
-    assert usages(server(authority, noon, dns_names=["a"], client=True)) == [
+    assert usages(client(ca, noon)) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert usages(server(ca, noon, dns_names=["a"])) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    assert usages(server(ca, noon, dns_names=["a"], client=True)) == [
         ExtendedKeyUsageOID.SERVER_AUTH,
         ExtendedKeyUsageOID.CLIENT_AUTH,
     ]
 
 
-def test_a_server_without_a_name_is_refused(authority: KeyPair, noon: datetime) -> None:
+def test_a_server_without_a_name_is_refused(ca: KeyPair, noon: datetime) -> None:
     with pytest.raises(PkiError, match="certificate of etcd: no DNS name and no IP address"):
-        server(authority, noon)
+        server(ca, noon)
 
 
-def test_the_etcd_client_has_ten_years_no_groups_and_signs_only(authority: KeyPair, noon: datetime) -> None:
-    pair = issue_etcd_client(authority, generate_key(P256), now=noon)
+def test_the_etcd_client_has_ten_years_no_groups_and_signs_only(ca: KeyPair, noon: datetime) -> None:
+    pair = issue_etcd_client(ca, generate_key(P256), now=noon)
     certificate = parsed(pair)
     assert certificate.subject.rfc4514_string() == "CN=cluster-api.x-k8s.io"
     assert certificate.not_valid_before_utc == noon.replace(microsecond=0) - timedelta(minutes=5)
@@ -137,21 +133,21 @@ def test_the_etcd_client_has_ten_years_no_groups_and_signs_only(authority: KeyPa
     assert not usage.key_encipherment
 
 
-def test_a_leaf_cannot_sign(authority: KeyPair, noon: datetime) -> None:
-    with pytest.raises(PkiError, match=r"^tls\.crt: .*CN=jane.* is not an authority"):
-        client(client(authority, noon), noon)
+def test_a_leaf_cannot_sign(ca: KeyPair, noon: datetime) -> None:
+    with pytest.raises(PkiError, match=r"^tls\.crt: .*CN=jane.* is not a CA"):
+        client(client(ca, noon), noon)
 
 
-def test_an_authority_with_a_foreign_or_missing_key_cannot_sign(authority: KeyPair, other_authority: KeyPair, noon: datetime) -> None:
+def test_a_ca_with_a_foreign_or_missing_key_cannot_sign(ca: KeyPair, other_ca: KeyPair, noon: datetime) -> None:
     with pytest.raises(PkiError, match=r"^tls\.key: not the private key of tls\.crt"):
-        client(KeyPair(authority.certificate, other_authority.key), noon)
+        client(KeyPair(ca.certificate, other_ca.key), noon)
     with pytest.raises(PkiError, match=r"^tls\.key: missing"):
-        client(KeyPair(authority.certificate, b""), noon)
+        client(KeyPair(ca.certificate, b""), noon)
 
 
-def test_an_authority_whose_key_is_damaged_issues_nothing(noon: datetime) -> None:
-    authority = generate_authority(KeyAlgorithm.RSA_2048, now=noon)
-    key = read_key(authority.key)
+def test_a_ca_whose_key_is_damaged_issues_nothing(noon: datetime) -> None:
+    ca = generate_ca(KeyAlgorithm.RSA_2048, now=noon)
+    key = read_key(ca.key)
     assert isinstance(key, rsa.RSAPrivateKey)
     numbers = key.private_numbers()
     damaged = rsa.RSAPrivateNumbers(
@@ -159,18 +155,18 @@ def test_an_authority_whose_key_is_damaged_issues_nothing(noon: datetime) -> Non
     )
     pem = encode_key(damaged.private_key(unsafe_skip_rsa_key_validation=True))
     with pytest.raises(PkiError, match=r"^tls\.key: what it signs cannot be verified"):
-        client(KeyPair(authority.certificate, pem), noon)
+        client(KeyPair(ca.certificate, pem), noon)
 
 
 @pytest.mark.parametrize("extra", [(), ("-addext", "subjectKeyIdentifier=none")], ids=["with key identifier", "without key identifier"])
-def test_an_authority_with_serial_zero_as_upstream_makes_it_issues_like_any_other(openssl: OpenSSL, extra: tuple[str, ...]) -> None:
+def test_a_ca_with_serial_zero_as_upstream_makes_it_issues_like_any_other(openssl: OpenSSL, extra: tuple[str, ...]) -> None:
     request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k.pem", "-out", "ca.pem", "-set_serial", "0")
     openssl(*request, "-subj", "/CN=kubernetes", "-days", "10", *extra)
-    authority = KeyPair(openssl("x509", "-in", "ca.pem").encode(), openssl("pkey", "-in", "k.pem").encode())
+    ca = KeyPair(openssl("x509", "-in", "ca.pem").encode(), openssl("pkey", "-in", "k.pem").encode())
     assert "Serial Number: 0 (0x0)" in openssl("x509", "-in", "ca.pem", "-noout", "-text")
-    verify_pair(authority)
-    assert read_certificates(authority.certificate)[0].pem == authority.certificate
-    leaf = client(authority, datetime.now(UTC))
+    verify_pair(ca)
+    assert read_certificates(ca.certificate)[0].pem == ca.certificate
+    leaf = client(ca, datetime.now(UTC))
     assert openssl("verify", "-CAfile", "ca.pem", "c.pem", c_pem=leaf.certificate) == "c.pem: OK\n"
 
 
@@ -180,9 +176,9 @@ def test_an_authority_with_serial_zero_as_upstream_makes_it_issues_like_any_othe
     start=st.integers(10**9, 2 * 10**9).map(lambda second: datetime.fromtimestamp(second, UTC)),
     seconds=st.integers(1, 10**9),
 )
-def test_what_is_asked_for_is_what_is_issued(authority: KeyPair, name: str, groups: list[str], start: datetime, seconds: int) -> None:
+def test_what_is_asked_for_is_what_is_issued(ca: KeyPair, name: str, groups: list[str], start: datetime, seconds: int) -> None:
     end = start + timedelta(seconds=seconds)
-    pair = issue_client(authority, common_name=name, organizations=groups, algorithm=P256, not_before=start, not_after=end)
+    pair = issue_client(ca, common_name=name, organizations=groups, algorithm=P256, not_before=start, not_after=end)
     verify_pair(pair)
     certificate = read_certificates(pair.certificate)[0]
     assert (certificate.common_name, certificate.organizations) == (name, tuple(groups))

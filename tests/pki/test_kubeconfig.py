@@ -20,8 +20,8 @@ SERVER = "https://10.0.0.1:6443"
 
 
 @pytest.fixture(scope="module")
-def stored(authority: KeyPair, noon: datetime) -> bytes:
-    return admin_kubeconfig("prod", SERVER, authority, P256, now=noon)
+def stored(ca: KeyPair, noon: datetime) -> bytes:
+    return admin_kubeconfig("prod", SERVER, ca, P256, now=noon)
 
 
 def decoded(user: dict[str, str], key: str) -> bytes:
@@ -43,11 +43,11 @@ def test_the_names_are_upstreams(stored: bytes) -> None:
     assert [entry["name"] for entry in document["users"]] == ["prod-admin"]
 
 
-def test_the_client_is_an_administrator_from_the_authoritys_start_for_a_year(stored: bytes, authority: KeyPair, noon: datetime) -> None:
+def test_the_client_is_an_administrator_from_the_cas_start_for_a_year(stored: bytes, ca: KeyPair, noon: datetime) -> None:
     user = yaml.safe_load(stored)["users"][0]["user"]
     pair = KeyPair(decoded(user, "client-certificate-data"), decoded(user, "client-key-data"))
     verify_pair(pair)
-    certificate, issuer = read_certificates(pair.certificate)[0], read_certificates(authority.certificate)[0]
+    certificate, issuer = read_certificates(pair.certificate)[0], read_certificates(ca.certificate)[0]
     assert (certificate.common_name, certificate.organizations) == ("kubernetes-admin", ("system:masters",))
     assert certificate.not_before == issuer.not_before
     assert certificate.not_after == noon.replace(microsecond=0) + timedelta(days=365)
@@ -62,25 +62,25 @@ def test_keys_are_in_a_fixed_order(stored: bytes) -> None:
     assert sorted_throughout(yaml.safe_load(stored))
 
 
-def test_only_the_first_certificate_of_a_bundle_is_handed_out(authority: KeyPair, other_authority: KeyPair, noon: datetime) -> None:
-    bundle = KeyPair(authority.certificate + other_authority.certificate, authority.key)
+def test_only_the_first_certificate_of_a_bundle_is_handed_out(ca: KeyPair, other_ca: KeyPair, noon: datetime) -> None:
+    bundle = KeyPair(ca.certificate + other_ca.certificate, ca.key)
     cluster = yaml.safe_load(admin_kubeconfig("prod", SERVER, bundle, P256, now=noon))["clusters"][0]["cluster"]
-    assert decoded(cluster, "certificate-authority-data") == authority.certificate
+    assert decoded(cluster, "certificate-authority-data") == ca.certificate
 
 
 def test_renewal_is_due_half_a_year_before_the_end(stored: bytes, noon: datetime) -> None:
     assert rotates_at(stored) == noon.replace(microsecond=0) + timedelta(days=182.5)
 
 
-def test_the_user_who_expires_first_decides(stored: bytes, authority: KeyPair, noon: datetime) -> None:
-    document, older = yaml.safe_load(stored), yaml.safe_load(admin_kubeconfig("old", SERVER, authority, P256, now=noon - timedelta(days=9)))
+def test_the_user_who_expires_first_decides(stored: bytes, ca: KeyPair, noon: datetime) -> None:
+    document, older = yaml.safe_load(stored), yaml.safe_load(admin_kubeconfig("old", SERVER, ca, P256, now=noon - timedelta(days=9)))
     document["users"] += older["users"]
     assert rotates_at(yaml.safe_dump(document).encode()) == noon.replace(microsecond=0) + timedelta(days=173.5)
 
 
-def test_renewal_keeps_name_and_server_and_changes_the_key(stored: bytes, authority: KeyPair, noon: datetime) -> None:
+def test_renewal_keeps_name_and_server_and_changes_the_key(stored: bytes, ca: KeyPair, noon: datetime) -> None:
     moved = edited(stored, "clusters", "cluster", server="https://elsewhere:443")
-    renewed = rotate(moved, authority, P256, now=noon + timedelta(days=200))
+    renewed = rotate(moved, ca, P256, now=noon + timedelta(days=200))
     before, after = yaml.safe_load(stored), yaml.safe_load(renewed)
     assert after["clusters"][0] == {"name": "prod", "cluster": {**before["clusters"][0]["cluster"], "server": "https://elsewhere:443"}}
     assert after["contexts"] == before["contexts"]
@@ -121,26 +121,26 @@ def test_what_is_malformed_is_named_and_not_quoted(kubeconfig: bytes, complaint:
     ],
 )
 def test_a_kubeconfig_without_its_server_is_not_renewed(
-    stored: bytes, authority: KeyPair, noon: datetime, section: str, item: str, changes: dict[str, str], complaint: str
+    stored: bytes, ca: KeyPair, noon: datetime, section: str, item: str, changes: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(PkiError, match=f"^kubeconfig: {complaint}"):
-        rotate(edited(stored, section, item, **changes), authority, P256, now=noon)
+        rotate(edited(stored, section, item, **changes), ca, P256, now=noon)
 
 
-def test_a_kubeconfig_without_a_current_context_is_not_renewed(stored: bytes, authority: KeyPair, noon: datetime) -> None:
+def test_a_kubeconfig_without_a_current_context_is_not_renewed(stored: bytes, ca: KeyPair, noon: datetime) -> None:
     document = yaml.safe_load(stored) | {"current-context": ""}
     with pytest.raises(PkiError, match=r"^kubeconfig: current-context names context '', which is not in it"):
-        rotate(yaml.safe_dump(document).encode(), authority, P256, now=noon)
+        rotate(yaml.safe_dump(document).encode(), ca, P256, now=noon)
 
 
 @given(name=st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", fullmatch=True), port=st.integers(1, 65535))
-def test_any_cluster_name_survives_a_renewal(authority: KeyPair, noon: datetime, name: str, port: int) -> None:
+def test_any_cluster_name_survives_a_renewal(ca: KeyPair, noon: datetime, name: str, port: int) -> None:
     server = f"https://[fd00::1]:{port}"
-    renewed = yaml.safe_load(rotate(admin_kubeconfig(name, server, authority, P256, now=noon), authority, P256, now=noon))
+    renewed = yaml.safe_load(rotate(admin_kubeconfig(name, server, ca, P256, now=noon), ca, P256, now=noon))
     assert (renewed["clusters"][0]["name"], renewed["clusters"][0]["cluster"]["server"]) == (name, server)
 
 
-def test_openssl_accepts_the_embedded_certificate(openssl: OpenSSL, stored: bytes, authority: KeyPair, noon: datetime) -> None:
+def test_openssl_accepts_the_embedded_certificate(openssl: OpenSSL, stored: bytes, ca: KeyPair, noon: datetime) -> None:
     embedded = decoded(yaml.safe_load(stored)["users"][0]["user"], "client-certificate-data")
     verify = ("verify", "-attime", str(int(noon.timestamp())), "-purpose", "sslclient", "-CAfile", "ca.pem")
-    assert openssl(*verify, "c.pem", ca_pem=authority.certificate, c_pem=embedded) == "c.pem: OK\n"
+    assert openssl(*verify, "c.pem", ca_pem=ca.certificate, c_pem=embedded) == "c.pem: OK\n"

@@ -146,9 +146,9 @@ RUNTIME: tuple[Guard, ...] = (
         "tests/etcd/test_hostile_member.py::test_more_members_than_any_ring_has_are_refused",
     ),
     Guard(
-        "a damaged authority issues nothing",
+        "a damaged CA issues nothing",
         {"pki.issue:_verify": returns(None)},
-        "tests/pki/test_issue.py::test_an_authority_whose_key_is_damaged_issues_nothing",
+        "tests/pki/test_issue.py::test_a_ca_whose_key_is_damaged_issues_nothing",
     ),
 )
 """What must not fail in what all control planes share."""

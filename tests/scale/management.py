@@ -70,7 +70,7 @@ async def management(folder: Path) -> AsyncIterator[Management]:
 def _kinds() -> ManifestSet:
     """Every kind in the version that is stored, so that no webhook has to convert."""
     parts = [
-        manifests.manifest_set(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, authority=b"")
+        manifests.manifest_set(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, ca=b"")
         for provider in (CORE, CABPK, CAPD)
     ]
     whole = manifests.merge([*parts, manifests.own_kinds(OWN_KINDS)])

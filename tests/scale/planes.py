@@ -1,4 +1,4 @@
-"""The control planes of a measurement: what a user applies for each, with authorities of his own, and how each is then edited."""
+"""The control planes of a measurement: what a user applies for each, with CAs of his own, and how each is then edited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorate.clusterapi.types.resources import CLUSTERS, KUBEADM_CONTROL_PLANES
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.resource import Resource
 from quorate.local import DemoCluster
-from quorate.pki import KeyAlgorithm, KeyPair, generate_authority, generate_service_account
+from quorate.pki import KeyAlgorithm, KeyPair, generate_ca, generate_service_account
 from tests.scale.providers import NAMESPACE
 from tests.scale.workloads import Workload
 
@@ -55,10 +55,10 @@ async def _apply(client: Client, workload: Workload, port: int) -> None:
     ready = {"status": {"initialization": {"infrastructureProvisioned": True}}}
     await client.merge_patch(CLUSTERS, workload.name, ready, NAMESPACE, subresource="status")
     now = datetime.now(UTC)
-    proxy = generate_authority(KeyAlgorithm.ECDSA_P256, now=now, common_name="front-proxy-ca")
+    proxy = generate_ca(KeyAlgorithm.ECDSA_P256, now=now, common_name="front-proxy-ca")
     pairs = {
-        "ca": workload.authority,
-        "etcd": workload.etcd_authority,
+        "ca": workload.ca,
+        "etcd": workload.etcd_ca,
         "proxy": proxy,
         "sa": generate_service_account(KeyAlgorithm.ECDSA_P256),
     }

@@ -46,7 +46,7 @@ async def workloads() -> AsyncIterator[Workloads]:
 
 def kubeconfig_of(served: Workloads, workload: Workload) -> bytes:
     server = f"https://{workload.address}:{served.port}"
-    return admin_kubeconfig(workload.name, server, workload.authority, ALGORITHM, now=datetime.now(UTC))
+    return admin_kubeconfig(workload.name, server, workload.ca, ALGORITHM, now=datetime.now(UTC))
 
 
 @asynccontextmanager
@@ -57,9 +57,9 @@ async def client_of(served: Workloads, workload: Workload, *, timeout: float = 1
 
 
 def credentials_of(workload: Workload) -> Credentials:
-    authority = workload.etcd_authority
-    pair = issue_etcd_client(authority, generate_key(ALGORITHM), now=datetime.now(UTC))
-    return Credentials(authority.certificate, pair.certificate, pair.key)
+    ca = workload.etcd_ca
+    pair = issue_etcd_client(ca, generate_key(ALGORITHM), now=datetime.now(UTC))
+    return Credentials(ca.certificate, pair.certificate, pair.key)
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -1,6 +1,6 @@
 """Workload clusters of the simulation, served over real sockets: TLS, the REST API with its watches, and etcd's gRPC through the port-forward protocol.
 
-Each has authorities of its own and an address of its own (127.10.0.1 and on), at one port. What hosts, kubelets, kubeadm and etcd's members do is the
+Each has CAs of its own and an address of its own (127.10.0.1 and on), at one port. What hosts, kubelets, kubeadm and etcd's members do is the
 simulation's, in real time; what travels is what a real cluster would send.
 """
 
@@ -21,7 +21,7 @@ from aiohttp import web
 from quorate.kubernetes.errors import ConnectionFailed
 from quorate.kubernetes.transport import Request
 from quorate.pki import KeyAlgorithm, KeyPair
-from quorate.pki.issue import generate_authority, issue_server
+from quorate.pki.issue import generate_ca, issue_server
 from quorate.simulation.engine import rest
 from quorate.simulation.engine.apiserver import Failure
 from quorate.simulation.engine.objects import parse_selector
@@ -60,8 +60,8 @@ class Workload:
     address: str
     cluster: WorkloadCluster
     kubelets: Kubelets
-    authority: KeyPair
-    etcd_authority: KeyPair
+    ca: KeyPair
+    etcd_ca: KeyPair
     serving: ssl.SSLContext
     etcd: ssl.SSLContext
     random: Random
@@ -248,18 +248,16 @@ async def _up(loop: asyncio.AbstractEventLoop, ours: socket.socket, frames: web.
 def _made(world: World, name: str, address: str) -> Workload:
     now, random = datetime.now(UTC), world.random(name)
     cluster = WorkloadCluster(world, name, address)
-    authority, etcd_authority = (
-        generate_authority(KeyAlgorithm.ECDSA_P256, now=now, common_name=each) for each in ("kubernetes", "etcd-ca")
-    )
-    serving = _serving(authority, "kube-apiserver", address, now)
-    etcd = _serving(etcd_authority, "etcd", "127.0.0.1", now)
+    ca, etcd_ca = (generate_ca(KeyAlgorithm.ECDSA_P256, now=now, common_name=each) for each in ("kubernetes", "etcd-ca"))
+    serving = _serving(ca, "kube-apiserver", address, now)
+    etcd = _serving(etcd_ca, "etcd", "127.0.0.1", now)
     etcd.set_alpn_protocols(["h2"])
-    return Workload(name, address, cluster, Kubelets(world, cluster), authority, etcd_authority, serving, etcd, random)
+    return Workload(name, address, cluster, Kubelets(world, cluster), ca, etcd_ca, serving, etcd, random)
 
 
-def _serving(authority: KeyPair, name: str, address: str, now: datetime) -> ssl.SSLContext:
+def _serving(ca: KeyPair, name: str, address: str, now: datetime) -> ssl.SSLContext:
     pair = issue_server(
-        authority,
+        ca,
         common_name=name,
         ip_addresses=[address],
         algorithm=KeyAlgorithm.ECDSA_P256,

@@ -233,7 +233,7 @@ async def a_flag_of_the_api_server(scene: Scene) -> None:
 
 
 async def other_settings_of_hosts(scene: Scene, leader: str = "cp1") -> None:
-    """What the cluster's own configuration does not say: mirrors, proxies, authorities."""
+    """What the cluster's own configuration does not say: mirrors, proxies, CAs."""
     await scene.applied(*THREE)
     member = scene.machine(leader).member
     if member is not None and scene.operations.site.ring.leader != member:
@@ -285,7 +285,7 @@ CONVERGING: dict[str, Prepare] = {
     "from-3-to-1": from_3_to_1,
     "a-flag-of-the-api-server": a_flag_of_the_api_server,
     "a-mirror": other_settings_of_hosts,
-    "proxy-and-authorities": partial(other_settings_of_hosts, leader="cp2"),
+    "proxy-and-CAs": partial(other_settings_of_hosts, leader="cp2"),
     "settings-left-out": other_settings_of_hosts,
     "certificates-renewed": certificates_renewed,
     "after-a-reset": after_a_reset,

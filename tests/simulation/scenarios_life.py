@@ -201,7 +201,7 @@ async def a_stream_that_never_ends(stage: Stage) -> None:
     await stage.settled(within=300)
 
 
-def for_ever(_patience: Any) -> Any:
+def for_ever(_timeout: Any) -> Any:
     """A deadline that never comes."""
     return 1e9
 
@@ -358,8 +358,8 @@ SCENARIOS = (
         a_stream_that_never_ends,
         "an answer is waited for as long as it takes",
         {
-            "workload.membership:STATUS_PATIENCE": for_ever,
-            "workload.membership:LISTING_PATIENCE": for_ever,
+            "workload.membership:STATUS_TIMEOUT": for_ever,
+            "workload.membership:LISTING_TIMEOUT": for_ever,
             "clusterapi.observe.rings:LIMIT": for_ever,
         },
         "liveness",

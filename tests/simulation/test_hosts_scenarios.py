@@ -73,7 +73,7 @@ async def quorum_is_lost_beside_a_join_that_was_cut_short(scene: Scene) -> None:
     await asyncio.sleep(10.0)  # nobody who looks now can have seen the quorum
     disk = scene.machine("worker").disk
     disk.prepared, disk.kubelet, disk.kubeadm = True, OLD, OLD
-    disk.authority, disk.bootstrap_conf = scene.operations.site.authority, True
+    disk.ca, disk.bootstrap_conf = scene.operations.site.ca, True
     scene.want(*THREE, "worker")
 
 

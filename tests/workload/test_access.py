@@ -15,7 +15,7 @@ from quorate.etcd.dialers import UpgradeRefused, WayEnds
 from quorate.etcd.errors import NoWay
 from quorate.etcd.grpc_client import GrpcClient
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound, ServerError
-from quorate.pki import KeyAlgorithm, generate_authority, verify_pair
+from quorate.pki import KeyAlgorithm, generate_ca, verify_pair
 from quorate.pki.keys import KeyPair
 from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdIdentity, EtcdSecrets, port_forward_dialer
 
@@ -23,25 +23,25 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINTED = KeyPair(b"minted", b"minted key")
 
 
-async def test_a_certificate_is_minted_once_for_an_authority() -> None:
-    authorities: list[KeyPair] = []
+async def test_a_certificate_is_minted_once_for_a_ca() -> None:
+    cas: list[KeyPair] = []
 
-    async def mint(authority: KeyPair, algorithm: str) -> KeyPair:
+    async def mint(ca: KeyPair, algorithm: str) -> KeyPair:
         assert algorithm == "ECDSA-P384"
-        authorities.append(authority)
+        cas.append(ca)
         return MINTED
 
     identity = EtcdIdentity(mint, "ECDSA-P384")
     first, second = KeyPair(b"ca", b"key"), KeyPair(b"other ca", b"other key")
     results = await asyncio.gather(*(identity.credentials(EtcdSecrets(first)) for _ in range(5)))
-    assert {(result.authority, result.certificate, result.key) for result in results} == {(b"ca", b"minted", b"minted key")}
-    assert (await identity.credentials(EtcdSecrets(second))).authority == b"other ca"
-    assert authorities == [first, second]
+    assert {(result.ca, result.certificate, result.key) for result in results} == {(b"ca", b"minted", b"minted key")}
+    assert (await identity.credentials(EtcdSecrets(second))).ca == b"other ca"
+    assert cas == [first, second]
 
 
-async def test_without_the_authoritys_key_the_users_pair_is_shown() -> None:
+async def test_without_the_cas_key_the_users_pair_is_shown() -> None:
     credentials = await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), KeyPair(b"theirs", b"their key")))
-    assert (credentials.authority, credentials.certificate, credentials.key) == (b"ca", b"theirs", b"their key")
+    assert (credentials.ca, credentials.certificate, credentials.key) == (b"ca", b"theirs", b"their key")
 
 
 async def _never(_: KeyPair, _algorithm: str) -> KeyPair:
@@ -54,24 +54,24 @@ async def test_without_either_the_missing_secret_is_named(pair: KeyPair | None) 
         await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), pair))
 
 
-async def test_every_cluster_is_shown_the_same_key_of_an_algorithm_with_a_certificate_of_its_own_authority() -> None:
+async def test_every_cluster_is_shown_the_same_key_of_an_algorithm_with_a_certificate_of_its_own_ca() -> None:
     keys = EtcdClientKeys(lambda: NOON)
-    authorities = [generate_authority(KeyAlgorithm.ECDSA_P256, now=NOON) for _ in range(3)]
-    pairs = await asyncio.gather(*(keys.mint(authority, algorithm) for authority in authorities for algorithm in ("", "ECDSA-P256")))
-    for authority, pair in zip([each for each in authorities for _ in range(2)], pairs, strict=True):
+    cas = [generate_ca(KeyAlgorithm.ECDSA_P256, now=NOON) for _ in range(3)]
+    pairs = await asyncio.gather(*(keys.mint(ca, algorithm) for ca in cas for algorithm in ("", "ECDSA-P256")))
+    for ca, pair in zip([each for each in cas for _ in range(2)], pairs, strict=True):
         verify_pair(pair)
-        load_pem_x509_certificate(pair.certificate).verify_directly_issued_by(load_pem_x509_certificate(authority.certificate))
+        load_pem_x509_certificate(pair.certificate).verify_directly_issued_by(load_pem_x509_certificate(ca.certificate))
     assert len({pair.key for pair in pairs[::2]}) == len({pair.key for pair in pairs[1::2]}) == 1
     assert pairs[0].key != pairs[1].key
 
 
-async def test_an_authority_that_cannot_sign_or_an_algorithm_that_there_is_not_is_said_to_be_one() -> None:
+async def test_a_ca_that_cannot_sign_or_an_algorithm_that_there_is_not_is_said_to_be_one() -> None:
     keys = EtcdClientKeys(lambda: NOON)
-    authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=NOON)
+    ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=NOON)
     with pytest.raises(AccessUnavailable, match=r"tls\.key: not a PEM encoded private key"):
-        await EtcdIdentity(keys.mint, "ECDSA-P256").credentials(EtcdSecrets(KeyPair(authority.certificate, b"nonsense")))
+        await EtcdIdentity(keys.mint, "ECDSA-P256").credentials(EtcdSecrets(KeyPair(ca.certificate, b"nonsense")))
     with pytest.raises(AccessUnavailable, match="'RSA-1' is none of"):
-        await EtcdIdentity(keys.mint, "RSA-1").credentials(EtcdSecrets(authority))
+        await EtcdIdentity(keys.mint, "RSA-1").credentials(EtcdSecrets(ca))
 
 
 class _Refusing:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from quorate.etcd.dialers import Direct
 from quorate.kubernetes.errors import ConnectionFailed, NotFound
-from quorate.pki import KeyAlgorithm, generate_authority
+from quorate.pki import KeyAlgorithm, generate_ca
 from quorate.pki.issue import issue_server
 from quorate.workload import api_server_certificate
 from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward, port_of
@@ -31,12 +31,12 @@ Serve = Callable[[str], Awaitable[int]]
 @pytest.fixture
 async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
     """Starts a TLS server whose certificate, long expired, has this common name; the answer is its port."""
-    authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=START)
+    ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=START)
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(common_name: str) -> int:
             pair = issue_server(
-                authority, common_name=common_name, dns_names=["x"], algorithm=KeyAlgorithm.ECDSA_P256, not_before=START, not_after=EXPIRY
+                ca, common_name=common_name, dns_names=["x"], algorithm=KeyAlgorithm.ECDSA_P256, not_before=START, not_after=EXPIRY
             )
             (tmp_path / "tls.pem").write_bytes(pair.certificate + pair.key)
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

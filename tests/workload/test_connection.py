@@ -62,8 +62,8 @@ class FakeSecrets:
         return self.etcd_secrets
 
 
-async def _minted(authority: KeyPair, _algorithm: str) -> KeyPair:
-    return authority
+async def _minted(ca: KeyPair, _algorithm: str) -> KeyPair:
+    return ca
 
 
 async def _expiry(_client: object, node: str, port: int) -> datetime:
@@ -501,16 +501,16 @@ async def test_credentials_that_are_refused_are_read_again_at_once(stage: Stage,
 
 
 ELSEWHERE = KUBECONFIG.replace(b"https://api:6443", b"https://restored:6443")
-OTHER_AUTHORITY = KUBECONFIG.replace(b"{server", b"{certificate-authority-data: YXV0aG9yaXR5, server")
+OTHER_CA = KUBECONFIG.replace(b"{server", b"{certificate-authority-data: YXV0aG9yaXR5, server")
 
 
-@pytest.mark.parametrize("content", [ELSEWHERE, OTHER_AUTHORITY], ids=["server", "authority"])
+@pytest.mark.parametrize("content", [ELSEWHERE, OTHER_CA], ids=["server", "ca"])
 async def test_a_kubeconfig_that_names_another_server_ends_the_connection_to_the_one_before(stage: Stage, content: bytes) -> None:
     """The cluster was restored elsewhere, and the API server of before still answers: its ring is not the one that is judged and changed."""
-    stage.secrets.etcd_secrets = EtcdSecrets(KeyPair(b"authority", b"key"))
+    stage.secrets.etcd_secrets = EtcdSecrets(KeyPair(b"ca", b"key"))
     async with stage.running():
         stage.secrets.content = content
-        moved = "the Secret of the kubeconfig names another API server, or another authority of it, than the one that is connected"
+        moved = "the Secret of the kubeconfig names another API server, or another CA of it, than the one that is connected"
         assert await stage.workload.read_ring(["cp-a"]) == Unknown(moved)
         with pytest.raises(AccessUnavailable, match=moved):
             async with stage.workload.etcd("cp-a"):
@@ -559,7 +559,7 @@ async def test_the_ring_is_read_through_the_pool(stage: Stage, monkeypatch: pyte
 
     async def read_ring(lend: Any, nodes: tuple[str, ...], _: Any) -> Unknown:
         asked.append(nodes)
-        with pytest.raises(ValueError, match="authority"):
+        with pytest.raises(ValueError, match="ca"):
             async with lend(nodes[0]):
                 pass
         return Unknown("as asked")

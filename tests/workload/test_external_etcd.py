@@ -54,5 +54,5 @@ async def test_without_its_word_nothing_is_known(error: Exception, told: str) ->
 
 
 async def test_an_api_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_etcd, "PATIENCE", 0.01)
+    monkeypatch.setattr(external_etcd, "TIMEOUT", 0.01)
     assert (await external_etcd_health(Server(hangs=True))).health is Health.UNKNOWN

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from quorate.clusterapi.connect.workloads import EtcdDialer, network_setup
 from quorate.kubernetes.client import Client
-from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_authority
+from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_ca
 from quorate.workload.connection import Phase, Setup, Workload
 from quorate.workload.turns import Turns
 from tests.https import served
@@ -31,11 +31,11 @@ class Clusters:
     """One server that is the API server of every cluster: none has anything in it. It is asked whether it is there by `busy` clusters now."""
 
     def __init__(self) -> None:
-        self.authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=NOW)
+        self.ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=NOW)
         self.busy = self.most_busy = 0
 
     def kubeconfig(self, port: int, host: str = "127.0.0.1") -> bytes:
-        return admin_kubeconfig("blue", f"https://{host}:{port}", self.authority, KeyAlgorithm.ECDSA_P256, now=NOW)
+        return admin_kubeconfig("blue", f"https://{host}:{port}", self.ca, KeyAlgorithm.ECDSA_P256, now=NOW)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query:
@@ -51,7 +51,7 @@ class Clusters:
 
     def served(self, *dns_names: str) -> AbstractAsyncContextManager[int]:
         """Serve them all at one port, under these names."""
-        return served(self.authority, self.handle, *dns_names)
+        return served(self.ca, self.handle, *dns_names)
 
 
 @contextmanager

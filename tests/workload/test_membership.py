@@ -330,7 +330,7 @@ async def test_the_in_memory_provider_is_matched_by_name_alone() -> None:
 
 
 async def test_a_member_that_hangs_is_given_up_and_its_connection_not_lent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "STATUS_PATIENCE", 0.05)
+    monkeypatch.setattr(membership, "STATUS_TIMEOUT", 0.05)
     ring = healthy()
     ring.members["cp-b"].before_answer = asyncio.Event().wait
     reading = await ring.reading()

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from quorate.kubernetes.authentication_filter import AuthenticationFilter
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.health_server import DiagnosticsServer, Protection
-from quorate.pki import KeyAlgorithm, generate_authority, issue_server
+from quorate.pki import KeyAlgorithm, generate_ca, issue_server
 from quorate.tls import server_context
 
 _DAYS = 3650  # longer than any process lives; nobody can verify the certificate anyway, and upstream's is as little verified
@@ -18,9 +18,9 @@ _DAYS = 3650  # longer than any process lives; nobody can verify the certificate
 def protected(address: str, registry: CollectorRegistry, client: Client, now: datetime) -> DiagnosticsServer:
     """The server, which asks through `client` and closes it at its end. Raises ValueError for what is no address."""
     algorithm, until = KeyAlgorithm.ECDSA_P256, now + timedelta(days=_DAYS)
-    authority = generate_authority(algorithm, now=now, days=_DAYS, common_name="quorate-diagnostics")
+    ca = generate_ca(algorithm, now=now, days=_DAYS, common_name="quorate-diagnostics")
     pair = issue_server(
-        authority,
+        ca,
         common_name="localhost",
         dns_names=("localhost",),
         ip_addresses=("127.0.0.1", "::1"),

@@ -184,8 +184,8 @@ def _diagnostics(options: Options, config: RestConfig, registry: CollectorRegist
     return diagnostics.protected(options.diagnostics_address, registry, connect(config, qps=_REVIEW_QPS, burst=_REVIEW_BURST), _now())
 
 
-def _unheard(caches: Caches, patience: float) -> str:
-    return "; ".join(problem for reflector in caches.reflectors if (problem := reflector.problem(patience)))
+def _unheard(caches: Caches, timeout: float) -> str:
+    return "; ".join(problem for reflector in caches.reflectors if (problem := reflector.problem(timeout)))
 
 
 def _elector(options: Options, client: Client, random: Random, identity: str, metrics: Metrics) -> LeaderElector:

@@ -1,4 +1,4 @@
-"""Trust and identity toward etcd: the chain is verified against etcd's own authority, the host name is not."""
+"""Trust and identity toward etcd: the chain is verified against etcd's own CA, the host name is not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from quorate import tls
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client needs to be let in, all PEM: etcd's authority, a certificate that it signed, and the key of that one."""
+    """What a client needs to be let in, all PEM: etcd's CA, a certificate that it signed, and the key of that one."""
 
-    authority: bytes
+    ca: bytes
     certificate: bytes
     key: bytes = field(repr=False)
 
@@ -24,9 +24,7 @@ def client_context(credentials: Credentials) -> ssl.SSLContext:
     Raises ValueError naming what is malformed. Costs about 1 ms.
     """
     try:
-        context = tls.client_context(
-            authority=credentials.authority, certificate=credentials.certificate, key=credentials.key, check_hostname=False
-        )
+        context = tls.client_context(ca=credentials.ca, certificate=credentials.certificate, key=credentials.key, check_hostname=False)
     except ValueError as error:
         raise ValueError(f"etcd: {error}") from error
     context.set_alpn_protocols(["h2"])

@@ -50,7 +50,7 @@ class RestConfig:
     """
 
     server: str  # https://host:port, perhaps with a path
-    authority: bytes = b""  # PEM; empty: the system's authorities
+    ca: bytes = b""  # PEM; empty: the system's CAs
     certificate: bytes = b""  # PEM
     key: bytes = field(default=b"", repr=False)  # PEM
     credentials: Credentials | None = field(default=None, repr=False)

@@ -24,7 +24,7 @@ from quorate.kubernetes.tasks import EndedEarly, cancelled_by_request_alone, run
 
 reconcile_id: ContextVar[str] = ContextVar("reconcile_id", default="")  # of the reconcile that runs in this task; "" outside one
 
-PATIENCE = 5.0
+SLOT_TIMEOUT = 5.0
 """Seconds after which a reconcile takes long: those that find nobody silent take a fraction of one."""
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ Reconcile = Callable[[Request], Awaitable[Result]]
 class Controller:
     """Runs `reconcile` for every key of `queue`.
 
-    `concurrency` is the number of workers. A reconcile that takes longer than `patience` (seconds) goes on beside them, and the next ones of its key begin
+    `concurrency` is the number of workers. A reconcile that takes longer than `slot_timeout` (seconds) goes on beside them, and the next ones of its key begin
     beside them until one takes less; there is room for as many as there are workers: who finds none waits for it, or keeps the worker. `timeout` (seconds) is
     what one reconcile may take before it is cancelled and counts as failed. `caches` must all be synced before the first reconcile. `pending` tells whether
     the caches are still behind this process's own writes to that object (see Expectations); such a key is dropped here, and whoever said so adds it again
@@ -82,7 +82,7 @@ class Controller:
         *,
         concurrency: int = 100,
         timeout: float = 180.0,
-        patience: float = PATIENCE,
+        slot_timeout: float = SLOT_TIMEOUT,
         caches: Sequence[Cache] = (),
         pending: Callable[[Request], bool] = lambda _: False,
         metrics: Metrics | None = None,
@@ -95,7 +95,7 @@ class Controller:
         self._timeout = timeout
         self._caches = tuple(caches)
         self._pending = pending
-        self._patience = patience
+        self._slot_timeout = slot_timeout
         self._workers: list[asyncio.Task[None]] = []
         self._running: set[asyncio.Task[None]] = set()  # a task for each key that was taken from the queue
         self._cancelled = 0  # of them, before it was time to stop
@@ -142,7 +142,7 @@ class Controller:
                 self._begin(group, request, beside=True)
                 continue
             running = self._begin(group, request)
-            await asyncio.wait((running,), timeout=self._patience)
+            await asyncio.wait((running,), timeout=self._slot_timeout)
             if not running.done() and self._has_room():
                 await self._beside.acquire()
                 running.add_done_callback(lambda _: self._beside.release())
@@ -190,7 +190,7 @@ class Controller:
             self._metrics.active_workers.dec()
             took = asyncio.get_running_loop().time() - started
             self._metrics.seconds.observe(took)
-            (self._long.add if took > self._patience else self._long.discard)(request)
+            (self._long.add if took > self._slot_timeout else self._long.discard)(request)
             reconcile_id.reset(token)
 
     async def _attempt(self, request: Request) -> None:

@@ -36,13 +36,13 @@ _WAY_OUT = "write the certificates, and a client's certificate and key or a toke
 
 @dataclass(frozen=True, slots=True)
 class InlineKubeconfig:
-    """What the current context says. There is a client's certificate with its key, or a token; without an authority the system's are meant."""
+    """What the current context says. There is a client's certificate with its key, or a token; without a CA the system's are meant."""
 
     context: str
     cluster: str
     user: str
     server: str  # https://...
-    authority: bytes  # PEM
+    ca: bytes  # PEM
     certificate: bytes = b""  # PEM
     key: bytes = field(default=b"", repr=False)  # PEM
     token: str = field(default="", repr=False)
@@ -52,7 +52,7 @@ class InlineKubeconfig:
         """The API server and the identity, through the proxies of our own environment. Raises ConfigError for one that is not supported."""
         return RestConfig(
             server=self.server,
-            authority=self.authority,
+            ca=self.ca,
             certificate=self.certificate,
             key=self.key,
             credentials=StaticToken(self.token) if self.token else None,
@@ -80,7 +80,7 @@ def read(data: bytes, *, source: str) -> InlineKubeconfig:
         cluster=printable(cluster.name),
         user=printable(user.name),
         server=_server(cluster),
-        authority=cluster.data("certificate-authority-data"),
+        ca=cluster.data("certificate-authority-data"),
         certificate=user.data("client-certificate-data"),
         key=user.data("client-key-data"),
         token=_token(user),

@@ -80,7 +80,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> RestConfig:
     namespace = folder / "namespace"
     return RestConfig(
         server=server,
-        authority=_read(folder / "ca.crt"),
+        ca=_read(folder / "ca.crt"),
         credentials=FileToken(folder / "token"),
         proxy_url=proxy_for(server, os.environ),
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
@@ -101,7 +101,7 @@ def _resolve(document: Named, context: str | None, source: str, folder: Path) ->
         raise ConfigError(f"{source}: user {around['user']!r} has a client certificate or a client key without the other")
     return RestConfig(
         server=cluster["server"],
-        authority=_material(cluster, "certificate-authority", source, folder),
+        ca=_material(cluster, "certificate-authority", source, folder),
         certificate=certificate,
         key=key,
         credentials=_credentials(user, cluster, source, folder),
@@ -123,7 +123,7 @@ def _credentials(user: Named, cluster: Named, source: str, folder: Path) -> Cred
     if user.get("token"):
         return StaticToken(user["token"])
     if user.get("exec"):
-        return ExecPlugin(user["exec"], _with_authority(cluster, source, folder), source=source, folder=folder)
+        return ExecPlugin(user["exec"], _with_ca(cluster, source, folder), source=source, folder=folder)
     return None
 
 
@@ -143,10 +143,10 @@ def _impersonation(user: Named, what: str) -> Impersonation | None:
     return None
 
 
-def _with_authority(cluster: Named, source: str, folder: Path) -> Named:
-    """The cluster with the authority's certificate in it, where that is in a file: a plugin is told data alone."""
-    authority = _material(cluster, "certificate-authority", source, folder)
-    return {**cluster, "certificate-authority-data": base64.b64encode(authority).decode()}
+def _with_ca(cluster: Named, source: str, folder: Path) -> Named:
+    """The cluster with the CA's certificate in it, where that is in a file: a plugin is told data alone."""
+    ca = _material(cluster, "certificate-authority", source, folder)
+    return {**cluster, "certificate-authority-data": base64.b64encode(ca).decode()}
 
 
 def _proxy_url(cluster: Named, source: str) -> str:

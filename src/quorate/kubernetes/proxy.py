@@ -18,7 +18,7 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     """The URL of the proxy for `server` (a URL); "" where it is to be reached directly, as this machine itself always is.
 
     Raises ConfigError for a server that is no URL, and for a proxy that is not spoken to in plain HTTP, without its URL, which may hold a password. One of
-    https would be checked against the cluster's authority, and shown the client's certificate.
+    https would be checked against the cluster's CA, and shown the client's certificate.
     """
     target, port = _target(server)
     variable = f"{target.scheme}_proxy".upper()

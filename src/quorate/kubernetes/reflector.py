@@ -129,14 +129,14 @@ class Reflector(Generic[T]):
                 self._must_list = self._must_list or isinstance(error, Gone)
                 await self._failed(error)
 
-    def problem(self, patience: float) -> str:
-        """Why the store may be behind, in words, for probes; "" while the server answers, or where it has not for at most `patience` seconds."""
+    def problem(self, timeout: float) -> str:
+        """Why the store may be behind, in words, for probes; "" while the server answers, or where it has not for at most `timeout` seconds."""
         if self.healthy:
             return ""
         if self.last_event_at is None:
             return f"{self.resource.plural} are not listed yet"
         silence = self._now() - self.last_event_at
-        return f"{self.resource.plural} were heard of {silence:.0f} s ago: {self.last_error}" if silence > patience else ""
+        return f"{self.resource.plural} were heard of {silence:.0f} s ago: {self.last_error}" if silence > timeout else ""
 
     async def _list(self) -> None:
         listing = await self._client.list(

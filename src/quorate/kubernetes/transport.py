@@ -232,10 +232,10 @@ class Transport:
             return False
         try:
             found = self._config.reread()
-            config = replace(self._config, authority=found.authority, certificate=found.certificate, key=found.key)
+            config = replace(self._config, ca=found.ca, certificate=found.certificate, key=found.key)
             if config == self._config:
                 return False
-            tls = client_context(authority=config.authority, certificate=config.certificate, key=config.key, insecure=config.insecure)
+            tls = client_context(ca=config.ca, certificate=config.certificate, key=config.key, insecure=config.insecure)
         except (ConfigError, ValueError) as error:  # half written, for one
             _log.warning("the kubeconfig could not be read again", server=self._host, error=str(error))
             return False
@@ -290,7 +290,7 @@ class Transport:
 
     def _new_context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
         certificate, key = pair or (self._config.certificate, self._config.key)
-        return client_context(authority=self._config.authority, certificate=certificate, key=key, insecure=self._config.insecure)
+        return client_context(ca=self._config.ca, certificate=certificate, key=key, insecure=self._config.insecure)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The certificates of a local cluster: one authority for the API server, its clients and every webhook server."""
+"""The certificates of a local cluster: one CA for the API server, its clients and every webhook server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from quorate.local.folder import write_private
 from quorate.local.ports import LOOPBACK
-from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_authority, generate_service_account, issue_server
+from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_ca, generate_service_account, issue_server
 
 _ALGORITHM = KeyAlgorithm.ECDSA_P256  # made in under a millisecond, where RSA takes up to 400
-_VALIDITY = timedelta(days=364)  # within the authority's
+_VALIDITY = timedelta(days=364)  # within the CA's
 _CLOCK_SKEW = timedelta(minutes=5)
 _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
@@ -20,26 +20,26 @@ _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.s
 class CertificateFiles:
     """Where the files lie. `serving` is a folder with tls.crt and tls.key, as webhook servers want it."""
 
-    authority: Path
+    ca: Path
     serving: Path
     service_account: Path
     service_account_public: Path
 
     @property
-    def authority_data(self) -> bytes:
-        """The authority's certificate, PEM."""
-        return self.authority.read_bytes()
+    def ca_data(self) -> bytes:
+        """The CA's certificate, PEM."""
+        return self.ca.read_bytes()
 
 
 def write_certificates(folder: Path, kubeconfig: Path, server: str, *, now: datetime) -> CertificateFiles:
-    """Make an authority, a serving certificate for loopback, a service account key, and an administrator's kubeconfig for `server`, valid for a year."""
-    authority = generate_authority(
+    """Make a CA, a serving certificate for loopback, a service account key, and an administrator's kubeconfig for `server`, valid for a year."""
+    ca = generate_ca(
         _ALGORITHM, now=now, days=365, common_name="quorate-local-ca"
     )  # another name than the leaf's, which else counts as self-signed
     files = CertificateFiles(folder / "ca.crt", folder / "serving", folder / "sa.key", folder / "sa.pub")
     files.serving.mkdir(mode=0o700)
     serving = issue_server(
-        authority,
+        ca,
         common_name="quorate-local",
         dns_names=_NAMES,
         ip_addresses=(LOOPBACK,),
@@ -48,10 +48,10 @@ def write_certificates(folder: Path, kubeconfig: Path, server: str, *, now: date
         not_after=now + _VALIDITY,
     )
     tokens = generate_service_account(_ALGORITHM)
-    write_private(files.authority, authority.certificate)
+    write_private(files.ca, ca.certificate)
     write_private(files.serving / "tls.crt", serving.certificate)
     write_private(files.serving / "tls.key", serving.key)
     write_private(files.service_account, tokens.key)
     write_private(files.service_account_public, tokens.certificate)
-    write_private(kubeconfig, admin_kubeconfig("local", server, authority, _ALGORITHM, now=now))
+    write_private(kubeconfig, admin_kubeconfig("local", server, ca, _ALGORITHM, now=now))
     return files

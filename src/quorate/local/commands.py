@@ -83,7 +83,7 @@ def api_server(programs: Path, folder: RunFolder, files: CertificateFiles, *, po
         "--endpoint-reconciler-type=none",  # an Endpoints object may not hold a loopback address
         f"--tls-cert-file={files.serving}/tls.crt",
         f"--tls-private-key-file={files.serving}/tls.key",
-        f"--client-ca-file={files.authority}",
+        f"--client-ca-file={files.ca}",
         f"--service-account-key-file={files.service_account_public}",
         f"--service-account-signing-key-file={files.service_account}",
         "--service-account-issuer=https://kubernetes.default.svc",

@@ -1,6 +1,6 @@
 """Which objects a local cluster is furnished with: kinds, namespaces and webhooks of Cluster API, rewritten for managers that run as processes on loopback.
 
-Upstream's manifests address webhooks as Services with certificates of cert-manager; here they are URLs on loopback, signed by the local authority.
+Upstream's manifests address webhooks as Services with certificates of cert-manager; here they are URLs on loopback, signed by the local CA.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ def read(path: Path) -> list[Object]:
         raise MissingTool(f"{path} is missing: build the programs and their manifests with `make programs`") from None
 
 
-def manifest_set(items: Iterable[Object], *, webhook_port: int, authority: bytes) -> ManifestSet:
+def manifest_set(items: Iterable[Object], *, webhook_port: int, ca: bytes) -> ManifestSet:
     """What of one provider's manifest is installed, with its webhooks and conversions at `webhook_port` of loopback. Roles and Deployments stay out."""
     kinds, namespaces, webhooks = [], [], []
     for item in items:
         kind = item["kind"]
         if kind == "CustomResourceDefinition":
-            kinds.append(_local_kind(item, webhook_port, authority))
+            kinds.append(_local_kind(item, webhook_port, ca))
         elif kind == "Namespace":
             namespaces.append(item)
         elif kind.endswith("WebhookConfiguration"):
-            webhooks.append(_local_webhooks(item, webhook_port, authority))
+            webhooks.append(_local_webhooks(item, webhook_port, ca))
     return ManifestSet(tuple(kinds), tuple(namespaces), tuple(webhooks))
 
 
@@ -85,25 +85,23 @@ def merge(parts: Iterable[ManifestSet]) -> ManifestSet:
     )
 
 
-def _local_kind(item: Object, port: int, authority: bytes) -> Object:
+def _local_kind(item: Object, port: int, ca: bytes) -> Object:
     spec = dict(item["spec"])
     if "conversion" in spec:
-        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": _client_config("/convert", port, authority)}
+        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": _client_config("/convert", port, ca)}
         spec["conversion"] = {"strategy": "Webhook", "webhook": webhook}
     return {**item, "metadata": _without_annotations(item["metadata"]), "spec": spec}
 
 
-def _local_webhooks(item: Object, port: int, authority: bytes) -> Object:
-    hooks = [
-        {**hook, "clientConfig": _client_config(hook["clientConfig"]["service"]["path"], port, authority)} for hook in item["webhooks"]
-    ]
+def _local_webhooks(item: Object, port: int, ca: bytes) -> Object:
+    hooks = [{**hook, "clientConfig": _client_config(hook["clientConfig"]["service"]["path"], port, ca)} for hook in item["webhooks"]]
     return {**item, "metadata": _without_annotations(item["metadata"]), "webhooks": hooks}
 
 
 def _without_annotations(metadata: Object) -> Object:
-    """They only ask cert-manager to inject its authority."""
+    """They only ask cert-manager to inject its CA."""
     return {name: value for name, value in metadata.items() if name != "annotations"}
 
 
-def _client_config(path: str, port: int, authority: bytes) -> Object:
-    return {"url": f"https://{LOOPBACK}:{port}{path}", "caBundle": base64.b64encode(authority).decode()}
+def _client_config(path: str, port: int, ca: bytes) -> Object:
+    return {"url": f"https://{LOOPBACK}:{port}{path}", "caBundle": base64.b64encode(ca).decode()}

@@ -99,9 +99,9 @@ async def stop(process: Identity, *, grace: float) -> bool:
     """
     if not process.alive:
         return False
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
+    for number, timeout in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
         send(process, number)
-        if await _ends(process, patience):
+        if await _ends(process, timeout):
             return True
     raise LocalError(f"pid {process.pid} did not end on SIGKILL within 10 s: it hangs in the kernel, see /proc/{process.pid}/stack")
 
@@ -115,9 +115,9 @@ def send(process: Identity, number: signal.Signals) -> None:
             return
 
 
-async def _ends(process: Identity, patience: float) -> bool:
+async def _ends(process: Identity, timeout: float) -> bool:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             while process.alive:  # noqa: ASYNC110  the kernel tells parents only, and `down` is none
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError:

@@ -123,7 +123,7 @@ def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: Ce
         manifests.manifest_set(
             manifests.read(programs / provider.manifest),
             webhook_port=chosen.managers[provider.program].webhook,
-            authority=files.authority_data,
+            ca=files.ca_data,
         )
         for provider in (CORE, CABPK, CAPD, *upstream)
     ]

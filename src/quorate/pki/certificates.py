@@ -33,7 +33,7 @@ class Certificate:
     subject: x509.Name
     not_before: datetime
     not_after: datetime
-    is_authority: bool
+    is_ca: bool
     public_key: bytes = field(repr=False)  # PKIX DER
     key_identifier: bytes | None = field(repr=False)
     names: frozenset[str] = frozenset()  # that it serves: DNS names and addresses, as `comparable` has them
@@ -120,7 +120,7 @@ def _parse(der: bytes) -> Certificate:
         subject=parsed.subject,
         not_before=parsed.not_valid_before_utc,
         not_after=parsed.not_valid_after_utc,
-        is_authority=constraints is not None and constraints.ca,
+        is_ca=constraints is not None and constraints.ca,
         public_key=parsed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
         key_identifier=identifier.digest if identifier else None,
         names=_names(parsed),
@@ -145,7 +145,7 @@ def _extension(certificate: x509.Certificate, kind: type[ExtensionT]) -> Extensi
 def _with_positive_serial(der: bytes) -> bytes:
     """The same certificate with serial number 1 where it is 0; raises ValueError where it is negative, as Kubernetes' own programs refuse it.
 
-    Upstream gives its authorities serial 0, which RFC 5280 disallows and the parser warns of today and refuses tomorrow. Nothing here looks at the serial.
+    Upstream gives its CAs serial 0, which RFC 5280 disallows and the parser warns of today and refuses tomorrow. Nothing here looks at the serial.
     """
     serial = _content(der, _content(der, 0))  # Certificate, then TBSCertificate
     if der[serial : serial + 1] == b"\xa0":  # the explicit version, absent in version 1

@@ -1,6 +1,6 @@
-"""Making authorities and the certificates they issue.
+"""Making CAs and the certificates they issue.
 
-Source: Cluster API's util/secret/certificates.go (authorities), util/certs/types.go (the administrator's certificate) and its etcd client's, for the fields;
+Source: Cluster API's util/secret/certificates.go (CAs), util/certs/types.go (the administrator's certificate) and its etcd client's, for the fields;
 RFC 5280 for the rest. Serial numbers are random and positive; times are cut to whole seconds, as X.509 keeps them.
 """
 
@@ -34,13 +34,13 @@ from quorate.pki.keys import (
 )
 
 CLOCK_SKEW = timedelta(minutes=5)  # how far back validity starts, for machines whose clock is behind ours
-AUTHORITY_DAYS = 3650
+CA_DAYS = 3650
 ETCD_CLIENT_NAME = "cluster-api.x-k8s.io"
 ETCD_CLIENT_VALIDITY = timedelta(days=3650)
 
 
-def generate_authority(algorithm: KeyAlgorithm, *, now: datetime, days: int = AUTHORITY_DAYS, common_name: str = "kubernetes") -> KeyPair:
-    """A self-signed authority, valid from five minutes before `now` until `days` after it, that may issue leaf certificates only (path length 0)."""
+def generate_ca(algorithm: KeyAlgorithm, *, now: datetime, days: int = CA_DAYS, common_name: str = "kubernetes") -> KeyPair:
+    """A self-signed CA, valid from five minutes before `now` until `days` after it, that may issue leaf certificates only (path length 0)."""
     key = generate_key(algorithm)
     name = _name(common_name)
     builder = _builder(name, key, now - CLOCK_SKEW, now + timedelta(days=days)).issuer_name(name)
@@ -57,7 +57,7 @@ def generate_service_account(algorithm: KeyAlgorithm) -> KeyPair:
 
 
 def issue_client(
-    authority: KeyPair,
+    ca: KeyPair,
     *,
     common_name: str,
     organizations: Sequence[str] = (),
@@ -65,16 +65,16 @@ def issue_client(
     not_before: datetime,
     not_after: datetime,
 ) -> KeyPair:
-    """A client certificate (clientAuth) signed by `authority`. To Kubernetes the common name is the user, the organizations are its groups.
+    """A client certificate (clientAuth) signed by `ca`. To Kubernetes the common name is the user, the organizations are its groups.
 
-    Raises PkiError if the authority is not one: a certificate that may not sign, a missing key, or a key of another certificate.
+    Raises PkiError if the CA is not one: a certificate that may not sign, a missing key, or a key of another certificate.
     """
     builder = _builder(_name(common_name, organizations), key := generate_key(algorithm), not_before, not_after)
-    return _issue(authority, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=True)
+    return _issue(ca, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=True)
 
 
 def issue_server(
-    authority: KeyPair,
+    ca: KeyPair,
     *,
     common_name: str,
     dns_names: Iterable[str] = (),
@@ -85,7 +85,7 @@ def issue_server(
     not_after: datetime,
     client: bool = False,
 ) -> KeyPair:
-    """A serving certificate (serverAuth) for the given names and addresses, of which there must be at least one, signed by `authority`.
+    """A serving certificate (serverAuth) for the given names and addresses, of which there must be at least one, signed by `ca`.
 
     With `client` it is a client's too, which etcd needs: it dials itself and its peers with its serving certificate. Raises PkiError as `issue_client` does;
     ValueError for an address that is none.
@@ -96,19 +96,19 @@ def issue_server(
     builder = _builder(_name(common_name, organizations), key := generate_key(algorithm), not_before, not_after)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     usages = [ExtendedKeyUsageOID.SERVER_AUTH] + [ExtendedKeyUsageOID.CLIENT_AUTH] * client
-    return _issue(authority, builder, key, usages, key_encipherment=True)
+    return _issue(ca, builder, key, usages, key_encipherment=True)
 
 
-def issue_etcd_client(authority: KeyPair, key: PrivateKey, *, now: datetime) -> KeyPair:
-    """The certificate of `key` that this controller shows to etcd, signed by etcd's authority: ten years, digitalSignature only, no groups."""
+def issue_etcd_client(ca: KeyPair, key: PrivateKey, *, now: datetime) -> KeyPair:
+    """The certificate of `key` that this controller shows to etcd, signed by etcd's CA: ten years, digitalSignature only, no groups."""
     builder = _builder(_name(ETCD_CLIENT_NAME), key, now - CLOCK_SKEW, now + ETCD_CLIENT_VALIDITY)
-    return _issue(authority, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=False)
+    return _issue(ca, builder, key, [ExtendedKeyUsageOID.CLIENT_AUTH], key_encipherment=False)
 
 
 def _issue(
-    authority: KeyPair, builder: x509.CertificateBuilder, key: PrivateKey, usages: list[x509.ObjectIdentifier], *, key_encipherment: bool
+    ca: KeyPair, builder: x509.CertificateBuilder, key: PrivateKey, usages: list[x509.ObjectIdentifier], *, key_encipherment: bool
 ) -> KeyPair:
-    issuer, issuer_key = _read_authority(authority)
+    issuer, issuer_key = _read_ca(ca)
     builder = builder.issuer_name(issuer.subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_key_usage(key_encipherment=key_encipherment), critical=True)
@@ -117,11 +117,11 @@ def _issue(
     return _signed(builder, key, issuer_key)
 
 
-def _read_authority(authority: KeyPair) -> tuple[Certificate, PrivateKey]:
-    issuer, key = read_certificates(authority.certificate)[0], read_key(authority.key)
-    if not issuer.is_authority:
+def _read_ca(ca: KeyPair) -> tuple[Certificate, PrivateKey]:
+    issuer, key = read_certificates(ca.certificate)[0], read_key(ca.key)
+    if not issuer.is_ca:
         raise PkiError(
-            f"{CERTIFICATE_FIELD}: {issuer.subject.rfc4514_string()} is not an authority (basicConstraints CA is not true) and cannot sign"
+            f"{CERTIFICATE_FIELD}: {issuer.subject.rfc4514_string()} is not a CA (basicConstraints CA is not true) and cannot sign"
         )
     if issuer.public_key != public_key_der(key):
         raise PkiError(f"{KEY_FIELD}: not the private key of {CERTIFICATE_FIELD}; store the two that were made together")
@@ -129,7 +129,7 @@ def _read_authority(authority: KeyPair) -> tuple[Certificate, PrivateKey]:
 
 
 def _authority_key_identifier(issuer: Certificate, key: PrivateKey) -> x509.AuthorityKeyIdentifier:
-    """The issuer's own identifier, however it was computed: verifiers compare the bytes. A self-made authority may have none."""
+    """The issuer's own identifier, however it was computed: verifiers compare the bytes. A self-made CA may have none."""
     if issuer.key_identifier is None:
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
     return x509.AuthorityKeyIdentifier(issuer.key_identifier, None, None)

@@ -47,7 +47,7 @@ class KeyAlgorithm(StrEnum):
 class KeyPair:
     """A certificate (or, for service accounts, a public key) and its private key, both PEM. The key never shows in a repr.
 
-    `key` is empty where only the certificate is known, as with the authority of an external etcd.
+    `key` is empty where only the certificate is known, as with the CA of an external etcd.
     """
 
     certificate: bytes

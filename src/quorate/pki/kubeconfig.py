@@ -22,14 +22,14 @@ VALIDITY = timedelta(days=365)
 RENEWAL = VALIDITY / 2  # how long before its end a client certificate is renewed
 
 
-def admin_kubeconfig(cluster_name: str, server: str, authority: KeyPair, algorithm: KeyAlgorithm, *, now: datetime) -> bytes:
-    """A kubeconfig for `server` (a URL) with a fresh client certificate of the group system:masters, valid from the authority's own start until 365 days hence.
+def admin_kubeconfig(cluster_name: str, server: str, ca: KeyPair, algorithm: KeyAlgorithm, *, now: datetime) -> bytes:
+    """A kubeconfig for `server` (a URL) with a fresh client certificate of the group system:masters, valid from the CA's own start until 365 days hence.
 
-    Keys are sorted, so that equal contents are equal bytes. Raises PkiError if `authority` cannot sign.
+    Keys are sorted, so that equal contents are equal bytes. Raises PkiError if `ca` cannot sign.
     """
-    issuer = read_certificates(authority.certificate)[0]
+    issuer = read_certificates(ca.certificate)[0]
     client = issue_client(
-        authority,
+        ca,
         common_name=ADMINISTRATOR,
         organizations=(ADMINISTRATOR_GROUP,),
         algorithm=algorithm,
@@ -47,21 +47,21 @@ def rotates_at(kubeconfig: bytes) -> datetime:
     return min(_expiry(name, user) for name, user in users.items()) - RENEWAL
 
 
-def rotate(kubeconfig: bytes, authority: KeyPair, algorithm: KeyAlgorithm, *, now: datetime) -> bytes:
+def rotate(kubeconfig: bytes, ca: KeyPair, algorithm: KeyAlgorithm, *, now: datetime) -> bytes:
     """The same kubeconfig with a fresh client certificate: cluster name and server URL are those of the stored file's current context.
 
-    Raises PkiError naming what is malformed in it, or that `authority` cannot sign.
+    Raises PkiError naming what is malformed in it, or that `ca` cannot sign.
     """
     name, server = _current_cluster(_parse(kubeconfig))
-    return admin_kubeconfig(name, server, authority, algorithm, now=now)
+    return admin_kubeconfig(name, server, ca, algorithm, now=now)
 
 
-def document(cluster: str, server: str, authority: bytes, *, user: str, credentials: Mapping[str, str], context: str) -> dict[str, Any]:
-    """A kubeconfig of one cluster, with its authority in PEM, and of one user, as a document: `credentials` are the user's own fields."""
+def document(cluster: str, server: str, ca: bytes, *, user: str, credentials: Mapping[str, str], context: str) -> dict[str, Any]:
+    """A kubeconfig of one cluster, with its CA in PEM, and of one user, as a document: `credentials` are the user's own fields."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _base64(authority)}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _base64(ca)}}],
         "users": [{"name": user, "user": dict(credentials)}],
         "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
         "current-context": context,
@@ -73,10 +73,10 @@ def client_certificate(certificate: bytes, key: bytes) -> dict[str, str]:
     return {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
 
 
-def _serialize(cluster_name: str, server: str, authority: bytes, client: KeyPair) -> bytes:
+def _serialize(cluster_name: str, server: str, ca: bytes, client: KeyPair) -> bytes:
     user = f"{cluster_name}-admin"
     credentials = client_certificate(client.certificate, client.key)
-    made = document(cluster_name, server, authority, user=user, credentials=credentials, context=f"{user}@{cluster_name}")
+    made = document(cluster_name, server, ca, user=user, credentials=credentials, context=f"{user}@{cluster_name}")
     return documents.dump(made).encode()
 
 

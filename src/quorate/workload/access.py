@@ -30,10 +30,10 @@ class AccessUnavailable(Exception):
 class EtcdSecrets:
     """What the management cluster keeps about a cluster's etcd.
 
-    `authority` without a key is an external etcd's (or a user's own); `client` is then the pair of the API server, `<cluster>-apiserver-etcd-client`.
+    `ca` without a key is an external etcd's (or a user's own); `client` is then the pair of the API server, `<cluster>-apiserver-etcd-client`.
     """
 
-    authority: KeyPair
+    ca: KeyPair
     client: KeyPair | None = None
 
 
@@ -45,7 +45,7 @@ class Secrets(Protocol):
         ...
 
     async def etcd(self) -> EtcdSecrets:
-        """etcd's authority, from `<cluster>-etcd`, and, where that has no key, the API server's client pair."""
+        """etcd's CA, from `<cluster>-etcd`, and, where that has no key, the API server's client pair."""
         ...
 
 
@@ -74,18 +74,18 @@ class AdminKubeconfig:
         except (AccessUnavailable, ConfigError):
             return ""
         if before != now:
-            return f"{_SOURCE} names another API server, or another authority of it, than the one that is connected"
+            return f"{_SOURCE} names another API server, or another CA of it, than the one that is connected"
         self._content = newest
         return ""
 
 
 def _server(kubeconfig: InlineKubeconfig) -> tuple[str, bytes, str]:
     """Which API server it is for, whoever it lets in."""
-    return kubeconfig.server, kubeconfig.authority, kubeconfig.tls_server_name
+    return kubeconfig.server, kubeconfig.ca, kubeconfig.tls_server_name
 
 
 Mint = Callable[[KeyPair, str], Awaitable[KeyPair]]
-"""Makes a client certificate for etcd from its authority and an `encryptionAlgorithm` (common name cluster-api.x-k8s.io, 10 years). Raises PkiError."""
+"""Makes a client certificate for etcd from its CA and an `encryptionAlgorithm` (common name cluster-api.x-k8s.io, 10 years). Raises PkiError."""
 
 
 class EtcdClientKeys:
@@ -99,10 +99,10 @@ class EtcdClientKeys:
         self._lock = asyncio.Lock()
         self._keys: dict[KeyAlgorithm, PrivateKey] = {}
 
-    async def mint(self, authority: KeyPair, algorithm: str) -> KeyPair:
-        """A certificate of the key of this algorithm, by `authority`; see `Mint`."""
+    async def mint(self, ca: KeyPair, algorithm: str) -> KeyPair:
+        """A certificate of the key of this algorithm, by `ca`; see `Mint`."""
         key = await self._key(KeyAlgorithm.parse(algorithm))
-        return await asyncio.to_thread(issue_etcd_client, authority, key, now=self._now())
+        return await asyncio.to_thread(issue_etcd_client, ca, key, now=self._now())
 
     async def _key(self, algorithm: KeyAlgorithm) -> PrivateKey:
         async with self._lock:
@@ -112,7 +112,7 @@ class EtcdClientKeys:
 
 
 class EtcdIdentity:
-    """Who we are toward one cluster's etcd: a minted certificate, kept until the authority changes, or the pair that the user supplied."""
+    """Who we are toward one cluster's etcd: a minted certificate, kept until the CA changes, or the pair that the user supplied."""
 
     def __init__(self, mint: Mint, algorithm: str = "") -> None:
         self._mint = mint
@@ -121,21 +121,21 @@ class EtcdIdentity:
         self._minted: tuple[KeyPair, KeyPair] | None = None
 
     async def credentials(self, secrets: EtcdSecrets) -> Credentials:
-        """Authority, certificate and key. Raises AccessUnavailable where neither the authority's key nor a client pair is there."""
-        pair = await self._for_authority(secrets.authority) if secrets.authority.key else secrets.client
+        """CA, certificate and key. Raises AccessUnavailable where neither the CA's key nor a client pair is there."""
+        pair = await self._for_ca(secrets.ca) if secrets.ca.key else secrets.client
         if pair is None or not pair.key:
             raise AccessUnavailable(
-                "etcd's authority has no key, and there is no apiserver-etcd-client pair: supply that Secret with tls.crt and tls.key"
+                "etcd's CA has no key, and there is no apiserver-etcd-client pair: supply that Secret with tls.crt and tls.key"
             )
-        return Credentials(secrets.authority.certificate, pair.certificate, pair.key)
+        return Credentials(secrets.ca.certificate, pair.certificate, pair.key)
 
-    async def _for_authority(self, authority: KeyPair) -> KeyPair:
+    async def _for_ca(self, ca: KeyPair) -> KeyPair:
         async with self._lock:  # one task mints, the others wait for its result
-            if self._minted is None or self._minted[0] != authority:
+            if self._minted is None or self._minted[0] != ca:
                 try:
-                    self._minted = authority, await self._mint(authority, self._algorithm)
+                    self._minted = ca, await self._mint(ca, self._algorithm)
                 except ValueError as error:
-                    raise AccessUnavailable(f"no client certificate could be made from etcd's authority: {error}") from error
+                    raise AccessUnavailable(f"no client certificate could be made from etcd's CA: {error}") from error
             return self._minted[1]
 
 

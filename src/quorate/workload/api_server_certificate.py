@@ -77,7 +77,7 @@ async def certificate_expiry(dial: Callable[[], Awaitable[Connection]], node: st
 
 async def _shown_by(connection: Connection) -> bytes:
     """The certificate that the other side shows in its handshake, as DER."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default context loads every public authority: 834 KiB and 20 ms, for nothing
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default context loads every public CA: 834 KiB and 20 ms, for nothing
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:

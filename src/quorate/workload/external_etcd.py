@@ -11,7 +11,7 @@ from quorate.kubernetes.reflector import TROUBLE
 
 READY = "/readyz/etcd"
 """One check of the API server's readiness: can it read from etcd. Source: k8s.io/apiserver's storage factory health check."""
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds for the answer; the API server itself gives its etcd 2 s by default."""
 
 HEALTHY, NOT_HEALTHY, INSPECTION_FAILED = "Healthy", "NotHealthy", "InspectionFailed"
@@ -28,7 +28,7 @@ class Asked(Protocol):
 async def external_etcd_health(client: Asked) -> Finding:
     """GOOD or BAD by the API server's own word; UNKNOWN with the reason where it gave none, or has no such check (Cluster API's in-memory provider)."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await client.get_raw(READY)
     except NotFound:
         return Finding(Health.UNKNOWN, INSPECTION_FAILED, f"the API server has no {READY} to ask")

@@ -23,9 +23,9 @@ T = TypeVar("T")
 Lend = Callable[[str], AbstractAsyncContextManager[etcd.EtcdClient]]
 """Lends the client of the member on a node."""
 
-STATUS_PATIENCE = 5.0
+STATUS_TIMEOUT = 5.0
 """Seconds for one member to be connected and to tell its status; it answers alone, in about a millisecond."""
-LISTING_PATIENCE = 10.0
+LISTING_TIMEOUT = 10.0
 """Seconds for the list of members, and for the alarms; etcd itself gives up finding a majority after 7."""
 
 _QUORUM_LOST = (
@@ -144,13 +144,13 @@ async def _ask_status(lend: Lend, node: str) -> Answer:
 
 
 async def _status(lend: Lend, node: str) -> etcd.Status:
-    return await _answered(lend, node, lambda client: client.status(), STATUS_PATIENCE, "answer")
+    return await _answered(lend, node, lambda client: client.status(), STATUS_TIMEOUT, "answer")
 
 
 async def _list(lend: Lend, node: str) -> etcd.MemberList | str:
     """The members as this one lists them, or why they could not be had."""
     try:
-        return await _answered(lend, node, lambda client: client.members(), LISTING_PATIENCE, "list the members")
+        return await _answered(lend, node, lambda client: client.members(), LISTING_TIMEOUT, "list the members")
     except EtcdError as error:
         return error.message
 
@@ -158,19 +158,19 @@ async def _list(lend: Lend, node: str) -> etcd.MemberList | str:
 async def _alarms(lend: Lend, node: str) -> tuple[etcd.Alarm, ...] | str:
     """The alarms of every member, or why they could not be had."""
     try:
-        return await _answered(lend, node, lambda client: client.alarms(), LISTING_PATIENCE, "tell the alarms")
+        return await _answered(lend, node, lambda client: client.alarms(), LISTING_TIMEOUT, "tell the alarms")
     except EtcdError as error:
         return error.message
 
 
-async def _answered(lend: Lend, node: str, question: Callable[[etcd.EtcdClient], Awaitable[T]], patience: float, what: str) -> T:
-    """The answer of the member on a node. Raises EtcdError; DeadlineExceeded, which says what it did not do, where `patience` seconds bring none."""
+async def _answered(lend: Lend, node: str, question: Callable[[etcd.EtcdClient], Awaitable[T]], timeout: float, what: str) -> T:
+    """The answer of the member on a node. Raises EtcdError; DeadlineExceeded, which says what it did not do, where `timeout` seconds bring none."""
     async with lend(node) as client:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 return await question(client)
         except TimeoutError as error:  # raised within the loan, so that a connection that hangs is not lent again
-            raise DeadlineExceeded(node, f"did not {what} within {patience:g} s") from error
+            raise DeadlineExceeded(node, f"did not {what} within {timeout:g} s") from error
 
 
 def _largest_agreement(witnesses: Mapping[str, _Witness]) -> tuple[str, ...]:

@@ -642,7 +642,7 @@ async def test_a_kubeconfig_that_cannot_be_written_is_remembered_until_it_can(em
     assert (written.exists, written.write_problem, written.retry_at) == (True, "", None)
 
 
-async def test_an_authority_without_its_key_is_a_reason_that_no_kubeconfig_can_be_written(empty: World) -> None:
+async def test_a_ca_without_its_key_is_a_reason_that_no_kubeconfig_can_be_written(empty: World) -> None:
     await empty.actor.perform(EnsureCertificates(("ca",)), await empty.look())
     empty.api.change("secrets", "demo-ca", {"data": {"tls.key": None}})
     await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
@@ -660,7 +660,7 @@ async def test_a_kubeconfig_that_has_just_changed_is_looked_at_again_and_no_prob
     assert view.kubeconfig.write_problem == ""
 
 
-async def test_a_kubeconfig_without_its_authority_says_what_is_missing(empty: World) -> None:
+async def test_a_kubeconfig_without_its_ca_says_what_is_missing(empty: World) -> None:
     with pytest.raises(LookupError, match="Secret default/demo-ca is not there yet"):
         await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
 

@@ -136,8 +136,8 @@ async def test_an_adopted_machine_brings_the_secrets_of_its_configuration_but_no
         kept = controller(alone, "secrets", f"{name}-data")
         assert kept is not None
         assert kept["kind"] == "KubeadmConfig"
-    authority = alone.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]
-    assert [(owner["kind"], owner["controller"]) for owner in authority] == [("KubeadmControlPlane", True)]
+    ca = alone.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]
+    assert [(owner["kind"], owner["controller"]) for owner in ca] == [("KubeadmControlPlane", True)]
     assert controller(alone, "secrets", "demo-sa") is None
     for name in ("cp-1", "cp-2"):
         assert alone.log.index(f"apply kubeadmconfigs {name} as capi-kubeadmcontrolplane-metadata") < alone.log.index(

@@ -235,7 +235,7 @@ async def test_orphans_of_a_control_plane_that_was_deleted_keep_its_successor_fr
     assert not isinstance((await decided(three)).step, CreateReplica)
 
 
-async def test_authorities_older_than_the_control_plane_prove_nothing(empty: World) -> None:
+async def test_cas_older_than_the_control_plane_prove_nothing(empty: World) -> None:
     """Users bring their own before they make a control plane; a Secret tells nothing of who used it."""
     secret = {"name": "demo-ca", "creationTimestamp": "2020-01-01T00:00:00Z", "labels": {Label.CLUSTER_NAME: "demo"}}
     empty.api.put("secrets", {"metadata": secret, "type": "cluster.x-k8s.io/secret", "data": {}})

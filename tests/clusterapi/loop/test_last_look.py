@@ -65,8 +65,8 @@ def add_known(world: World, number: int) -> None:
     world.add_machine(f"cp-{number}", member=number, status={"nodeRef": {"name": f"cp-{number}"}})
 
 
-async def bearing_authorities(world: World) -> World:
-    """Authorities and a kubeconfig are there, so that Machines are made next."""
+async def bearing_cas(world: World) -> World:
+    """CAs and a kubeconfig are there, so that Machines are made next."""
     await world.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await world.look())
     await world.actor.perform(WriteKubeconfig(rotate=False), await world.look())
     return world
@@ -88,7 +88,7 @@ async def test_no_machine_is_made_for_a_control_plane_that_was_deleted_while_its
 
 
 async def test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_yet_to_see(empty: World) -> None:
-    await bearing_authorities(empty)
+    await bearing_cas(empty)
     await empty.sync()
     step, observation = CreateReplica("", initialize=True), await empty.look()
     await empty.actor.perform(step, observation)
@@ -100,7 +100,7 @@ async def test_no_second_cluster_is_founded_beside_a_machine_that_the_cache_has_
 @pytest.mark.parametrize("behind", [(), ("machines",)], ids=["seen", "which the cache has yet to see"])
 async def test_no_second_cluster_is_founded_beside_a_machine_without_the_name_of_its_cluster(empty: World, behind: tuple[str, ...]) -> None:
     """In its labels: its specification has it."""
-    await bearing_authorities(empty)
+    await bearing_cas(empty)
     await empty.sync()
     await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
     (founder,) = empty.api.names("machines")
@@ -115,7 +115,7 @@ async def test_no_second_cluster_is_founded_beside_a_machine_without_the_name_of
 
 
 async def test_nor_beside_a_worker_that_became_a_node_and_has_lost_that_name(empty: World) -> None:
-    await bearing_authorities(empty)
+    await bearing_cas(empty)
     await empty.sync()
     empty.api.put("machines", {"metadata": {"name": "worker"}, "spec": {"clusterName": "demo"}, "status": {"nodeRef": {"name": "worker"}}})
     await empty.sync(but=("machines",))
@@ -167,7 +167,7 @@ async def test_the_last_one_stays_whose_replacement_a_restore_took_away(three: W
 
 async def founding(world: World) -> World:
     """The Machine that founds the cluster runs, nothing is on record, and its API server does not answer."""
-    await bearing_authorities(world)
+    await bearing_cas(world)
     world.add_machine("cp-1", member=1, metadata={"annotations": {FOUNDED_BY: "kcp-uid", Hook.PRE_TERMINATE: ""}})
     world.workload.connectivity = Connectivity(Phase.NEVER_CONNECTED, NOON, "dial tcp: i/o timeout")
     world.workload.kubeadm_config = Unknown("not connected")
@@ -221,7 +221,7 @@ async def test_no_member_is_removed_once_it_was_paused_while_others_were_asked(t
 
 
 @pytest.mark.parametrize("late", ["a Machine", "on record", "paused"])
-async def test_no_authority_is_generated_beside_a_machine_that_may_have_been_given_another(empty: World, late: str) -> None:
+async def test_no_ca_is_generated_beside_a_machine_that_may_have_been_given_another(empty: World, late: str) -> None:
     """Which the caches have yet to see: somebody deleted the Secrets meanwhile."""
     observation = await empty.look()
     if late == "a Machine":
@@ -230,7 +230,7 @@ async def test_no_authority_is_generated_beside_a_machine_that_may_have_been_giv
         empty.api.change(KCPS, "demo", ON_RECORD)
     else:
         empty.api.change("clusters", "demo", {"spec": {"paused": True}})
-    with pytest.raises(Refused, match=r"may have been given authorities that were there|was initialized after|was paused after"):
+    with pytest.raises(Refused, match=r"may have been given CAs that were there|was initialized after|was paused after"):
         await empty.actor.perform(EnsureCertificates(("ca", "sa")), observation)
     assert not [name for name in empty.api.names("secrets") if name.startswith("demo-")]
 

@@ -147,7 +147,7 @@ async def test_references_to_owners_by_an_older_version_are_brought_up_to_date(t
 
 @pytest.mark.parametrize("owner", [OLDER_OWNER, {key: value for key, value in OLDER_OWNER.items() if key != "controller"}])
 async def test_a_secret_of_another_type_that_names_us_keeps_naming_us_as_it_did(three: World, owner: dict[str, Any]) -> None:
-    """Early releases of Cluster API gave the authorities that they made no type; users give theirs none, and may have them go with the control plane."""
+    """Early releases of Cluster API gave the CAs that they made no type; users give theirs none, and may have them go with the control plane."""
     three.api.change("secrets", "demo-ca", {"type": "Opaque", "metadata": {"ownerReferences": [owner]}})
     await maintenance(three)
     (now,) = three.api.raw("secrets", "demo-ca")["metadata"]["ownerReferences"]

@@ -48,7 +48,7 @@ async def test_what_is_recorded_of_a_control_plane_is_not_recorded_of_its_namesa
 
 @pytest.mark.parametrize("change", [make_anew, make_the_cluster_anew])
 async def test_nothing_is_given_to_an_owner_that_is_gone(three: World, change: Callable[[World], None]) -> None:
-    """The garbage collector would delete it: the cluster's authorities, or the template that Machines are made from."""
+    """The garbage collector would delete it: the cluster's CAs, or the template that Machines are made from."""
     for suffix in ("ca", "etcd"):
         three.api.change("secrets", f"demo-{suffix}", {"metadata": {"ownerReferences": None}})
     observation = await three.look()

@@ -130,7 +130,7 @@ async def test_certificates_are_missing_or_not_ours_to_make_or_unusable(empty: W
 EXTERNAL = {"clusterConfiguration": {"etcd": {"external": {"endpoints": ["https://e:2379"]}}}}
 
 
-async def test_with_external_etcd_its_authority_and_a_client_pair_are_for_the_user_to_supply(empty: World) -> None:
+async def test_with_external_etcd_its_ca_and_a_client_pair_are_for_the_user_to_supply(empty: World) -> None:
     empty.api.change(KCPS, "demo", {"spec": {"kubeadmConfigSpec": EXTERNAL}})
     view = await seen(empty)
     assert view.certificates.missing == ("ca", "sa", "proxy", "etcd", "apiserver-etcd-client")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from quorate.clusterapi.connect.newest import PATIENCE, Newest
+from quorate.clusterapi.connect.newest import RETENTION, Newest
 from quorate.clusterapi.report import MachineConditions, Report
 from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.machine import Machine
@@ -200,7 +200,7 @@ async def test_what_was_written_before_a_restore_of_which_no_watch_tells_is_writ
     await three.sync()
     await publisher.publish(three.kcp, told)
     assert "conditions" not in three.api.raw(KCPS, "demo")["status"]
-    now[0] = PATIENCE
+    now[0] = RETENTION
     assert publisher.is_news(three.kcp, told)
     await publisher.publish(three.kcp, told)
     assert three.api.raw(KCPS, "demo")["status"]["conditions"]

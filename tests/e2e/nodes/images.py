@@ -1,4 +1,4 @@
-"""The two images of the suite: a bare host, and the services that hosts reach. Both hold what identifies this cache: its authority, signing key and SSH key."""
+"""The two images of the suite: a bare host, and the services that hosts reach. Both hold what identifies this cache: its CA, signing key and SSH key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from quorate.local.progress import Progress
-from quorate.pki.issue import generate_authority, issue_server
+from quorate.pki.issue import generate_ca, issue_server
 from quorate.pki.keys import KeyAlgorithm
 from tests.e2e.nodes.commands import BUILD_TIMEOUT, require, run
 from tests.e2e.nodes.debian import base_image
@@ -18,7 +18,7 @@ from tests.e2e.nodes.packages import KEYRING, SERVED
 from tests.e2e.nodes.stamps import fingerprint, making
 
 TRUST = CACHE / "trust"
-"""The authority that hosts trust, the services' certificate, and the key pair of SSH."""
+"""The CA that hosts trust, the services' certificate, and the key pair of SSH."""
 SSH_KEY = TRUST / "id_ed25519"
 SERVED_NAMES = (*SERVED, "registry.k8s.io")
 """The names that the services answer to inside the network of a run."""
@@ -27,7 +27,7 @@ _VALIDITY = timedelta(days=3650)
 
 def host_image() -> str:
     """The name of the image of a bare host, which says what it is made from."""
-    return f"quorate-e2e/host:{fingerprint(base_image(), FILES / 'host', TRUST / 'authority.crt', KEYRING, SSH_KEY.with_suffix('.pub'))}"
+    return f"quorate-e2e/host:{fingerprint(base_image(), FILES / 'host', TRUST / 'ca.crt', KEYRING, SSH_KEY.with_suffix('.pub'))}"
 
 
 def services_image() -> str:
@@ -40,7 +40,7 @@ def build_images(engine: Engine, progress: Progress) -> None:
     with making(TRUST, *SERVED_NAMES) as folder:
         if folder is not None:
             _make_trust(folder)
-    trust = {path.name: path for path in (TRUST / "authority.crt", KEYRING, TRUST / "server.crt", TRUST / "server.key")}
+    trust = {path.name: path for path in (TRUST / "CA.crt", KEYRING, TRUST / "server.crt", TRUST / "server.key")}
     trust["authorized_keys"] = SSH_KEY.with_suffix(".pub")
     for name, folder_name in ((host_image(), "host"), (services_image(), "services")):
         if not engine.docker("image", "ls", "-q", name).strip():
@@ -62,16 +62,16 @@ def _build(engine: Engine, name: str, source: Path, trust: Mapping[str, Path]) -
 
 def _make_trust(folder: Path) -> None:
     now = datetime.now(UTC)
-    authority = generate_authority(KeyAlgorithm.ECDSA_P256, now=now, common_name="quorate end-to-end tests")
+    ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=now, common_name="quorate end-to-end tests")
     server = issue_server(
-        authority,
+        ca,
         common_name=SERVED_NAMES[0],
         dns_names=SERVED_NAMES,
         algorithm=KeyAlgorithm.ECDSA_P256,
         not_before=now - timedelta(days=1),
         not_after=now + _VALIDITY,
     )
-    (folder / "authority.crt").write_bytes(authority.certificate)
+    (folder / "CA.crt").write_bytes(ca.certificate)
     (folder / "server.crt").write_bytes(server.certificate)
     (folder / "server.key").write_bytes(server.key)
     (folder / "server.key").chmod(0o600)

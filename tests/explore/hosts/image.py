@@ -30,7 +30,7 @@ class Image:
     leader: int
     nodes: tuple[Mapping[str, Any], ...]
     objects: Mapping[str, Any]
-    founding: tuple[int, int, int]  # authorities made so far, that of the cluster, and clusters founded
+    founding: tuple[int, int, int]  # CAs made so far, that of the cluster, and clusters founded
     manifest: Manifest
     said: int = 1  # how many hosts may leave, as the operator has said for the run that is under way
 
@@ -71,7 +71,7 @@ def freeze(site: Site, manifest: Manifest) -> Image:
             name: getattr(site.objects, name)
             for name in ("running", "settings", "discovery", "addons", "budget", "encrypts", "stored", "written")
         },
-        founding=(site.authorities, site.authority, site.founded),
+        founding=(site.cas, site.ca, site.founded),
         manifest=manifest,
     )
 
@@ -79,7 +79,7 @@ def freeze(site: Site, manifest: Manifest) -> Image:
 def thaw(image: Image, world: World) -> Site:
     """A site in a world that is as the image has it, with everything settled."""
     site = Site(world)
-    site.authorities, site.authority, site.founded = image.founding
+    site.cas, site.ca, site.founded = image.founding
     for kept in image.machines:
         disk = Disk(**{name: kept[f"disk.{name}"] for name in Disk.__slots__})
         if disk.certificates_expire is not None:

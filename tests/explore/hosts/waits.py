@@ -31,7 +31,7 @@ def kubelets_are_restarted(image: Image) -> Iterator[tuple[str, Image]]:
 
 
 def kubelets_get_credentials(image: Image) -> Iterator[tuple[str, Image]]:
-    """Of an authority whose key is on the host itself, since it is one of the control plane."""
+    """Of a CA whose key is on the host itself, since it is one of the control plane."""
     for kept in _running(image):
         if kept["disk.components"] and kept["disk.kubelet_conf"] is KubeletConf.NONE:
             yield f"somebody makes a kubelet.conf on {kept['name']}", changed(image, partial(_register, kept["address"]))
@@ -39,7 +39,7 @@ def kubelets_get_credentials(image: Image) -> Iterator[tuple[str, Image]]:
 
 def _register(address: str, site: Site) -> None:
     machine = site.machines[address]
-    if site.reaches_api(machine) and machine.disk.authority == site.authority:
+    if site.reaches_api(machine) and machine.disk.ca == site.ca:
         machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
         site.register(machine, control_plane=machine.disk.components is not None)
 
@@ -77,7 +77,7 @@ def hosts_are_freed(image: Image) -> Iterator[tuple[str, Image]]:
     """`quorate reset`, of hosts with traces of a cluster that is gone for good."""
     if _may_have_quorum(image):
         return
-    traces = [machine["address"] for machine in _running(image) if machine["disk.authority"] and _entry_of(image, machine)]
+    traces = [machine["address"] for machine in _running(image) if machine["disk.CA"] and _entry_of(image, machine)]
     if traces:
         yield f"quorate reset {' '.join(traces)}", changed(image, partial(_free, traces))
 

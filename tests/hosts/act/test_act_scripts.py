@@ -173,7 +173,7 @@ def test_kubeadm_reads_what_it_is_given_on_stdin(host: FakeHost, tools: Any) -> 
 
 
 def test_a_second_kubeadm_waits_for_the_first(host: FakeHost, tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeadm, "PATIENCE", 0)
+    monkeypatch.setattr(kubeadm, "TIMEOUT", 0)
     host.program(
         "kubeadm", f'[ ! -e "{host.root}/second" ]; touch "{host.root}/started"; while [ ! -e "{host.root}/go" ]; do sleep 0.05; done'
     )
@@ -323,7 +323,7 @@ def test_kubeadm_takes_the_documents_of_the_preflight() -> None:
 # The rest.
 
 
-def test_the_authorities_are_read_whole_or_not_at_all(host: FakeHost) -> None:
+def test_the_cas_are_read_whole_or_not_at_all(host: FakeHost) -> None:
     for path, content in pki_files().items():
         host.file(path, content.decode())
     lines = host.changes(_READ)

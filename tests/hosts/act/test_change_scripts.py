@@ -302,7 +302,7 @@ def test_the_certificate_that_serves_stays_until_kubeadm_has_made_the_next(host:
     verify_pair(KeyPair((pki / "apiserver.crt").read_bytes(), (pki / "apiserver.key").read_bytes()))
     assert (pki / "apiserver.key").stat().st_mode & 0o777 == 0o600
     assert not (host.root / serving_certificate.FOLDER.lstrip("/")).exists()
-    assert (pki / "ca.key").read_bytes() == pki_files()["/etc/kubernetes/pki/ca.key"], "the authority is as it was"
+    assert (pki / "ca.key").read_bytes() == pki_files()["/etc/kubernetes/pki/ca.key"], "the CA is as it was"
 
 
 # The kubelet.

@@ -113,7 +113,7 @@ async def test_a_hosts_own_kubelet_settings_are_there_before_it_joins() -> None:
     assert patched == ["h2"]
 
 
-async def test_workers_get_no_key_of_any_authority() -> None:
+async def test_workers_get_no_key_of_any_ca() -> None:
     world = World(manifest())
     await install(world)
     for name in ("h4", "h5"):

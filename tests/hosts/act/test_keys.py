@@ -1,4 +1,4 @@
-"""The authorities as a host gives them to the next one: what it leaves out or garbles is a refusal that names the host and the file."""
+"""The CAs as a host gives them to the next one: what it leaves out or garbles is a refusal that names the host and the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from quorate.hosts.act.failures import StepFailed
-from quorate.hosts.act.keys import PKI, read_authorities
+from quorate.hosts.act.keys import PKI, read_cas
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.connect.ssh.scripts import Outcome
 from tests.hosts.act.world import pki_files
@@ -29,7 +29,7 @@ def well() -> dict[str, bytes]:
 
 
 async def test_what_a_host_has_is_given_on_as_it_is() -> None:
-    found = await read_authorities(saying(well()), "h1")
+    found = await read_cas(saying(well()), "h1")
     assert {file.path: file.content for file in found.files} == pki_files()
 
 
@@ -37,7 +37,7 @@ async def test_what_a_host_has_is_given_on_as_it_is() -> None:
 @pytest.mark.parametrize("name", ["ca.crt", "etcd/ca.key", "sa.pub"])
 async def test_a_file_that_does_not_arrive_as_it_is_names_the_host_and_the_file(name: str, text: bytes) -> None:
     with pytest.raises(StepFailed, match=rf"h1: .*{PKI}/{name}"):
-        await read_authorities(saying(well() | {name: text}), "h1")
+        await read_cas(saying(well() | {name: text}), "h1")
 
 
 @pytest.mark.parametrize("name", well())
@@ -45,7 +45,7 @@ async def test_a_file_that_is_not_told_of_is_named(name: str) -> None:
     files = well()
     del files[name]
     with pytest.raises(StepFailed, match=rf"h1: {PKI}/{name} did not arrive"):
-        await read_authorities(saying(files), "h1")
+        await read_cas(saying(files), "h1")
 
 
 async def test_an_answer_that_is_none_is_a_refusal() -> None:
@@ -53,4 +53,4 @@ async def test_an_answer_that_is_none_is_a_refusal() -> None:
         return Outcome(0, b"\xff\n \n\x1b[2J", b"")
 
     with pytest.raises(StepFailed, match=rf"h1: {PKI}/ca.crt did not arrive"):
-        await read_authorities(cast("Tools", SimpleNamespace(look=noise)), "h1")
+        await read_cas(cast("Tools", SimpleNamespace(look=noise)), "h1")

@@ -86,22 +86,22 @@ def test_an_api_server_is_asked_to_end_before_its_etcd_goes_and_ended_when_etcd_
 
 
 def test_while_etcd_is_away_one_that_listens_no_more_stays_so_that_it_has_no_successor(host: FakeHost) -> None:
-    turns = KUBEADM_PREPARES, STOPS_TO_LISTEN, ETCD_CHANGES, ETCD_GOES, *quiet(2 * old_containers.PATIENCE)
+    turns = KUBEADM_PREPARES, STOPS_TO_LISTEN, ETCD_CHANGES, ETCD_GOES, *quiet(2 * old_containers.TIMEOUT)
     assert signals(upgrading(host, *turns)) == ["SIGTERM server-1"]
 
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_one_that_still_listens_when_the_kubelet_has_asked_it_is_ended(host: FakeHost, asked: bool) -> None:
-    turns = *((KUBEADM_PREPARES,) if asked else ()), ETCD_CHANGES, ETCD_GOES, *quiet(old_containers.PATIENCE)
+    turns = *((KUBEADM_PREPARES,) if asked else ()), ETCD_CHANGES, ETCD_GOES, *quiet(old_containers.TIMEOUT)
     assert signals(upgrading(host, *turns)) == [*(["SIGTERM server-1"] if asked else []), "SIGKILL server-1"]
 
 
 def test_before_that_it_stays(host: FakeHost) -> None:
-    assert signals(upgrading(host, ETCD_CHANGES, ETCD_GOES, *quiet(old_containers.PATIENCE - 8))) == []
+    assert signals(upgrading(host, ETCD_CHANGES, ETCD_GOES, *quiet(old_containers.TIMEOUT - 8))) == []
 
 
 def test_one_that_was_not_asked_finds_an_etcd_that_is_back_soon_by_itself(host: FakeHost) -> None:
-    assert signals(upgrading(host, ETCD_CHANGES, ETCD_GOES, *quiet(5), ETCD_IS_BACK, *quiet(old_containers.PATIENCE))) == []
+    assert signals(upgrading(host, ETCD_CHANGES, ETCD_GOES, *quiet(5), ETCD_IS_BACK, *quiet(old_containers.TIMEOUT))) == []
 
 
 def test_one_that_was_restarted_before_is_the_old_one_still(host: FakeHost) -> None:
@@ -123,7 +123,7 @@ def test_what_an_earlier_kubeadm_prepared_says_nothing(host: FakeHost) -> None:
 
 
 def test_an_etcd_that_ends_by_itself_takes_no_api_server_along(host: FakeHost) -> None:
-    assert signals(upgrading(host, ETCD_GOES, *quiet(old_containers.PATIENCE))) == []
+    assert signals(upgrading(host, ETCD_GOES, *quiet(old_containers.TIMEOUT))) == []
 
 
 def test_a_containerd_that_does_not_answer_at_first_is_asked_again(host: FakeHost) -> None:

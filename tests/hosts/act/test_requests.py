@@ -198,7 +198,7 @@ async def test_a_host_that_never_asks_holds_nobody_up(world: World) -> None:
 
 
 async def test_an_api_server_that_has_gone_holds_nobody_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.hosts.act.requests.PATIENCE", 0.5)
+    monkeypatch.setattr("quorate.hosts.act.requests.TIMEOUT", 0.5)
     approvals = Approvals(tools_for(world))
     approvals.expect(["h1"])
 

@@ -85,7 +85,7 @@ async def test_one_that_the_disk_does_not_hold_is_not_begun(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("small")
 async def test_one_that_trickles_for_ever_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "_PATIENCE", 0.2)
+    monkeypatch.setattr(snapshot, "_TIMEOUT", 0.2)
     member = Endless(1000, piece=b"x", pause=0.01)
     with pytest.raises(StepFailed, match="the snapshot did not end within 0 s"):
         await taken(member, tmp_path / "demo.db")

@@ -36,7 +36,7 @@ from quorate.hosts.probe.probe import script as probing
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import INIT_PATH, JOIN_PATH, Machine
 from quorate.kubernetes.client import Client
-from quorate.pki.issue import generate_authority, generate_service_account
+from quorate.pki.issue import generate_ca, generate_service_account
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from tests.hosts.act.api import Api
 from tests.hosts.probe.machine import etcd_log
@@ -54,8 +54,8 @@ _PLACED = re.compile(r"^printf %s '([^']*)' \| place (\S+) ", re.MULTILINE)
 
 @cache
 def pairs() -> Mapping[str, KeyPair]:
-    """The cluster's authorities, the same all through the tests."""
-    made = {name: generate_authority(KeyAlgorithm.ECDSA_P256, now=NOW, common_name=name) for name in ("ca", "front-proxy-ca", "etcd/ca")}
+    """The cluster's CAs, the same all through the tests."""
+    made = {name: generate_ca(KeyAlgorithm.ECDSA_P256, now=NOW, common_name=name) for name in ("ca", "front-proxy-ca", "etcd/ca")}
     return {**made, "sa": generate_service_account(KeyAlgorithm.ECDSA_P256)}
 
 
@@ -139,7 +139,7 @@ class FakeHost:
             ("kubeadm reset", self._reset),
             ("containerd --version", lambda: _said(b"containerd github.com/containerd/containerd v2.1.4 deadbeef")),
             ("apt-mark hold", self._install),
-            ("base64 -w 0", self._authorities),
+            ("base64 -w 0", self._cas),
             (DATA, lambda: _said(DATA.encode() if DATA in self.files else b"")),
         )
         for marker, effect in effects:
@@ -180,7 +180,7 @@ class FakeHost:
         if "controlPlane" not in configuration:
             self.world.api.put(f"{NODES}/{self.name}", {})
             return _said(b"")
-        assert {path: self.files.get(path) for path in pki_files()} == pki_files(), "the host has not been given the authorities"
+        assert {path: self.files.get(path) for path in pki_files()} == pki_files(), "the host has not been given the CAs"
         if halfway:
             self.world.members.append(Member(self.world.next_id(), "", (f"https://{self.address}:2380",), learner=True))
             return _said(b"")
@@ -198,7 +198,7 @@ class FakeHost:
         self.files = {path: content for path, content in self.files.items() if not path.startswith(("/etc/kubernetes/", "/var/lib/etcd"))}
         return _said(b"")
 
-    def _authorities(self) -> Outcome:
+    def _cas(self) -> Outcome:
         lines = [
             f"{path.removeprefix(f'{PKI}/')} {base64.b64encode(self.files[path]).decode()}" for path in pki_files() if path in self.files
         ]

@@ -12,7 +12,7 @@ from quorate.core.hosts.steps import UpdateConfiguration
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import CONFIG_MAPS, NAMES, World, put_configurations, stand, three
-from tests.hosts.probe.machine import NOW, authority, kubeconfig
+from tests.hosts.probe.machine import NOW, ca, kubeconfig
 
 OLD, NEW = "api.example.com", "new.example.com"
 OWN = "10.0.0.1"
@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> World:
     made = stand(tmp_path)
     end = NOW + timedelta(days=365)
     pair = issue_server(
-        authority(),
+        ca(),
         common_name="kube-apiserver",
         dns_names=[OLD, "kubernetes"],
         ip_addresses=[OWN],

@@ -26,7 +26,7 @@ from tests.hosts.observe.world import (
     stand,
     three,
 )
-from tests.hosts.probe.machine import NOW, authority, kubeconfig
+from tests.hosts.probe.machine import NOW, ca, kubeconfig
 
 NETWORK: dict[str, Any] = {"cni": {"external": {}}}
 WITHOUT_PROXY = {"clusterNetwork": {**NETWORK, "kubeProxy": {"skipInstallation": True}}}
@@ -115,7 +115,7 @@ async def test_what_no_step_changes_is_listed_in_plan_status_and_explain_and_at_
     change(world)
     cluster = await world.cluster()
     listed = lasting(cluster)
-    expected = [each.format(days=_days(authority().certificate)) for each in LASTING[change]]
+    expected = [each.format(days=_days(ca().certificate)) for each in LASTING[change]]
     assert [line[: len(start)] for line, start in zip(listed, expected, strict=True)] == expected
     plan = lines.plan(plan_of(cluster, NOW))
     for text in (plan, lines.glance(status_of(cluster, NOW)), lines.explanation(status_of(cluster, NOW))):

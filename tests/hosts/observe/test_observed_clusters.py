@@ -29,7 +29,7 @@ from quorate.kubernetes.errors import ServerError
 from quorate.pki.issue import issue_client
 from quorate.pki.keys import KeyAlgorithm
 from tests.hosts.observe.world import NAMES, NODES, FolderHost, World, bare, join_worker, put_configurations, put_node, stand, three
-from tests.hosts.probe.machine import NOW, authority, joined
+from tests.hosts.probe.machine import NOW, ca, joined
 
 KUBELET_CERTIFICATE = "var/lib/kubelet/pki/kubelet-client-current.pem"
 
@@ -60,7 +60,7 @@ async def test_a_host_whose_upgrade_was_cut_between_two_components_still_has_the
 def let_expire(world: World, *names: str, certificate: str = "front-proxy-client") -> None:
     """The API server goes on to serve without a valid client certificate for its extensions."""
     pair = issue_client(
-        authority(),
+        ca(),
         common_name=certificate,
         algorithm=KeyAlgorithm.ECDSA_P256,
         not_before=NOW - timedelta(days=366),
@@ -106,7 +106,7 @@ async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path)
     observation = await world.observe()
     cluster = observation.cluster
     assert [host.kind for host in cluster.hosts] == [Kind.BARE] * 3
-    assert (cluster.ring, observation.api, observation.authority) == (Absent(), Absent(), Absent())
+    assert (cluster.ring, observation.api, observation.ca) == (Absent(), Absent(), Absent())
     assert not cluster.is_provisioned
     assert cluster.hosts[0].lacks == ("an operating system that quorate knows",)
 
@@ -336,8 +336,8 @@ async def test_one_host_each_of_two_clusters_is_known_to_be_neither(tmp_path: Pa
     bare(world, "cp-3")
     joined(world.machines["cp-2"].folder, "elsewhere")
     observation = await world.observe()
-    assert isinstance(observation.authority, Unknown)
-    assert "which one is meant is not known" in observation.authority.reason
+    assert isinstance(observation.ca, Unknown)
+    assert "which one is meant is not known" in observation.ca.reason
     assert isinstance(observation.cluster.ring, Unknown)
     assert [host.kind for host in observation.cluster.hosts] == [Kind.UNKNOWN, Kind.UNKNOWN, Kind.PACKAGES_ONLY]
 

@@ -41,7 +41,7 @@ from tests.hosts.observe.world import (
     three,
     write_static_pods,
 )
-from tests.hosts.probe.machine import NOW, authority
+from tests.hosts.probe.machine import NOW, ca
 
 KUBEONE_PLUGINS = "NamespaceLifecycle,LimitRanger,ServiceAccount,NodeRestriction,DefaultStorageClass,ResourceQuota,PodSecurity,Priority"
 
@@ -372,7 +372,7 @@ async def test_a_name_that_an_api_servers_certificate_lacks_is_drift_of_its_host
     world = stand(tmp_path, apiEndpoint={"host": "API.example.com", "alternativeNames": ["fd00:0::1", "new.example.com"]})
     for name, names in (("cp-1", ["api.example.com", "new.example.com"]), ("cp-2", ["api.example.com"])):
         pair = issue_server(
-            authority(),
+            ca(),
             common_name="kube-apiserver",
             dns_names=names,
             ip_addresses=["fd00::1"],
@@ -387,7 +387,7 @@ async def test_a_name_that_an_api_servers_certificate_lacks_is_drift_of_its_host
 
 async def test_an_api_servers_certificate_that_names_nobody_lacks_every_name_and_one_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     world = stand(tmp_path, apiEndpoint={"host": "api.example.com"})
-    nameless, unreadable = authority().certificate, with_a_name_of_no_known_kind()
+    nameless, unreadable = ca().certificate, with_a_name_of_no_known_kind()
     for name, certificate in (("cp-1", nameless), ("cp-2", unreadable)):
         world.machines[name].folder.file("etc/kubernetes/pki/apiserver.crt", certificate)
     first, second, _ = (await world.cluster()).hosts

@@ -58,7 +58,7 @@ async def test_nobody_joins_a_ring_that_may_have_begun_anew_beside_the_last_copy
     assert [check.name for check in decide(cluster, NOW).refusals] == [NO_MORE_COPIES]
 
 
-async def test_data_of_another_ring_stay_where_a_cluster_was_founded_anew_with_the_same_authorities(tmp_path: Path) -> None:
+async def test_data_of_another_ring_stay_where_a_cluster_was_founded_anew_with_the_same_cas(tmp_path: Path) -> None:
     """Somebody ran `kubeadm init` on cp-2; the others, on which etcd does not run, have the data, and had the quorum."""
     world = stand(tmp_path)
     for name in ("cp-1", "cp-3"):

@@ -33,7 +33,7 @@ def has_an_etcd(machine: FolderHost) -> None:
 
 
 def runs_it_as_a_static_pod(machine: FolderHost) -> None:
-    """As https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/setup-ha-etcd-with-kubeadm/ has it: no authority of a cluster is there."""
+    """As https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/setup-ha-etcd-with-kubeadm/ has it: no CA of a cluster is there."""
     flags = ("--data-dir=/var/lib/etcd", "--initial-cluster-state=new")
     machine.folder.file("etc/kubernetes/manifests/etcd.yaml", manifest("registry.k8s.io/etcd:3.6.5-0", *flags))
 
@@ -61,7 +61,7 @@ async def test_a_host_with_the_etcd_of_somebody_else_is_not_reset(tmp_path: Path
     assert destroyed(cluster) == []
     assert cluster.host("cp-3").kind is Kind.FOREIGN
     (refused,) = [check for check in decide(cluster, NOW).refusals if check.name == OURS]
-    assert "data of etcd cluster abc in /var/lib/etcd, and no authority of a cluster" in refused.evidence
+    assert "data of etcd cluster abc in /var/lib/etcd, and no CA of a cluster" in refused.evidence
 
 
 async def test_a_machine_with_the_etcd_of_somebody_else_is_not_reset_to_become_a_worker(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_whose_an_etcd_is_cannot_be_told_while_the_ring_cannot_be_read(tmp
 
 
 async def test_the_data_of_a_member_that_left_the_ring_go_with_everything_else(tmp_path: Path) -> None:
-    """A reset was cut short when the authorities were gone: by its log this was a member of the ring."""
+    """A reset was cut short when the CAs were gone: by its log this was a member of the ring."""
     world = two_and_another(tmp_path)
     world.machines["cp-3"].folder.file("var/lib/etcd/member/snap/db", "data")
     world.machines["cp-3"].folder.file("var/lib/etcd/member/wal/0.wal", etcd_log(3))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.probe.probe import script
-from quorate.pki.issue import generate_authority, issue_client
+from quorate.pki.issue import generate_ca, issue_client
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.simulation.hosts.facts import log_of
 
@@ -41,14 +41,14 @@ SHELLS = tuple(shell for shell in ("sh", "dash", "bash", "busybox") if shutil.wh
 """busybox may prefer its own programs to those in the PATH, its `id` among them, which does not say root for somebody else."""
 
 
-def authority(name: str = "kubernetes") -> KeyPair:
-    """One authority a name, the same at each call."""
-    return _authority(name)
+def ca(name: str = "kubernetes") -> KeyPair:
+    """One CA a name, the same at each call."""
+    return _ca(name)
 
 
 @cache
-def _authority(name: str) -> KeyPair:
-    return generate_authority(KeyAlgorithm.ECDSA_P256, now=NOW, common_name=name)
+def _ca(name: str) -> KeyPair:
+    return generate_ca(KeyAlgorithm.ECDSA_P256, now=NOW, common_name=name)
 
 
 def client(issuer: str, node: str = "cp-1") -> KeyPair:
@@ -60,7 +60,7 @@ def client(issuer: str, node: str = "cp-1") -> KeyPair:
 def _client(issuer: str, node: str) -> KeyPair:
     start = NOW - timedelta(days=400)
     return issue_client(
-        authority(issuer),
+        ca(issuer),
         common_name=f"system:node:{node}",
         algorithm=KeyAlgorithm.ECDSA_P256,
         not_before=start,
@@ -74,7 +74,7 @@ def kubeconfig(issuer: str = "kubernetes", *, node: str = "cp-1", client_file: s
     inline = f"    client-certificate-data: {_data(pair.certificate)}\n    client-key-data: {_data(pair.key)}\n"
     user = f"    client-certificate: {client_file}\n    client-key: {client_file}\n" if client_file else inline
     return (
-        f"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {_data(authority(issuer).certificate)}\n"
+        f"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {_data(ca(issuer).certificate)}\n"
         f"    server: {server}\n  name: kubernetes\nkind: Config\nusers:\n- name: node\n  user:\n{user}"
     )
 
@@ -179,7 +179,7 @@ def joined_worker(folder: Folder, issuer: str = "kubernetes", *, node: str, serv
     folder.file("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n')
     own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
     folder.file("etc/kubernetes/kubelet.conf", kubeconfig(issuer, node=node, client_file=own, server=server))
-    folder.file("etc/kubernetes/pki/ca.crt", authority(issuer).certificate)
+    folder.file("etc/kubernetes/pki/ca.crt", ca(issuer).certificate)
 
 
 def joined(
@@ -195,7 +195,7 @@ def joined(
     """Give the host everything that `kubeadm join` (or `init`, for the founder of the ring) leaves on a control plane host: this member of etcd is on it."""
     joined_worker(folder, issuer, node=node, server=server)
     folder.file("etc/kubernetes/admin.conf", kubeconfig(issuer, server=server))
-    folder.file("etc/kubernetes/pki/ca.key", authority(issuer).key)
+    folder.file("etc/kubernetes/pki/ca.key", ca(issuer).key)
     state = () if founder else ("--initial-cluster-state=existing",)
     folder.file("etc/kubernetes/manifests/etcd.yaml", manifest("registry.k8s.io/etcd:3.6.5-0", "--data-dir=/var/lib/etcd", *state))
     servers = "--etcd-servers=https://127.0.0.1:2379"

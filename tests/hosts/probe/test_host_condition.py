@@ -19,13 +19,13 @@ from quorate.hosts.probe.condition import Condition, EtcdRole, Listing, conditio
 from quorate.hosts.probe.facts import INITIALIZING, Answer, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.pki.certificates import read_certificates
-from tests.hosts.probe.machine import NOW, Folder, authority, installed, joined, kubeconfig, manifest
+from tests.hosts.probe.machine import NOW, Folder, ca, installed, joined, kubeconfig, manifest
 
-OURS = fingerprint(read_certificates(authority().certificate)[0])
-NOT_LISTED = Listing(authority=OURS, cluster_id=77, etcd=Absent(), node=Absent())
-LISTED = Listing(authority=OURS, cluster_id=77, etcd=EtcdRole.VOTER, node="cp-1")
-LEARNER = Listing(authority=OURS, cluster_id=77, etcd=EtcdRole.LEARNER, node="cp-1")
-UNSURE = Listing(authority=OURS, cluster_id=77, etcd=Unknown("no member answers"), node=Unknown("no API server answers"))
+OURS = fingerprint(read_certificates(ca().certificate)[0])
+NOT_LISTED = Listing(ca=OURS, cluster_id=77, etcd=Absent(), node=Absent())
+LISTED = Listing(ca=OURS, cluster_id=77, etcd=EtcdRole.VOTER, node="cp-1")
+LEARNER = Listing(ca=OURS, cluster_id=77, etcd=EtcdRole.LEARNER, node="cp-1")
+UNSURE = Listing(ca=OURS, cluster_id=77, etcd=Unknown("no member answers"), node=Unknown("no API server answers"))
 
 Change = Callable[[Folder], object]
 
@@ -49,9 +49,9 @@ def without(*paths: str, founder: bool = False) -> Change:
     return change
 
 
-def authority_handed_over(folder: Folder) -> None:
+def ca_handed_over(folder: Folder) -> None:
     installed(folder)
-    folder.file("etc/kubernetes/pki/ca.crt", authority().certificate)
+    folder.file("etc/kubernetes/pki/ca.crt", ca().certificate)
 
 
 def joining(folder: Folder) -> None:
@@ -60,12 +60,12 @@ def joining(folder: Folder) -> None:
 
 
 def initializing(folder: Folder) -> None:
-    authority_handed_over(folder)
+    ca_handed_over(folder)
     folder.file("etc/kubernetes/super-admin.conf", kubeconfig())
 
 
 def just_begun(folder: Folder) -> None:
-    authority_handed_over(folder)
+    ca_handed_over(folder)
     folder.file(INITIALIZING.removeprefix("/"), "")
 
 
@@ -122,9 +122,9 @@ def of_two_clusters(folder: Folder) -> None:
     folder.file("etc/kubernetes/kubelet.conf", kubeconfig("another"))
 
 
-def authority_being_replaced(folder: Folder) -> None:
+def ca_being_replaced(folder: Folder) -> None:
     joined(folder)
-    folder.file("etc/kubernetes/pki/ca.crt", authority("next").certificate + authority().certificate)
+    folder.file("etc/kubernetes/pki/ca.crt", ca("next").certificate + ca().certificate)
 
 
 def own_static_pod(folder: Folder) -> None:
@@ -137,7 +137,7 @@ def with_external_etcd(folder: Folder) -> None:
     folder.file("etc/kubernetes/manifests/kube-apiserver.yaml", manifest("kube-apiserver:v1.34.4", "--etcd-servers=https://10.0.0.9:2379"))
 
 
-def unreadable_authority(folder: Folder) -> None:
+def unreadable_ca(folder: Folder) -> None:
     joined(folder)
     folder.file("etc/kubernetes/pki/ca.crt", "not a certificate")
 
@@ -167,12 +167,12 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
     ("change", "listing", "kind"),
     [
         (bare, NOT_LISTED, Kind.BARE),
-        (bare, replace(NOT_LISTED, authority=Absent()), Kind.BARE),
+        (bare, replace(NOT_LISTED, ca=Absent()), Kind.BARE),
         (packages, NOT_LISTED, Kind.PACKAGES_ONLY),
         (own_static_pod, NOT_LISTED, Kind.PACKAGES_ONLY),
         (bare, LISTED, Kind.BROKEN),  # wiped or built anew, and its member is still in the ring
         (packages, LEARNER, Kind.BROKEN),
-        (authority_handed_over, NOT_LISTED, Kind.HALF_JOINED),
+        (ca_handed_over, NOT_LISTED, Kind.HALF_JOINED),
         (joining, NOT_LISTED, Kind.HALF_JOINED),
         (joining, LEARNER, Kind.HALF_JOINED),
         (initializing, NOT_LISTED, Kind.HALF_INITIALIZED),
@@ -195,15 +195,15 @@ def judged(facts: HostFacts, listing: Listing = LISTED, *, control_plane: bool =
         (joined, UNSURE, Kind.MEMBER),
         (joined, replace(LISTED, etcd=Absent()), Kind.BROKEN),
         (joined, replace(LISTED, node=Absent()), Kind.BROKEN),
-        (joined, replace(LISTED, authority=Absent()), Kind.UNKNOWN),
-        (joined, replace(LISTED, authority=Unknown("hosts disagree")), Kind.UNKNOWN),
+        (joined, replace(LISTED, ca=Absent()), Kind.UNKNOWN),
+        (joined, replace(LISTED, ca=Unknown("hosts disagree")), Kind.UNKNOWN),
         (of_another_cluster, NOT_LISTED, Kind.FOREIGN),
         (of_another_cluster, UNSURE, Kind.FOREIGN),
         (of_another_cluster, LISTED, Kind.BROKEN),
         (of_another_cluster, replace(LISTED, etcd=Absent()), Kind.FOREIGN),  # its member has left, and its Node was not deleted
         (of_two_clusters, LISTED, Kind.BROKEN),
-        (authority_being_replaced, LISTED, Kind.MEMBER),
-        (unreadable_authority, LISTED, Kind.UNKNOWN),
+        (ca_being_replaced, LISTED, Kind.MEMBER),
+        (unreadable_ca, LISTED, Kind.UNKNOWN),
         (with_external_etcd, replace(LISTED, etcd=Absent()), Kind.MEMBER),
     ],
 )
@@ -215,7 +215,7 @@ def test_the_table(change: Change, listing: Listing, kind: Kind) -> None:
 @pytest.mark.parametrize(("node", "kind"), [("worker-1", Kind.MEMBER), (Absent(), Kind.BROKEN), (Unknown("no answer"), Kind.MEMBER)])
 def test_a_worker_has_joined_when_it_has_a_node(node: Fact[str], kind: Kind) -> None:
     facts = replace(facts_of(joined), manifests={}, etcd_data=Absent(), api_server_livez=Absent(), etcd_health=Absent())
-    assert judged(facts, Listing(authority=OURS, cluster_id=77, etcd=Absent(), node=node), control_plane=False).kind is kind
+    assert judged(facts, Listing(ca=OURS, cluster_id=77, etcd=Absent(), node=node), control_plane=False).kind is kind
 
 
 def test_init_that_was_interrupted_while_it_waited_is_half_and_a_broken_founder_is_not() -> None:

@@ -20,14 +20,14 @@ from quorate.core.health import Absent, Unknown
 from quorate.core.versions import Version
 from quorate.etcd.log_file import LogIdentity
 from quorate.hosts.connect.ssh.scripts import Order
-from quorate.hosts.probe.condition import authorities, fingerprint
+from quorate.hosts.probe.condition import cas, fingerprint
 from quorate.hosts.probe.facts import Answer, EtcdData, Family, Kubeconfig, OperatingSystem, Package, Program, StaticPod, Unit
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.probe.probe import script
 from quorate.pki.certificates import read_certificates
-from quorate.pki.issue import generate_authority, issue_client, issue_server
+from quorate.pki.issue import generate_ca, issue_client, issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
-from tests.hosts.probe.machine import SHELLS, Folder, authority, client, etcd_log, installed, joined, manifest, units
+from tests.hosts.probe.machine import SHELLS, Folder, ca, client, etcd_log, installed, joined, manifest, units
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def server(answers: dict[str, tuple[int, str]]) -> Iterator[ThreadingHTTPServer]
 
 
 def speak_tls(server: ThreadingHTTPServer, path: Path, pair: KeyPair, clients: KeyPair) -> None:
-    """Have the server show that certificate, and want one that the authority of clients has signed."""
+    """Have the server show that certificate, and want one that the CA of clients has signed."""
     (path / "server.pem").write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path / "server.pem")
@@ -123,20 +123,20 @@ def test_what_the_kubelet_does_not_read_is_no_static_pod(folder: Folder) -> None
 def test_certificates_come_with_their_ends_from_files_and_kubeconfigs(folder: Folder) -> None:
     joined(folder)
     facts = parse(folder.probe())
-    ours = read_certificates(authority().certificate)
+    ours = read_certificates(ca().certificate)
     assert facts.certificates["ca"] == ours
     assert facts.certificates["kubelet"] == read_certificates(client("kubernetes").certificate)
     kubelet, admin = facts.kubeconfigs["kubelet"], facts.kubeconfigs["admin"]
     assert isinstance(kubelet, Kubeconfig)
     assert isinstance(admin, Kubeconfig)
     assert (kubelet.server, kubelet.inline, admin.inline) == ("https://lb:6443", False, True)
-    assert authorities(facts) == {name: {fingerprint(ours[0])} for name in ("ca.crt", "kubelet.conf", "admin.conf")}
+    assert cas(facts) == {name: {fingerprint(ours[0])} for name in ("ca.crt", "kubelet.conf", "admin.conf")}
 
 
 def test_no_key_and_no_environment_leaves_the_host(folder: Folder) -> None:
     joined(folder)
     output = folder.probe()
-    for pair in (authority(), client("kubernetes")):
+    for pair in (ca(), client("kubernetes")):
         body = b"".join(pair.key.splitlines()[1:-1])
         assert body not in output
         assert base64.b64encode(pair.key) not in output
@@ -390,7 +390,7 @@ def test_the_api_server_is_asked_by_its_name_with_certificates_checked_both_ways
     folder: Folder, server: ThreadingHTTPServer, answers: dict[str, tuple[int, str]], trusted: bool, tmp_path: Path
 ) -> None:
     now = datetime.now(UTC)  # curl and the server look at the clock
-    ours, another = (generate_authority(KeyAlgorithm.ECDSA_P256, now=now) for _ in range(2))
+    ours, another = (generate_ca(KeyAlgorithm.ECDSA_P256, now=now) for _ in range(2))
     valid: dict[str, Any] = {
         "algorithm": KeyAlgorithm.ECDSA_P256,
         "not_before": now - timedelta(hours=1),

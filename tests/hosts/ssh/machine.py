@@ -26,7 +26,7 @@ class Machine:
     authorized: list[asyncssh.SSHKey]
     host_keys: list[asyncssh.SSHKey] = field(default_factory=lambda: [asyncssh.generate_private_key("ssh-ed25519")])
     host_certificates: list[asyncssh.SSHCertificate] = field(default_factory=list)
-    authorities: list[asyncssh.SSHKey] = field(default_factory=list)
+    cas: list[asyncssh.SSHKey] = field(default_factory=list)
     user: str = USER
     serve: Serve | None = None
     shells: bool = True
@@ -160,7 +160,7 @@ class _Server(asyncssh.SSHServer):
         return username == self._machine.user and key.public_data in [known.public_data for known in self._machine.authorized]
 
     def validate_ca_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        return username == self._machine.user and key.public_data in [known.public_data for known in self._machine.authorities]
+        return username == self._machine.user and key.public_data in [known.public_data for known in self._machine.cas]
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:  # noqa: ARG002  asyncssh's signature
         self._machine.forwarded.append((dest_host, dest_port))

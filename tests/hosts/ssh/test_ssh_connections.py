@@ -128,10 +128,10 @@ async def test_a_key_file_that_cannot_be_used_is_named(
 async def test_a_certificate_is_shown_with_its_key(
     new_machine: NewMachine, new_hosts: NewHosts, new_target: NewTarget, key: asyncssh.SSHKey, key_file: Path, tmp_path: Path
 ) -> None:
-    authority = asyncssh.generate_private_key("ssh-ed25519")
+    ca = asyncssh.generate_private_key("ssh-ed25519")
     path = tmp_path / "id_ed25519-cert.pub"
-    authority.generate_user_certificate(key, "operator", principals=[USER]).write_certificate(path)
-    machine = await new_machine(authorized=[], authorities=[authority])
+    ca.generate_user_certificate(key, "operator", principals=[USER]).write_certificate(path)
+    machine = await new_machine(authorized=[], cas=[ca])
     assert await hello(new_hosts().host(new_target(machine, identity=Identity(key_file=key_file, certificate_file=path)))) == b"hello\n"
     with pytest.raises(AuthenticationFailed):
         await new_hosts().host(new_target(machine)).connect()
@@ -140,10 +140,10 @@ async def test_a_certificate_is_shown_with_its_key(
 async def test_a_certificate_may_be_of_a_key_that_the_agent_holds(
     closing: AsyncExitStack, new_machine: NewMachine, new_hosts: NewHosts, new_target: NewTarget, key: asyncssh.SSHKey, tmp_path: Path
 ) -> None:
-    authority, other = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    ca, other = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
     path = tmp_path / "id_ed25519-cert.pub"
-    authority.generate_user_certificate(key, "operator", principals=[USER]).write_certificate(path)
-    machine = await new_machine(authorized=[], authorities=[authority])
+    ca.generate_user_certificate(key, "operator", principals=[USER]).write_certificate(path)
+    machine = await new_machine(authorized=[], cas=[ca])
     agent = await agent_with(closing, tmp_path / "agent", other, key)
     empty = await agent_with(closing, tmp_path / "other", other)
     assert (

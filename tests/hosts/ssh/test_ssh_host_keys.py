@@ -154,7 +154,7 @@ async def test_a_revoked_key_is_refused(machine: Machine, new_hosts: NewHosts, n
         await new_hosts(accept_new_host_keys=True).host(new_target(machine, host_key="")).connect()
 
 
-async def test_a_host_with_a_certificate_of_a_known_authority_is_let_near_and_one_without_is_not(
+async def test_a_host_with_a_certificate_of_a_known_ca_is_let_near_and_one_without_is_not(
     new_machine: NewMachine, new_hosts: NewHosts, new_target: NewTarget, known_hosts: KnownHosts, key: asyncssh.SSHKey
 ) -> None:
     host_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -163,7 +163,7 @@ async def test_a_host_with_a_certificate_of_a_known_authority_is_let_near_and_on
     plain = await new_machine()
     say(known_hosts, f"@cert-authority * {public(key)}\n")
     await new_hosts().host(new_target(signed, host_key="")).connect()
-    with pytest.raises(HostKeyChanged, match="has only an authority"):
+    with pytest.raises(HostKeyChanged, match="has only a CA"):
         await new_hosts(accept_new_host_keys=True).host(new_target(plain, host_key="")).connect()
 
 

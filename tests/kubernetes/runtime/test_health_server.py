@@ -77,7 +77,7 @@ class Doorman:
 async def test_protected_metrics_are_served_over_tls_to_those_who_may_read_them(certificates: Any) -> None:
     pair, doorman = certificates.server(ip_addresses=("127.0.0.1",)), Doorman()
     server = DiagnosticsServer(LOCAL, CollectorRegistry(), Protection(server_context(pair.certificate, pair.key), cast("Any", doorman)))
-    trusting = client_context(authority=certificates.authority.certificate)
+    trusting = client_context(ca=certificates.ca.certificate)
     async with running(server) as plain, aiohttp.ClientSession() as session:
         url = plain.replace("http", "https") + "/metrics"
         async with session.get(url, ssl=trusting) as answer:

@@ -114,12 +114,12 @@ async def load(where: Place) -> Loaded:
 
 def _beside(manifest: Manifest, contents: Contents) -> dict[str, bytes | None]:
     """What the files hold that the manifest names and hosts are given, by the field that names each."""
-    authority = manifest.certificate_authority
+    ca = manifest.certificate_authority
     return {
         "features.staticAuditLog.config.policyFilePath": contents.audit_policy,
         "features.eventRateLimit.config.configFilePath": contents.event_rate_limit,
         "features.podNodeSelector.config.configFilePath": contents.pod_node_selector,
-        "certificateAuthority.file": str(authority.bundle).encode() if authority.file else None,
+        "certificateAuthority.file": str(ca.bundle).encode() if ca.file else None,
     }
 
 
@@ -153,8 +153,8 @@ async def of_one_cluster(loaded: Loaded, access: Access) -> Observation:
     from quorate.core.health import Unknown
 
     observation = await observed(loaded, access)
-    if isinstance(observation.authority, Unknown):
-        raise Failure(f"{observation.authority.reason} -> {observation.authority.remedy}", ExitCode.HOSTS)
+    if isinstance(observation.ca, Unknown):
+        raise Failure(f"{observation.ca.reason} -> {observation.ca.remedy}", ExitCode.HOSTS)
     return observation
 
 

@@ -102,7 +102,7 @@ def as_text(found: tuple[Expiry, ...], cluster: Cluster, now: datetime) -> str:
 @click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
 @click.pass_context
 def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bool, output: str, **flags: Any) -> None:
-    """Renew the certificates of every control-plane host, one at a time, and restart what reads them. Asks first. The authorities stay."""
+    """Renew the certificates of every control-plane host, one at a time, and restart what reads them. Asks first. The CAs stay."""
     from quorate.cli import event_loop, lines, logs, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan

@@ -20,7 +20,7 @@ PATH = "/etc/kubernetes/admin.conf"
 @with_manifest()
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:
-    """Print the administrator's kubeconfig: server, authority, and the client's certificate and key, and nothing else that the host's file may say.
+    """Print the administrator's kubeconfig: server, CA, and the client's certificate and key, and nothing else that the host's file may say.
 
     It holds a private key: keep the file to yourself (umask 077).
     """
@@ -35,20 +35,20 @@ async def _read(where: Place) -> bytes:
     """From the first host, in the manifest's order, that has one of the cluster which can be used."""
     from quorate.cli.hosts.access import entered, load, of_one_cluster
     from quorate.hosts.connect.ssh.errors import SshError
-    from quorate.hosts.observe.authority import fingerprints
+    from quorate.hosts.observe.cluster_ca import fingerprints
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.inline_kubeconfig import read
 
     loaded = await load(where)
     causes = []
     async with entered(loaded) as access:
-        authority = (await of_one_cluster(loaded, access)).authority
+        ca = (await of_one_cluster(loaded, access)).ca
         for name in access.control_planes:
             try:
                 found = read(await access.ssh(name).read_file(PATH), source=f"{PATH} of host {name}")
-                if authority in fingerprints(found.authority):
+                if ca in fingerprints(found.ca):
                     return _written(found)
-                causes.append(f"{PATH} of host {name} is another cluster's, by its authority")
+                causes.append(f"{PATH} of host {name} is another cluster's, by its CA")
             except (SshError, ConfigError) as error:
                 causes.append(str(error))
     raise Failure(f"no control-plane host gave {PATH}: {'; '.join(causes)}", ExitCode.HOSTS)
@@ -60,5 +60,5 @@ def _written(found: InlineKubeconfig) -> bytes:
     from quorate.pki.kubeconfig import client_certificate, document
 
     credentials = {"token": found.token} if found.token else client_certificate(found.certificate, found.key)
-    made = document(found.cluster, found.server, found.authority, user=found.user, credentials=credentials, context=found.context)
+    made = document(found.cluster, found.server, found.ca, user=found.user, credentials=credentials, context=found.context)
     return documents.dump(made).encode()

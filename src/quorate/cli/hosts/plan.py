@@ -84,15 +84,15 @@ def until_it_can_begin() -> Callable[[Cluster], datetime | None]:
     from quorate.cli import lines
     from quorate.cli.hosts.access import now
     from quorate.core.hosts.decide import decide
-    from quorate.hosts.run.patience import Patience, before_a_plan
+    from quorate.hosts.run.wait_policy import WaitPolicy, before_a_plan
 
-    patience = Patience(now())
+    policy = WaitPolicy(now())
     told: list[tuple[str, ...]] = []
 
     def again(cluster: Cluster) -> datetime | None:
         at = now()
         decision = decide(cluster, at)
-        until = before_a_plan(patience, cluster, decision, at)
+        until = before_a_plan(policy, cluster, decision, at)
         if until is None:
             return None
         because = tuple(check.name for check in decision.refusals)

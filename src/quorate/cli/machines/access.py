@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
-CONNECT_PATIENCE = 12.0
+CONNECT_TIMEOUT = 12.0
 """Seconds that a look waits for the first connection to a workload cluster to come or to fail; one attempt takes at most 10."""
 _LOOK_AGAIN = 0.5  # seconds; a first connection that fails tells nobody
 
@@ -110,11 +110,11 @@ def _connect(config: RestConfig) -> Client:
         raise ConfigError(f"the kubeconfig's certificates cannot be used: {error}") from error
 
 
-async def look(inspector: Inspector, requests: Iterable[Request], patience: float = CONNECT_PATIENCE) -> dict[Request, Finding]:
-    """A look at each of these control planes that exist, once the connection to its workload cluster has come or failed, or `patience` seconds are over."""
+async def look(inspector: Inspector, requests: Iterable[Request], timeout: float = CONNECT_TIMEOUT) -> dict[Request, Finding]:
+    """A look at each of these control planes that exist, once the connection to its workload cluster has come or failed, or `timeout` seconds are over."""
     found = await _look_at(inspector, requests)
     begun = {request: finding.observation.connection for request, finding in found.items()}
-    deadline = asyncio.get_running_loop().time() + patience
+    deadline = asyncio.get_running_loop().time() + timeout
     while pending := [request for request, finding in found.items() if _connecting(finding, begun[request].message)]:
         if asyncio.get_running_loop().time() >= deadline:
             break

@@ -124,7 +124,7 @@ async def _watch(eyes: Inspector, query: _Query, output: str, summaries: Sequenc
             click.echo(_increment(new, output, first=not shown), nl=False)
         shown = {(summary.namespace, summary.name): summary for summary in summaries}
         await changed(eyes, _WATCH_AGAIN)
-        found = await look(eyes, query.of(eyes), patience=0.0)
+        found = await look(eyes, query.of(eyes), timeout=0.0)
         summaries = [summary_of(finding) for finding in found.values()]
 
 

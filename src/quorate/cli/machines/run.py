@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quorate.local import DemoCluster, LocalCluster
 
 DEFAULT_FOLDER = Path(".local/run")
-READY_PATIENCE = 900.0
+READY_TIMEOUT = 900.0
 """Seconds after which a control plane that is not ready counts as failed; upstream's provider takes 70 for three in-memory machines."""
 _TICK = 1.0  # seconds between looks when nothing changes, and between movements of the clock on the display
 
@@ -128,8 +128,8 @@ def _has_become_ready(demo: Demo, cluster: LocalCluster, seen: Sight | None, sec
     if seen is not None and seen.control_plane.settled and all(not machine.waits_for for machine in seen.machines):
         demo.renderer.say(hints(demo, cluster.kubeconfig, seconds))
         return True
-    if seconds > READY_PATIENCE:
-        raise TimeoutError(f"{demo.cluster.name} is not ready after {READY_PATIENCE:g} s; see the logs in {cluster.folder.path}")
+    if seconds > READY_TIMEOUT:
+        raise TimeoutError(f"{demo.cluster.name} is not ready after {READY_TIMEOUT:g} s; see the logs in {cluster.folder.path}")
     return False
 
 

@@ -182,7 +182,7 @@ async def _set_owner(
 ) -> None:
     """Have this owner in the place of an older reference to it and, where it is to be the controller, of any other controller.
 
-    Only an owner that is there by the API: the garbage collector deletes what belongs to one that is gone, a cluster's authorities among it.
+    Only an owner that is there by the API: the garbage collector deletes what belongs to one that is gone, a cluster's CAs among it.
     """
     try:
         await permission.still_permitted(clients, observation)

@@ -13,7 +13,16 @@ from datetime import datetime
 from random import Random
 from typing import Any, TypeVar
 
-from quorate.clusterapi.act import addons, adoption, authorities, control_plane_writes, creation, etcd_membership, permission, remediation
+from quorate.clusterapi.act import (
+    addons,
+    adoption,
+    cluster_secrets,
+    control_plane_writes,
+    creation,
+    etcd_membership,
+    permission,
+    remediation,
+)
 from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, release_hook
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.desired import intent
@@ -117,10 +126,10 @@ HANDLERS: Mapping[type[Step], Handler[Any]] = dict(
     (
         _on(AddFinalizer, lambda actor, _, seen: control_plane_writes.add_finalizer(actor.clients, seen.kcp)),
         _on(RemoveFinalizer, _remove_finalizer),
-        _on(EnsureCertificates, lambda actor, step, seen: authorities.create(actor.clients, seen, step.purposes, actor.clock())),
+        _on(EnsureCertificates, lambda actor, step, seen: cluster_secrets.create(actor.clients, seen, step.purposes, actor.clock())),
         _on(
             WriteKubeconfig,
-            lambda actor, step, seen: authorities.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
+            lambda actor, step, seen: cluster_secrets.write_kubeconfig(actor.clients, seen, renew=step.rotate, now=actor.clock()),
         ),
         _on(CreateReplica, _create),
         _on(AbandonCreation, lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name)),

@@ -198,10 +198,10 @@ def surge_of(max_surge: Any) -> int:
 def _validity(spec: Object, path: str) -> Errors:
     configuration = object_at(spec, "kubeadmConfigSpec", "clusterConfiguration")
     days = integer_at(configuration, "certificateValidityPeriodDays")
-    authority = integer_at(configuration, "caCertificateValidityPeriodDays") or DEFAULT_CA_VALIDITY_DAYS
-    if days and days > authority:
+    ca = integer_at(configuration, "caCertificateValidityPeriodDays") or DEFAULT_CA_VALIDITY_DAYS
+    if days and days > ca:
         where = f"{path}.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays"
-        yield FieldError(where, Kind.INVALID, f"{days} days are more than the {authority} that the authorities are valid")
+        yield FieldError(where, Kind.INVALID, f"{days} days are more than the {ca} that the CAs are valid")
     before = integer_at(spec, "rollout", "before", "certificatesExpiryDays")
     lives = days or DEFAULT_VALIDITY_DAYS
     if before and before >= lives:

@@ -12,7 +12,7 @@ from quorate.kubernetes.store import number
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+RETENTION = 60.0
 """Seconds for which the caches may not have heard of a write. A watch tells of it within one; later than this, the API server's etcd was restored to a time
 before the write, and nobody will. A status that is compared with an old one after all is refused by its resourceVersion, and made anew."""
 
@@ -28,7 +28,7 @@ class Newest:
 
     As a handler of the caches that hold these objects it forgets each write as its object leaves, as they have it, and when their versions go back, since the
     API server's etcd was restored and what was written may be no more. Where a restore comes before the watch told of a write, no version goes back: it is
-    forgotten after PATIENCE.
+    forgotten after RETENTION.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Newest:
         written = self._written.get(metadata.uid)
         if written is None:
             return cached
-        if _version(written.item) > number(metadata.resource_version) and _now() < written.at + PATIENCE:
+        if _version(written.item) > number(metadata.resource_version) and _now() < written.at + RETENTION:
             return written.item  # type: ignore[no-any-return]
         del self._written[metadata.uid]
         return cached

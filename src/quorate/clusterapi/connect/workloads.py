@@ -79,11 +79,11 @@ class ClusterSecrets:
         return secret.data["value"]
 
     async def etcd(self) -> EtcdSecrets:
-        """etcd's authority and, where that has no key, the API server's client pair. Raises AccessUnavailable."""
-        authority = self._pair(await self._required(SecretSuffix.ETCD_CA))
-        if authority.key:
-            return EtcdSecrets(authority)
-        return EtcdSecrets(authority, self._pair(await self._required(SecretSuffix.API_SERVER_ETCD_CLIENT)))
+        """etcd's CA and, where that has no key, the API server's client pair. Raises AccessUnavailable."""
+        ca = self._pair(await self._required(SecretSuffix.ETCD_CA))
+        if ca.key:
+            return EtcdSecrets(ca)
+        return EtcdSecrets(ca, self._pair(await self._required(SecretSuffix.API_SERVER_ETCD_CLIENT)))
 
     async def _required(self, suffix: str) -> Secret:
         name = f"{self._namespace}/{self._cluster}-{suffix}"

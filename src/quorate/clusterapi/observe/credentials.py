@@ -1,4 +1,4 @@
-"""What the Secrets of a cluster hold, as the decision reads it: which authorities are there, and when the admin kubeconfig is to be renewed."""
+"""What the Secrets of a cluster hold, as the decision reads it: which CAs are there, and when the admin kubeconfig is to be renewed."""
 
 from __future__ import annotations
 

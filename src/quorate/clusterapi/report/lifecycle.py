@@ -26,7 +26,7 @@ from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA
 STALLED = "Stalled"
 RECONCILE_ERROR = "ReconcileError"
 
-PATIENCE = timedelta(minutes=2)
+GRACE_PERIOD = timedelta(minutes=2)
 """For how long what may pass by itself is not called Stalled: an election is over in seconds, the restart of an API server in half a minute."""
 
 _PASSING = frozenset(
@@ -82,12 +82,12 @@ def stalled(facts: Facts) -> Condition | None:
 
 def stalls_at(stalled: Condition | None) -> datetime | None:
     """When time alone will make Stalled True."""
-    return _since(stalled) + PATIENCE if stalled and stalled["status"] == FALSE else None
+    return _since(stalled) + GRACE_PERIOD if stalled and stalled["status"] == FALSE else None
 
 
 def _has_lasted(facts: Facts) -> bool:
     before = facts.ledger.existing.get(STALLED)
-    return before is not None and (before["status"] == TRUE or facts.now >= _since(before) + PATIENCE)
+    return before is not None and (before["status"] == TRUE or facts.now >= _since(before) + GRACE_PERIOD)
 
 
 def _since(condition: Condition) -> datetime:

@@ -122,7 +122,7 @@ class ClusterConfiguration(ApiStruct):
         int | None, int32("Days that kubeadm's certificates are valid; needs Kubernetes v1.31; not set: 365.", least=1, most=1095)
     ] = None
     ca_certificate_validity_period_days: Annotated[
-        int | None, int32("Days that the authorities are valid; cannot be changed; not set: 3650.", least=1, most=36500)
+        int | None, int32("Days that the CAs are valid; cannot be changed; not set: 3650.", least=1, most=36500)
     ] = None
     encryption_algorithm: Annotated[
         str,

@@ -109,7 +109,7 @@ class BootstrapTokenDiscovery(ApiStruct):
 
     token: Annotated[str, text("The token.", most=512)] = ""
     api_server_endpoint: Annotated[str, text("host:port of an API server.", most=512)] = ""
-    ca_cert_hashes: Annotated[list[Text512], items("Hashes of the authorities' public keys to trust.", least=1, most=100)] = field(
+    ca_cert_hashes: Annotated[list[Text512], items("Hashes of the CAs' public keys to trust.", least=1, most=100)] = field(
         default_factory=list
     )
     unsafe_skip_ca_verification: Annotated[bool | None, plain("Trust whoever answers.")] = field(
@@ -126,7 +126,7 @@ class KubeConfigCluster(ApiStruct):
     server: Annotated[str, text("The API server's address.", most=512)] = ""
     tls_server_name: Annotated[str, text("The name expected in its certificate.", most=512)] = ""
     insecure_skip_tls_verify: Annotated[bool | None, plain("Trust whoever answers.")] = field(default=None, name="insecureSkipTLSVerify")
-    certificate_authority_data: Annotated[bytes, plain("Authorities to trust, in PEM.", minLength=1, maxLength=51200)] = b""
+    certificate_authority_data: Annotated[bytes, plain("CAs to trust, in PEM.", minLength=1, maxLength=51200)] = b""
     proxy_url: Annotated[str, text("A proxy on the way.", most=512)] = field(default="", name="proxyURL")
 
 
@@ -200,7 +200,7 @@ class JoinConfiguration(ApiStruct):
     """What the machines that join are told."""
 
     node_registration: Annotated[NodeRegistrationOptions, group("How the Node registers.")] = NodeRegistrationOptions()
-    ca_cert_path: Annotated[str, text("Where the cluster's authority is kept; not set: /etc/kubernetes/pki/ca.crt.", most=512)] = ""
+    ca_cert_path: Annotated[str, text("Where the cluster's CA is kept; not set: /etc/kubernetes/pki/ca.crt.", most=512)] = ""
     discovery: Annotated[Discovery, group("How the cluster is found; filled in by the bootstrap provider.")] = Discovery()
     control_plane: Annotated[JoinControlPlane | None, plain("Join as a control plane.")] = None
     skip_phases: SkipPhases = field(default_factory=list)

@@ -101,7 +101,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The cluster's authorities, by purpose."""
+    """The cluster's CAs, by purpose."""
 
     missing: tuple[str, ...] = ()
     generatable: bool = True  # False where the missing ones are for the user to supply

@@ -15,12 +15,12 @@ class AddFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class EnsureCertificates:
-    """Generate the authorities that are missing, by purpose. Only ever before initialization."""
+    """Generate the CAs that are missing, by purpose. Only ever before initialization."""
 
     purposes: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"generate certificate authorities: {', '.join(self.purposes)}"
+        return f"generate CAs: {', '.join(self.purposes)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The manifest's settings on one host that has joined: kernel, proxies, authorities that it trusts, containerd; and the restarts that they need."""
+"""The manifest's settings on one host that has joined: kernel, proxies, CAs that it trusts, containerd; and the restarts that they need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorate.workload.static_pods import Component
 
 DEADLINE = 180.0
 _TRUSTING = (Component.API_SERVER, Component.CONTROLLER_MANAGER)
-"""The components that talk to servers outside of the cluster, and read the host's authorities when they start."""
+"""The components that talk to servers outside of the cluster, and read the host's CAs when they start."""
 
 
 async def bring_settings(tools: Tools, name: str, observation: Observation, *, control_plane: bool) -> frozenset[str]:

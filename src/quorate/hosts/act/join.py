@@ -1,7 +1,7 @@
 """Hosts joined to a cluster that exists: a control plane, or any number of workers at once.
 
-The authorities come from a host of the cluster and go to the new one in memory; the token lives as long as the step; the new host checks the cluster against
-the authority that it was given. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.
+The CAs come from a host of the cluster and go to the new one in memory; the token lives as long as the step; the new host checks the cluster against
+the CA that it was given. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quorate.hosts.act.concurrently import on_all
 from quorate.hosts.act.encryption import as_they_have_it
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.gates import DEADLINE, control_plane_serves, node_exists
-from quorate.hosts.act.keys import read_authorities
+from quorate.hosts.act.keys import read_cas
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.rings import fresh_ring, require
 from quorate.hosts.act.tokens import bootstrap_token
@@ -33,28 +33,28 @@ _JOIN = f"join --config {JOIN_PATH}"
 async def join(tools: Tools, step: Join, observation: Observation) -> None:
     """Join the host as a control plane, and wait until its member votes and its API server is ready. Raises StepFailed."""
     machine, donor = observation.machines[step.host], _donor(tools, observation, step.host)
-    tools.report(step.host, f"reading the authorities from {donor}")
-    authorities = await read_authorities(tools, donor)
+    tools.report(step.host, f"reading the CAs from {donor}")
+    cas = await read_cas(tools, donor)
     tools = await as_they_have_it(tools, observation, donor)
     features = feature_files(tools.manifest, tools.contents)
     async with bootstrap_token(tools) as token:
-        discovery = Discovery(token, authorities.cluster)
+        discovery = Discovery(token, cas.cluster)
         joining = join_files(tools.manifest, machine, discovery, control_plane=True)
         require(step.host, [addition((await fresh_ring(tools, observation)).ring)])
-        await _run(tools, machine, (*authorities.files, *features, *joining))
+        await _run(tools, machine, (*cas.files, *features, *joining))
         await control_plane_serves(tools, step.host)
 
 
 async def join_workers(tools: Tools, step: JoinWorkers, observation: Observation) -> None:
     """Join the hosts as workers, several at once, and wait until each has its Node. Raises StepFailed naming those that failed; the others have joined."""
     donor = _donor(tools, observation, "")
-    authority = (await read_authorities(tools, donor)).cluster
+    ca = (await read_cas(tools, donor)).cluster
 
     async with bootstrap_token(tools) as token:
 
         async def one(name: str) -> None:
             machine = observation.machines[name]
-            await _run(tools, machine, join_files(tools.manifest, machine, Discovery(token, authority), control_plane=False))
+            await _run(tools, machine, join_files(tools.manifest, machine, Discovery(token, ca), control_plane=False))
             await tools.waits.until(name, "its Node", lambda: node_exists(tools, name), deadline=DEADLINE)
 
         await on_all(step.hosts, one, tools.report, limit=observation.cluster.options.parallel_workers)
@@ -70,12 +70,12 @@ async def _run(tools: Tools, machine: Machine, files: Iterable[HostFile]) -> Non
 
 
 def _donor(tools: Tools, observation: Observation, joining: str) -> str:
-    """The host that the authorities are read from: one that is well before one that merely belongs to the cluster. Raises StepFailed where there is none."""
+    """The host that the CAs are read from: one that is well before one that merely belongs to the cluster. Raises StepFailed where there is none."""
     candidates: list[Host] = [
         host
         for host in observation.cluster.control_planes
         if host.name != joining and host.kind in (Kind.MEMBER, Kind.BROKEN) and not isinstance(tools.access.states[host.name], Unreachable)
     ]
     if not candidates:
-        raise StepFailed(joining or "workers", "no control-plane host can be reached to read the cluster's authorities from")
+        raise StepFailed(joining or "workers", "no control-plane host can be reached to read the cluster's CAs from")
     return max(candidates, key=lambda host: host.is_well).name

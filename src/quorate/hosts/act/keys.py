@@ -1,4 +1,4 @@
-"""The authorities of a cluster, read from one of its hosts and given to another: from memory to memory, on no disk of ours, in no argv and no log.
+"""The CAs of a cluster, read from one of its hosts and given to another: from memory to memory, on no disk of ours, in no argv and no log.
 
 kubeadm would keep them in a Secret, encrypted with a key that is then in a configuration file (--upload-certs); over SSH that is not needed.
 Source: kubeadm's own list of what control planes share (phases/certs, SharedCertificateExists).
@@ -40,8 +40,8 @@ done
 
 
 @dataclass(frozen=True, slots=True)
-class Authorities:
-    """The three authorities and the key of service accounts. Never shown."""
+class CAs:
+    """The three CAs and the key of service accounts. Never shown."""
 
     pairs: dict[str, KeyPair] = field(repr=False)
 
@@ -56,16 +56,14 @@ class Authorities:
 
     @property
     def cluster(self) -> bytes:
-        """What a joining host checks the cluster against, in PEM: the certificate of its authority, or several while one is replaced."""
+        """What a joining host checks the cluster against, in PEM: the certificate of its CA, or several while one is replaced."""
         return self.pairs["ca"].certificate
 
 
-async def read_authorities(tools: Tools, host: str) -> Authorities:
+async def read_cas(tools: Tools, host: str) -> CAs:
     """Read them from a host of the cluster, and make sure that each key belongs to its certificate. Raises StepFailed naming the file, and SshErrors."""
-    remedy = (
-        "quorate needs the authorities' keys on a control-plane host to make another: put the file back there, or join the host by hand"
-    )
-    outcome = await tools.look(host, _READ, doing="reading the cluster's authorities", deadline=_READ_DEADLINE, remedy=remedy)
+    remedy = "quorate needs the CAs' keys on a control-plane host to make another: put the file back there, or join the host by hand"
+    outcome = await tools.look(host, _READ, doing="reading the cluster's CAs", deadline=_READ_DEADLINE, remedy=remedy)
     encoded = dict(line.split(b" ", 1) for line in outcome.stdout.splitlines() if b" " in line)
 
     def content(name: str) -> bytes:
@@ -81,4 +79,4 @@ async def read_authorities(tools: Tools, host: str) -> Authorities:
             await asyncio.to_thread(verify_pair, pairs[key])  # reading an RSA key checks its primes: 50 ms
         except PkiError as error:
             raise StepFailed(host, f"{PKI}/{public} and {PKI}/{private} cannot be used: {error}", remedy) from None
-    return Authorities(pairs)
+    return CAs(pairs)

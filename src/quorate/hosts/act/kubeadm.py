@@ -28,13 +28,13 @@ hash before, its new one, and Running; 3 to find etcd again; 22 for its members 
 of three components; 30 for as many writes of configuration and add-ons. A join may take 61 minutes, an init 43.
 Source: kubeadm 1.34 and 1.35, cmd/kubeadm/app/constants/constants.go, phases/upgrade/staticpods.go, phases/etcd/local.go, util/apiclient.
 """
-PATIENCE = 600
+TIMEOUT = 600
 """Seconds to wait for a kubeadm that an earlier, interrupted attempt has left running."""
 BUSY = 75
 """The status that says that it has not ended by then."""
 _LOOK_EVERY = 1.0
 _LOOK_DEADLINE = 5.0
-_WAIT = f"exec 9>>{LOCK}\nflock -w {PATIENCE} 9"
+_WAIT = f"exec 9>>{LOCK}\nflock -w {TIMEOUT} 9"
 _LOOK = f"tail -n 1 -- {LOG} 2>/dev/null || :"
 
 
@@ -72,14 +72,14 @@ async def run(tools: Tools, name: str, command: Command) -> None:
 
 async def wait_for_others(tools: Tools, name: str) -> None:
     """Wait until no kubeadm runs there that an earlier attempt may have left. Raises StepFailed where that takes too long."""
-    outcome = await tools.access.ssh(name).change(_WAIT, deadline=PATIENCE + 30.0)
+    outcome = await tools.access.ssh(name).change(_WAIT, deadline=TIMEOUT + 30.0)
     if outcome.exit_status:
         raise _busy(name)
 
 
 def _busy(name: str) -> StepFailed:
     remedy = f"Look at {LOG} there, and end it if it hangs"
-    return StepFailed(name, f"another kubeadm has been running there for more than {PATIENCE} s", remedy)
+    return StepFailed(name, f"another kubeadm has been running there for more than {TIMEOUT} s", remedy)
 
 
 def script(tools: Tools, command: Command) -> str:
@@ -91,7 +91,7 @@ def script(tools: Tools, command: Command) -> str:
         arguments=command.arguments,
         log=LOG,
         lock=LOCK,
-        patience=PATIENCE,
+        timeout=TIMEOUT,
         busy=BUSY,
         deadline=int(DEADLINE),
     )
@@ -114,7 +114,7 @@ def explanation(lines: Sequence[str]) -> tuple[str, str]:
 async def _outcome(host: Host, text: str, stdin: bytes) -> Outcome | SshError | StepFailed:
     """An error is handed back, and raised outside of the TaskGroup, which would wrap it."""
     try:
-        return await host.change(text, stdin=stdin, deadline=DEADLINE + PATIENCE)
+        return await host.change(text, stdin=stdin, deadline=DEADLINE + TIMEOUT)
     except (SshError, StepFailed) as error:
         return error
 
@@ -137,7 +137,7 @@ _SCRIPT = """\
 umask 077
 mkdir -p -- "$(dirname -- {log})"
 exec 9>>{lock}
-if ! flock -w {patience} 9; then
+if ! flock -w {timeout} 9; then
     exit {busy}
 fi
 trap '{after}' EXIT

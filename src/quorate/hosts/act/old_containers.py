@@ -10,7 +10,7 @@ clients and the kubelet are refused at once, and there is no successor yet, whic
 after 20 s without. When the new etcd listens, the old API server is ended by force. The kubelet starts the successor at once, since it is the first.
 
 Asked too late, it listens on for 20 s. The kubelet looks at the new etcd again 10 to 15 s after the change, so that an API server which still listens after
-PATIENCE is ended by force: that cuts the kubelet's request, and etcd is started.
+TIMEOUT is ended by force: that cuts the kubelet's request, and etcd is started.
 
 API server: see containers.py.
 
@@ -29,7 +29,7 @@ from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.connect.access import API_SERVER_PORT
 from quorate.workload.static_pods import Component
 
-PATIENCE = 16
+TIMEOUT = 16
 """Seconds from the end of the old etcd until the kubelet has tried to start the new one: it looks again after 10 to 15."""
 _LOOKS_A_SECOND = 10  # kubeadm prepares etcd's manifest 0.3 to 1 s before it puts it in place
 
@@ -45,7 +45,7 @@ def ending_old_containers(host: str) -> str:
         port=API_SERVER_PORT,
         refuses=containers.REFUSES,
         refusals=containers.LOOKS_A_SECOND * containers.SILENCE,
-        patience=containers.LOOKS_A_SECOND * PATIENCE,
+        timeout=containers.LOOKS_A_SECOND * TIMEOUT,
         pause=1 / _LOOKS_A_SECOND,
         every=_LOOKS_A_SECOND // containers.LOOKS_A_SECOND,
         looks=_LOOKS_A_SECOND * int(kubeadm.DEADLINE),
@@ -100,7 +100,7 @@ rm -rf -- /etc/kubernetes/tmp/kubeadm-upgraded-manifests*
     look_at_etcd() {{
         if refuses {etcd_port}; then
             away=$((away + 1))
-            [ "$away" -ge {patience} ] && ! refuses {port} || return
+            [ "$away" -ge {timeout} ] && ! refuses {port} || return
             signal SIGKILL $(running)
             etcd=left_to_itself
         elif [ "$away" -gt 0 ]; then

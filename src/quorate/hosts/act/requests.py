@@ -26,7 +26,7 @@ REQUESTS: Resource[dict[str, Any]] = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", dict, namespaced=False
 )
 SIGNER = "kubernetes.io/kubelet-serving"
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that hosts are given to ask once the rest is done. A kubelet tries 2, 6 and 14 s after its start, and cannot before its Node has addresses."""
 _LOOK_EVERY = 0.5
 _USER = "system:node:"
@@ -51,18 +51,18 @@ class Approvals:
         self._expected.update(hosts)
 
     async def settle(self, machines: Mapping[str, Machine]) -> None:
-        """Look until every host that is expected to ask has asked, for PATIENCE seconds at most; not at all where none is. Never fails, as `look`.
+        """Look until every host that is expected to ask has asked, for TIMEOUT seconds at most; not at all where none is. Never fails, as `look`.
 
         With a cloud's own controller manager a kubelet asks when that has told the Node's addresses, which nobody waits for here.
         """
         if not self._expected:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):  # an API server that has gone meanwhile is silent for longer
+            async with asyncio.timeout(TIMEOUT):  # an API server that has gone meanwhile is silent for longer
                 await self._look_until_asked(machines)
 
     async def _look_until_asked(self, machines: Mapping[str, Machine]) -> None:
-        looks = 1 if self._tools.manifest.cloud_provider.external else int(PATIENCE / _LOOK_EVERY)
+        looks = 1 if self._tools.manifest.cloud_provider.external else int(TIMEOUT / _LOOK_EVERY)
         await self.look(machines)
         for _ in range(looks - 1):
             if not self._expected:

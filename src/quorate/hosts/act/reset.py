@@ -17,7 +17,7 @@ from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.rings import fresh_ring, known_member, matched, require
 from quorate.hosts.act.tools import Observation, Tools
 from quorate.hosts.probe import probe
-from quorate.hosts.probe.condition import authorities, other_etcd
+from quorate.hosts.probe.condition import cas, other_etcd
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
 from quorate.hosts.probe.parse import parse
 from quorate.hosts.render.kubeadm_configuration import CRI_SOCKET
@@ -102,7 +102,7 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation, fa
         raise StepFailed(host, why, "If they are of no use, move them away")
     reading = await fresh_ring(tools, observation)
     etcd = other_etcd(facts, reading.cluster_id)
-    if isinstance(etcd, str) and not (observation.cluster.host(host).control_plane and authorities(facts)):
+    if isinstance(etcd, str) and not (observation.cluster.host(host).control_plane and cas(facts)):
         why = f"not reset, since it has an etcd that is not known to be this cluster's: {etcd}"
         raise StepFailed(host, why, "Save its data, and move them away; or run `quorate reset -m MANIFEST` for this host")
     members = matched(tools, observation, reading, **{host: facts})

@@ -23,7 +23,7 @@ _WHERE = "etcd"
 _PIECE = 4 << 20  # bytes that are written to the file at once
 _GROWTH = 256 << 20  # bytes that a database may grow by between the member's word and its snapshot
 _RESERVE = 64 << 20  # bytes that stay free on the operator's disk
-_PATIENCE, _SLOWEST = 600, 64 << 10  # seconds, and bytes in each second after them
+_TIMEOUT, _SLOWEST = 600, 64 << 10  # seconds, and bytes in each second after them
 _LOOK = "Run the same command again; if it stays so, look at that member's disk and log"
 _PARTIAL = ".partial"
 _ABANDONED = (
@@ -91,7 +91,7 @@ class _Bound:
 
     @property
     def seconds(self) -> float:
-        return _PATIENCE + self.told / _SLOWEST
+        return _TIMEOUT + self.told / _SLOWEST
 
     def __str__(self) -> str:
         return f"the member's database has {_mebibytes(self.told)} by its own word, and {self.folder} had {_mebibytes(self.free)} free"
@@ -114,10 +114,10 @@ def _mebibytes(size: int) -> str:
 
 async def _write(pieces: AsyncIterator[bytes], path: Path, bound: _Bound, progress: Callable[[int], None]) -> None:
     try:
-        async with asyncio.timeout(bound.seconds) as patience:
+        async with asyncio.timeout(bound.seconds) as deadline:
             await _stream(pieces, path, bound, progress)
     except TimeoutError:
-        if not patience.expired():
+        if not deadline.expired():
             raise
         raise StepFailed(_WHERE, f"the snapshot did not end within {bound.seconds:.0f} s: {bound}", _LOOK) from None
 

@@ -49,11 +49,11 @@ class Waits:
         await self._sleep(seconds)
 
     async def _answer(self, ask: Ask, end: float) -> str:
-        patience = max(FIRST_PAUSE, min(ANSWER_DEADLINE, end - self._monotonic()))
+        timeout = max(FIRST_PAUSE, min(ANSWER_DEADLINE, end - self._monotonic()))
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 return await ask()
         except TimeoutError:
-            return f"no answer within {patience:g} s"
+            return f"no answer within {timeout:g} s"
         except EXPECTED as error:
             return str(error) or type(error).__name__

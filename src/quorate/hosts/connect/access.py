@@ -221,9 +221,7 @@ class Access:
         server = f"https://{f'[{address}]' if ':' in address else address}:{API_SERVER_PORT}"
         try:
             admin = inline_kubeconfig.read(kubeconfig, source=f"{_ADMIN_KUBECONFIG} of host {name}")
-            config = RestConfig(
-                server=server, authority=admin.authority, certificate=admin.certificate, key=admin.key, tls_server_name=_SERVER_NAME
-            )
+            config = RestConfig(server=server, ca=admin.ca, certificate=admin.certificate, key=admin.key, tls_server_name=_SERVER_NAME)
             return connect(config, connector=lambda: TunnelConnector(lambda: self._tunnels.open(self.ssh(name), address, API_SERVER_PORT)))
         except (ConfigError, ValueError) as error:
             raise AccessFailed(str(error), "Look at that file, or renew it with `kubeadm init phase kubeconfig admin`") from error

@@ -42,7 +42,7 @@ def with_defaults(manifest: Manifest, folder: Path, findings: Findings) -> Manif
         versions=Versions(manifest.versions.kubernetes.removeprefix("v")),
         cluster_network=network,
         proxy=_proxy(manifest.proxy, network),
-        certificate_authority=_authority(manifest, folder, findings),
+        certificate_authority=_ca(manifest, folder, findings),
         features=_features(manifest.features, folder),
         tls_cipher_suites=_suites(manifest.tls_cipher_suites),
     )
@@ -121,17 +121,17 @@ def _proxy(proxy: Proxy, network: ClusterNetwork) -> Proxy:
     return replace(proxy, no_proxy=",".join(part for part in parts if part))
 
 
-def _authority(manifest: Manifest, folder: Path, findings: Findings) -> CertificateAuthority:
-    authority = manifest.certificate_authority
-    if not authority.file:
-        return replace(authority, bundle=authority.bundle or manifest.ca_bundle)
-    file = folder / Path(authority.file).expanduser()
+def _ca(manifest: Manifest, folder: Path, findings: Findings) -> CertificateAuthority:
+    ca = manifest.certificate_authority
+    if not ca.file:
+        return replace(ca, bundle=ca.bundle or manifest.ca_bundle)
+    file = folder / Path(ca.file).expanduser()
     try:
-        return replace(authority, file=str(file), bundle=Text(content_of(file).decode()))
+        return replace(ca, file=str(file), bundle=Text(content_of(file).decode()))
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text"
         findings.wrong("certificateAuthority.file", f"cannot read {file}: {cause}")
-        return replace(authority, file=str(file))
+        return replace(ca, file=str(file))
 
 
 def _features(features: Features, folder: Path) -> Features:

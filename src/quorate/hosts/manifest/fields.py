@@ -135,7 +135,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthority:
-    """Authorities that hosts trust besides their system's own (PEM), and how long certificates live; None leaves that to kubeadm."""
+    """CAs that hosts trust besides their system's own (PEM), and how long certificates live; None leaves that to kubeadm."""
 
     bundle: Text = NO_TEXT
     file: str = ""

@@ -38,7 +38,7 @@ def validate(manifest: Manifest, findings: Findings) -> None:
     validate_network(manifest, findings)
     _validate_cloud(manifest.cloud_provider, findings)
     _validate_registries(manifest, findings)
-    _validate_authority(manifest.certificate_authority, findings)
+    _validate_ca(manifest.certificate_authority, findings)
     _validate_features(manifest.features, findings)
     _validate_components(manifest, findings)
     _validate_logging(manifest, findings)
@@ -120,23 +120,23 @@ def _validate_registries(manifest: Manifest, findings: Findings) -> None:
         findings.wrong("registryConfiguration.insecureRegistry", "has no effect without overwriteRegistry; give the registry, or remove it")
 
 
-def _validate_authority(authority: CertificateAuthority, findings: Findings) -> None:
+def _validate_ca(ca: CertificateAuthority, findings: Findings) -> None:
     where = "certificateAuthority"
-    given = child(where, "file" if authority.file else "bundle")
-    if "PRIVATE KEY-----" in authority.bundle:
+    given = child(where, "file" if ca.file else "bundle")
+    if "PRIVATE KEY-----" in ca.bundle:
         findings.wrong(given, "holds a private key, which everybody on every host could read; leave the certificates in it alone")
-    elif authority.bundle and not _is_bundle(authority.bundle):
+    elif ca.bundle and not _is_bundle(ca.bundle):
         findings.wrong(given, "is no list of certificates as PEM")
     periods = {
-        "certificateValidityPeriod": authority.certificate_validity_period,
-        "caCertificateValidityPeriod": authority.ca_certificate_validity_period,
+        "certificateValidityPeriod": ca.certificate_validity_period,
+        "caCertificateValidityPeriod": ca.ca_certificate_validity_period,
     }
     for key, period in periods.items():
         if period is not None and period <= timedelta():
             findings.wrong(child(where, key), "must be longer than 0")
     leaf, root = periods.values()
-    if leaf is not None and (root or timedelta(days=3650)) < leaf:  # kubeadm's default for authorities
-        findings.wrong(child(where, "certificateValidityPeriod"), "is longer than that of the authority, which ends first")
+    if leaf is not None and (root or timedelta(days=3650)) < leaf:  # kubeadm's default for CAs
+        findings.wrong(child(where, "certificateValidityPeriod"), "is longer than that of the CA, which ends first")
 
 
 def _is_bundle(text: str) -> bool:

@@ -42,7 +42,7 @@ class Learned:
     member: Member | Absent | Unknown
     member_health: Finding | None
     node: objects.Node | Absent | Unknown
-    authority: Fact[str]
+    ca: Fact[str]
     cluster_id: Fact[int]
     inspection: Inspection
     system: OperatingSystem
@@ -82,7 +82,7 @@ def own_node(learned: Learned) -> objects.Node | Absent | Unknown:
 
 def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learned, facts: HostFacts, now: datetime) -> Host:
     node = host.node if isinstance(host.node, Absent | Unknown) else host.node.name
-    listing = Listing(authority=learned.authority, cluster_id=learned.cluster_id, etcd=role(learned.member), node=node)
+    listing = Listing(ca=learned.ca, cluster_id=learned.cluster_id, etcd=role(learned.member), node=node)
     clock = facts.clock if isinstance(facts.clock, datetime) else None
     found = condition(facts, listing, control_plane=host.control_plane, now=clock or now)
     return replace(

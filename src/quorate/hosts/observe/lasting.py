@@ -26,7 +26,7 @@ from quorate.workload.updates import CannotUpdate
 
 _KUBECONFIGS = {"admin": "", "super-admin": "", "kubelet": ", then restart the kubelet"}
 """Those whose server is the cluster's endpoint, and what a change of it needs. The other components ask the API server of their own host."""
-_AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+_CAS = ("ca", "front-proxy-ca", "etcd/ca")
 
 
 def lasting_drift(manifest: Manifest, host: Host, facts: HostFacts, *, control_plane: bool) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def lasting_drift(manifest: Manifest, host: Host, facts: HostFacts, *, control_p
     found = (
         *_servers(manifest, host, facts, control_plane=control_plane),
         *_cloud_provider(manifest, facts),
-        *_authorities(manifest, facts),
+        *_cas(manifest, facts),
         *lasting_kernel_drift(manifest, facts),
     )
     return tuple(map(printable, found))
@@ -80,18 +80,18 @@ def _cloud_provider(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
         )
 
 
-def _authorities(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
+def _cas(manifest: Manifest, facts: HostFacts) -> Iterator[str]:
     """To the day: kubeadm dates them back by some minutes."""
     wanted = manifest.certificate_authority.ca_certificate_validity_period
     if wanted is None:
         return
-    for name in _AUTHORITIES:
+    for name in _CAS:
         chain = facts.certificates[name]
         if isinstance(chain, Absent | Unknown):
             continue
         days = (chain[0].not_after - chain[0].not_before).days
         if days != wanted.days:
-            yield f"{name}.crt: is valid for {days} days instead of {wanted.days}: an authority is made once; set caCertificateValidityPeriod back"
+            yield f"{name}.crt: is valid for {days} days instead of {wanted.days}: a CA is made once; set caCertificateValidityPeriod back"
 
 
 # The cluster.

@@ -87,11 +87,11 @@ def _addresses(manifest: Manifest, host: Host) -> tuple[str, ...]:
     return tuple(dict.fromkeys((node_address(manifest, host), host.private_address, *host.ipv6_addresses)))
 
 
-def cluster_id(reading: RingReading | Unknown | Absent, authority: Fact[str]) -> Fact[int]:
-    """Etcd's own id of the ring. Where no host has an authority there is no cluster, whatever etcd could not be asked."""
+def cluster_id(reading: RingReading | Unknown | Absent, ca: Fact[str]) -> Fact[int]:
+    """Etcd's own id of the ring. Where no host has a CA there is no cluster, whatever etcd could not be asked."""
     if isinstance(reading, RingReading):
         return reading.cluster_id
-    return Absent() if isinstance(authority, Absent) else reading
+    return Absent() if isinstance(ca, Absent) else reading
 
 
 def role(member: Member | Absent | Unknown) -> Fact[EtcdRole]:

@@ -22,7 +22,7 @@ class Observation:
     cluster: Cluster
     facts: Mapping[str, HostFacts | Unreachable]
     machines: Mapping[str, Machine]
-    authority: str | Absent | Unknown  # SHA-256 of the cluster authority's DER, in hexadecimal; Absent: no host that was asked has one
+    ca: str | Absent | Unknown  # SHA-256 of the cluster CA's DER, in hexadecimal; Absent: no host that was asked has one
     ring: RingReading | Unknown | Absent  # the ring as its members told it, with who answered where
     api: ApiReading | Unknown | Absent  # what the API told; Absent: there is no cluster yet
     at: datetime  # when it began

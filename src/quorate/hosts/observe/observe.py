@@ -19,7 +19,7 @@ from quorate.hosts.manifest import Manifest, Secret
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.manifest.values import NO_SECRET
 from quorate.hosts.observe.api import ApiReading, read_api
-from quorate.hosts.observe.authority import cluster_authority, trusted
+from quorate.hosts.observe.cluster_ca import cluster_ca, trusted
 from quorate.hosts.observe.configuration import addon_drift, configuration_drift, fixed_problems, running_version
 from quorate.hosts.observe.drift import wanted_of
 from quorate.hosts.observe.duplicates import doubts, set_apart
@@ -61,26 +61,22 @@ async def observe(
     facts = await probe(await access.connect())
     control_planes = access.control_planes
     memory.hosts.note(facts, (name for name, each in facts.items() if isinstance(each, Unreachable)), at)
-    authority = cluster_authority(facts, control_planes)
-    access.avoid(
-        name for name in control_planes if isinstance(authority, str) and trusted(facts[name]) and authority not in trusted(facts[name])
-    )
+    ca = cluster_ca(facts, control_planes)
+    access.avoid(name for name in control_planes if isinstance(ca, str) and trusted(facts[name]) and ca not in trusted(facts[name]))
     machines = {name: Machine(host, name) for name, host in access.hosts.items()}
     systems = {name: _system(machines[name], each) for name, each in facts.items()}
     async with asyncio.TaskGroup() as group:
-        asking_ring = group.create_task(_ring(access, facts, authority, now))
-        asking_api = group.create_task(_api(access, facts, authority))
+        asking_ring = group.create_task(_ring(access, facts, ca, now))
+        asking_api = group.create_task(_api(access, facts, ca))
         inspecting = group.create_task(_inspect(access, manifest, contents, facts, systems))
     facts = await with_etcd_data(access, facts, asking_api.result())
     read = asking_ring.result()
-    ring = _no_member_to_ask(facts, control_planes, authority, asking_api.result()) if read is None else read
+    ring = _no_member_to_ask(facts, control_planes, ca, asking_api.result()) if read is None else read
     if isinstance(ring, RingReading):
         memory.note_members(ring.ring, silent_members(ring), at)
-    answers = _Answers(
-        facts, machines, systems, authority, ring, asking_api.result(), inspecting.result(), access.naming_problems, access.unnamed
-    )
+    answers = _Answers(facts, machines, systems, ca, ring, asking_api.result(), inspecting.result(), access.naming_problems, access.unnamed)
     cluster = _cluster(manifest, contents, answers, memory, at, options)
-    return Observation(cluster, facts, machines, authority, ring, answers.api, at)
+    return Observation(cluster, facts, machines, ca, ring, answers.api, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,7 @@ class _Answers:
     facts: Facts
     machines: Mapping[str, Machine]
     systems: Mapping[str, OperatingSystem]
-    authority: str | Absent | Unknown
+    ca: str | Absent | Unknown
     ring: RingReading | Unknown | Absent
     api: ApiReading | Unknown | Absent
     inspections: Mapping[str, Inspection]
@@ -101,30 +97,28 @@ class _Answers:
 # Asking.
 
 
-async def _ring(
-    access: Access, facts: Facts, authority: str | Absent | Unknown, now: Callable[[], datetime]
-) -> RingReading | Unknown | None:
+async def _ring(access: Access, facts: Facts, ca: str | Absent | Unknown, now: Callable[[], datetime]) -> RingReading | Unknown | None:
     """None: there is nobody to ask."""
-    hosts = _with_member(facts, access.control_planes, authority)
+    hosts = _with_member(facts, access.control_planes, ca)
     return await read_members(access, hosts, now) if hosts else None
 
 
-def _with_member(facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown) -> tuple[str, ...]:
+def _with_member(facts: Facts, control_planes: tuple[str, ...], ca: str | Absent | Unknown) -> tuple[str, ...]:
     """Whom to ask for the ring: hosts of this cluster that have an etcd manifest, or of which that is not known."""
     known = {name: each for name in control_planes if isinstance(each := facts[name], HostFacts)}
     return tuple(
         name
         for name, each in known.items()
-        if isinstance(authority, str) and authority in trusted(each) and not isinstance(each.manifest("etcd"), Absent)
+        if isinstance(ca, str) and ca in trusted(each) and not isinstance(each.manifest("etcd"), Absent)
     )
 
 
 def _no_member_to_ask(
-    facts: Facts, control_planes: tuple[str, ...], authority: str | Absent | Unknown, api: ApiReading | Unknown | Absent
+    facts: Facts, control_planes: tuple[str, ...], ca: str | Absent | Unknown, api: ApiReading | Unknown | Absent
 ) -> Unknown | Absent:
     """That there is no ring is proven by hosts of which none has any data of it; a cluster whose API answers has one, and a host that cannot be asked may."""
-    if isinstance(authority, Unknown):
-        return authority
+    if isinstance(ca, Unknown):
+        return ca
     with_data = [name for name in control_planes if isinstance(each := facts[name], HostFacts) and _may_have_data(each)]
     if with_data:
         remedy = f"Look at /etc/kubernetes/manifests/etcd.yaml of {', '.join(with_data)}, and at the folder of its data"
@@ -132,7 +126,7 @@ def _no_member_to_ask(
     if isinstance(api, ApiReading):
         return Unknown("an API server answers, and no host has an etcd that could be asked", "Look for etcd.yaml, which was moved away")
     missing = [name for name in control_planes if isinstance(facts[name], Unreachable)]
-    if missing and isinstance(authority, str):
+    if missing and isinstance(ca, str):
         return Unknown(f"no host that could be asked has an etcd member, and {', '.join(missing)} could not be asked", "Bring them back")
     return Absent()
 
@@ -141,15 +135,15 @@ def _may_have_data(facts: HostFacts) -> bool:
     return not isinstance(facts.etcd_data, Absent) and facts.etcd_data is not EtcdData.EMPTY
 
 
-async def _api(access: Access, facts: Facts, authority: str | Absent | Unknown) -> ApiReading | Unknown | Absent:
-    if isinstance(authority, Absent):
+async def _api(access: Access, facts: Facts, ca: str | Absent | Unknown) -> ApiReading | Unknown | Absent:
+    if isinstance(ca, Absent):
         missing = [name for name in access.control_planes if isinstance(facts[name], Unreachable)]
         return (
             Unknown(f"no host that could be asked belongs to a cluster, and {', '.join(missing)} could not be asked")
             if missing
             else Absent()
         )
-    return authority if isinstance(authority, Unknown) else await read_api(access.api)
+    return ca if isinstance(ca, Unknown) else await read_api(access.api)
 
 
 async def _inspect(
@@ -206,7 +200,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
             *members.contradictions,
             *not_told_apart,
             *answers.naming_problems,
-            *problems(answers.facts, answers.authority),
+            *problems(answers.facts, answers.ca),
             *fixed_problems(manifest, answers.api),
             *lost_names(manifest, answers.facts, answers.api),
         ),
@@ -235,8 +229,8 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
         member=members.member(name),
         member_health=members.health(name),
         node=_node(name, answers),
-        authority=answers.authority,
-        cluster_id=cluster_id(answers.ring, answers.authority),
+        ca=answers.ca,
+        cluster_id=cluster_id(answers.ring, answers.ca),
         inspection=answers.inspections.get(name, Inspection()),
         system=answers.systems[name],
         silence=memory.hosts.of(name),

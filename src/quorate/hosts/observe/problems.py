@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from quorate.core.health import Absent
 from quorate.hosts.connect.ssh.hosts import Unreachable
-from quorate.hosts.observe.authority import trusted
+from quorate.hosts.observe.cluster_ca import trusted
 from quorate.hosts.probe.facts import Fact, HostFacts, Kubeconfig
 from quorate.hosts.render.host_names import node_of
 
 
-def problems(facts: Mapping[str, HostFacts | Unreachable], authority: Fact[str]) -> tuple[str, ...]:
-    """Each problem with the names of its hosts, in words. `authority` is the cluster's: what hosts of another one are called there is nobody's concern."""
+def problems(facts: Mapping[str, HostFacts | Unreachable], ca: Fact[str]) -> tuple[str, ...]:
+    """Each problem with the names of its hosts, in words. `ca` is the cluster's: what hosts of another one are called there is nobody's concern."""
     known = {name: each for name, each in facts.items() if isinstance(each, HostFacts)}
-    ours = {name: each for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)}
+    ours = {name: each for name, each in known.items() if isinstance(ca, str) and ca in trusted(each)}
     return tuple(_other_nodes(ours))
 
 

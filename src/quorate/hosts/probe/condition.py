@@ -5,10 +5,10 @@ manifests of kubeadm, etcd data. Needed packages are containerd, kubelet and kub
 
 | what is found                                                                              | kind             |
 |---|---|
-| authorities on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it, see below |
-| authorities of this cluster and of another                                                 | BROKEN           |
+| CAs on the host, none of them this cluster's                                       | FOREIGN; BROKEN where this cluster lists it, see below |
+| CAs of this cluster and of another                                                 | BROKEN           |
 | a fact that the rows below need is unknown, or it is not known which cluster is this one   | UNKNOWN          |
-| no authority, and data of an etcd that are not of the ring, which has no member of it      | FOREIGN; UNKNOWN where that cannot be told |
+| no CA, and data of an etcd that are not of the ring, which has no member of it      | FOREIGN; UNKNOWN where that cannot be told |
 | no trace, and the ring or the API lists the host                                           | BROKEN           |
 | no trace, and a Kubernetes runs that kubeadm did not make                                  | FOREIGN          |
 | no trace                                                                                   | BARE; PACKAGES_ONLY with all needed packages |
@@ -25,8 +25,8 @@ data. What is missing then was lost since, and another `kubeadm init` without th
 that has our mark and etcd's data. Without our mark nobody knows when an initialization was begun: it is one that was cut short only where super-admin.conf is
 there, and neither etcd's data nor a certificate of the kubelet's, which that writes when it first starts (client-go 1.34, util/certificate).
 
-kubeadm makes an authority before anything of etcd, and takes it away after etcd's manifest. So an etcd beside no authority is somebody else's, of which this
-host may have the only copy, unless its log is of the ring. A worker has none of ours in any case. And a control plane host with another cluster's authority
+kubeadm makes a CA before anything of etcd, and takes it away after etcd's manifest. So an etcd beside no CA is somebody else's, of which this
+host may have the only copy, unless its log is of the ring. A worker has none of ours in any case. And a control plane host with another cluster's CA
 that the ring does not list is FOREIGN, whatever Node it left behind.
 
 Marks that kubeadm leaves are no proof: a kind says where to go on, and no kind alone is leave to remove data. Continue a half-initialized host, do not reset
@@ -79,7 +79,7 @@ class EtcdRole(Enum):
 class Listing:
     """What the cluster says of a host. `etcd` of a worker, or with an external etcd, is not looked at."""
 
-    authority: Fact[str]  # fingerprint of this cluster's CA; Absent while there is no cluster
+    ca: Fact[str]  # fingerprint of this cluster's CA; Absent while there is no cluster
     cluster_id: Fact[int]  # etcd's own, of the ring; Absent while there is no cluster
     etcd: Fact[EtcdRole]
     node: Fact[str]  # the name of its Node
@@ -98,13 +98,13 @@ def fingerprint(certificate: Certificate) -> str:
     return hashlib.sha256(certificate.der).hexdigest()
 
 
-def authorities(facts: HostFacts) -> Mapping[str, frozenset[str]]:
-    """The fingerprints of the cluster authorities that the host trusts, by the file that says so. A bundle has several while an authority is replaced."""
+def cas(facts: HostFacts) -> Mapping[str, frozenset[str]]:
+    """The fingerprints of the cluster CAs that the host trusts, by the file that says so. A bundle has several while a CA is replaced."""
     found = {"ca.crt": facts.certificates["ca"]}
     for name in ("kubelet", "bootstrap-kubelet", "admin"):
         kubeconfig = facts.kubeconfigs[name]
         if not isinstance(kubeconfig, Absent | Unknown):
-            found[f"{name}.conf"] = kubeconfig.authorities
+            found[f"{name}.conf"] = kubeconfig.cas
     return {where: frozenset(map(fingerprint, known)) for where, known in found.items() if not isinstance(known, Absent | Unknown)}
 
 
@@ -195,20 +195,20 @@ class _Host:
 
 
 def _another_cluster(host: _Host) -> Condition | None:
-    ours, found = host.listing.authority, authorities(host.facts)
+    ours, found = host.listing.ca, cas(host.facts)
     if isinstance(ours, Absent | Unknown):
         return None
     strangers = [where for where, known in found.items() if ours not in known]
     if not strangers:
         return None
     shown = min(found[strangers[0]])
-    message = f"{', '.join(strangers)} of another authority ({shown[:16]}..., this cluster's is {ours[:16]}...)"
+    message = f"{', '.join(strangers)} of another CA ({shown[:16]}..., this cluster's is {ours[:16]}...)"
     if len(strangers) < len(found):
         kept = ", ".join(where for where in found if where not in strangers)
-        return Condition(Kind.BROKEN, (Finding(Health.BAD, "AuthoritiesDiffer", f"{message}, but {kept} of this one"),))
+        return Condition(Kind.BROKEN, (Finding(Health.BAD, "CAsDiffer", f"{message}, but {kept} of this one"),))
     left = host.control_plane and isinstance(host.listing.etcd, Absent)  # whatever Node was left behind
     listed = isinstance(host.listing.etcd, EtcdRole) or (isinstance(host.listing.node, str) and not left)
-    return Condition(Kind.BROKEN if listed else Kind.FOREIGN, (Finding(Health.BAD, "AnotherAuthority", message),))
+    return Condition(Kind.BROKEN if listed else Kind.FOREIGN, (Finding(Health.BAD, "AnotherCA", message),))
 
 
 def _not_known(host: _Host) -> Condition | None:
@@ -225,13 +225,13 @@ def _not_known(host: _Host) -> Condition | None:
     if isinstance(facts.manifests, Mapping):
         needed |= {f"the manifest {name}": pod for name, pod in facts.manifests.items()}
     unknown = list(_by_reason(needed))
-    found = authorities(facts)
-    if found and not isinstance(host.listing.authority, str):
-        differ = host.listing.authority if isinstance(host.listing.authority, Unknown) else None
+    found = cas(facts)
+    if found and not isinstance(host.listing.ca, str):
+        differ = host.listing.ca if isinstance(host.listing.ca, Unknown) else None
         message = f"{', '.join(found)} of a cluster, but which one is this is not known{f': {differ.reason}' if differ else ''}"
         unknown.append(Finding(Health.UNKNOWN, CLUSTERS_DIFFER if differ else "ClusterNotKnown", message))
     if not found and not isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
-        unknown.append(Finding(Health.UNKNOWN, "AuthorityNotKnown", "kubelet.conf names no authority that can be read"))
+        unknown.append(Finding(Health.UNKNOWN, "CANotKnown", "kubelet.conf names no CA that can be read"))
     return Condition(Kind.UNKNOWN, tuple(unknown)) if unknown else None
 
 
@@ -246,13 +246,13 @@ def _by_reason(facts: Mapping[str, object]) -> Iterator[Finding]:
 
 
 def _another_etcd(host: _Host) -> Condition | None:
-    if authorities(host.facts) or isinstance(host.listing.etcd, EtcdRole):
+    if cas(host.facts) or isinstance(host.listing.etcd, EtcdRole):
         return None
     match other_etcd(host.facts, host.listing.cluster_id):
         case str(etcd):
-            return Condition(Kind.FOREIGN, (Finding(Health.BAD, ANOTHER_ETCD, f"{etcd}, and no authority of a cluster"),))
+            return Condition(Kind.FOREIGN, (Finding(Health.BAD, ANOTHER_ETCD, f"{etcd}, and no CA of a cluster"),))
         case Unknown(reason):
-            message = f"etcd is on it, and no authority of a cluster; whose it is is not known: {reason}"
+            message = f"etcd is on it, and no CA of a cluster; whose it is is not known: {reason}"
             return Condition(Kind.UNKNOWN, (Finding(Health.UNKNOWN, ANOTHER_ETCD, message),))
     return None
 

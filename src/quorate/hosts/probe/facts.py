@@ -50,7 +50,7 @@ CERTIFICATES = (
 """Below /etc/kubernetes/pki and without their suffix, except the last: the kubelet's own client certificate."""
 RENEWED = CERTIFICATES[3:-1]
 RENEWED_KUBECONFIGS = ("admin", "super-admin", "controller-manager", "scheduler")
-"""Both are what `kubeadm certs renew all` renews. The authorities live on, and kubelets renew their own."""
+"""Both are what `kubeadm certs renew all` renews. The CAs live on, and kubelets renew their own."""
 KEYS = ("ca", "front-proxy-ca", "etcd/ca", "sa")
 DIGESTS = ("sa.pub", "kubelet_configuration", "containerd_configuration")
 
@@ -137,7 +137,7 @@ class Kubeconfig:
     """
 
     server: str
-    authorities: Fact[tuple[Certificate, ...]]
+    cas: Fact[tuple[Certificate, ...]]
     client: Fact[tuple[Certificate, ...]]
     inline: bool
 

@@ -11,7 +11,7 @@ from quorate.hosts.probe.facts import RENEWED, Answer, EtcdData, Fact, HostFacts
 
 _DOORS_CLOSED = (401, 403)
 """It answers, but does not say how it does: anonymous requests are off, and the certificate that the probe used is not accepted either."""
-_AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+_CAS = ("ca", "front-proxy-ca", "etcd/ca")
 
 
 def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: datetime) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def endpoint(name: str, answer: Fact[Answer]) -> Finding:
 
 
 def _certificates(facts: HostFacts, now: datetime, *, apart_from: Collection[str]) -> Finding:
-    """What has expired and nobody renews. What cannot be read is unknown; a file that is not there is no finding: an external authority or etcd leaves some
+    """What has expired and nobody renews. What cannot be read is unknown; a file that is not there is no finding: an external CA or etcd leaves some
     out.
     """
     if expired := _expired(facts, now, facts.certificates.keys() - apart_from):
@@ -80,8 +80,8 @@ def _expired(facts: HostFacts, now: datetime, names: Collection[str]) -> str:
     expired = []
     for name, certificates in facts.certificates.items():
         if name in names and not isinstance(certificates, Absent | Unknown):
-            # a bundle of authorities may keep an old one beside the new
-            ends = max(each.not_after for each in certificates) if name in _AUTHORITIES else certificates[0].not_after
+            # a bundle of CAs may keep an old one beside the new
+            ends = max(each.not_after for each in certificates) if name in _CAS else certificates[0].not_after
             if ends <= now:
                 expired.append(f"{name} expired on {ends:%Y-%m-%d %H:%M} UTC")
     return "; ".join(expired)

@@ -203,9 +203,9 @@ def _unit(fields: Fields) -> Unit:
 
 
 def _kubeconfig(fields: Fields) -> Kubeconfig:
-    server, authorities, client, where = _expect(fields, 4)[:4]
+    server, cas, client, where = _expect(fields, 4)[:4]
     inline = _one_of({"inline": True, "file": False})((where,))
-    return Kubeconfig(server, _certificates_or_absent(authorities), _certificates_or_absent(client), inline)
+    return Kubeconfig(server, _certificates_or_absent(cas), _certificates_or_absent(client), inline)
 
 
 def _certificates_or_absent(encoded: str) -> Fact[tuple[Certificate, ...]]:

@@ -23,7 +23,7 @@ _KUBE_PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubePr
 
 
 def kubelet_configuration(manifest: Manifest) -> dict[str, Any]:
-    """The KubeletConfiguration of the cluster. Serving certificates come from the cluster's authority: their requests have to be approved."""
+    """The KubeletConfiguration of the cluster. Serving certificates come from the cluster's CA: their requests have to be approved."""
     made = {
         **_KUBELET,
         "authentication": {"anonymous": {"enabled": False}},

@@ -22,7 +22,7 @@ RESTARTS_DUE = "/etc/quorate/restarts-due"
 CONTAINERD = "containerd"
 """containerd and the kubelet, which both read their environment when they start."""
 TRUST = "trust"
-"""What trusts the host's authorities: components of the control plane too."""
+"""What trusts the host's CAs: components of the control plane too."""
 
 
 def settings_files(manifest: Manifest, system: OperatingSystem, containerd: Version | None) -> tuple[HostFile, ...]:

@@ -1,6 +1,6 @@
 """kubeadm's configuration (v1beta4) from a manifest: of the host that initializes the cluster, of those that join it, and of their upgrades. Pure.
 
-The certificate key is not used: authorities go to hosts over SSH, from memory to memory, and so does what a joining host checks the cluster against.
+The certificate key is not used: CAs go to hosts over SSH, from memory to memory, and so does what a joining host checks the cluster against.
 Source: kubeadm.k8s.io/v1beta4; KubeOne's pkg/templates/kubeadm/v1beta4 for what it sets.
 """
 
@@ -46,18 +46,18 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """How a host joins a cluster, and knows that it is the right one: by the certificates of its authority, in PEM, which came from a host of it.
+    """How a host joins a cluster, and knows that it is the right one: by the certificates of its CA, in PEM, which came from a host of it.
 
-    kubeadm's other way, a hash of the authority and the description of the cluster that the controller manager signs with the token, is to be waited for: the
+    kubeadm's other way, a hash of the CA and the description of the cluster that the controller manager signs with the token, is to be waited for: the
     first join comes 2 to 3 s before there is a controller manager that leads.
     """
 
     token: Secret = field(repr=False)
-    authority: bytes = field(repr=False)
+    ca: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not self.authority:
-            raise ValueError("no certificate of the cluster's authority is given, and a host must not join a cluster that it cannot check")
+        if not self.ca:
+            raise ValueError("no certificate of the cluster's CA is given, and a host must not join a cluster that it cannot check")
 
 
 def init_file(manifest: Manifest, machine: Machine, token: Secret) -> HostFile:
@@ -127,10 +127,10 @@ def join_configuration(manifest: Manifest, machine: Machine, *, control_plane: b
 
 def cluster_configuration(manifest: Manifest) -> dict[str, Any]:
     """The ClusterConfiguration, which kubeadm keeps in the cluster and reads again at every join and upgrade. It holds no secrets."""
-    authority = manifest.certificate_authority
+    ca = manifest.certificate_authority
     periods = {
-        "certificateValidityPeriod": authority.certificate_validity_period,
-        "caCertificateValidityPeriod": authority.ca_certificate_validity_period,
+        "certificateValidityPeriod": ca.certificate_validity_period,
+        "caCertificateValidityPeriod": ca.ca_certificate_validity_period,
     }
     made: dict[str, Any] = {
         "apiVersion": API_VERSION,
@@ -163,7 +163,7 @@ def _kubeconfig(manifest: Manifest, discovery: Discovery) -> dict[str, Any]:
     return kubeconfig.document(
         manifest.name,
         f"https://{control_plane_endpoint(manifest)}",
-        discovery.authority,
+        discovery.ca,
         user=_JOINING,
         credentials={"token": discovery.token.reveal()},
         context=_JOINING,

@@ -1,4 +1,4 @@
-"""What a host needs before kubeadm: kernel modules and settings, no swap, no firewall of its own, trust in the user's authorities, proxies. Pure: files and sh.
+"""What a host needs before kubeadm: kernel modules and settings, no swap, no firewall of its own, trust in the user's CAs, proxies. Pure: files and sh.
 
 Scripts are idempotent: a line `changed ...` is printed for each change made and none where there is nothing to do; `not possible ...` for what the host does
 not allow, which kubeadm's preflight then judges. None restarts the kubelet or containerd: that is a step of its own, one host at a time.
@@ -119,7 +119,7 @@ def _setting(key: str, value: int) -> str:
 
 
 def trust(system: OperatingSystem) -> tuple[str, str]:
-    """Where a host keeps authorities that it trusts, and the command that makes its programs see them; kubeadm mounts the result into the control plane."""
+    """Where a host keeps CAs that it trusts, and the command that makes its programs see them; kubeadm mounts the result into the control plane."""
     if system in ENTERPRISE:
         return "/etc/pki/ca-trust/source/anchors/quorate.crt", "update-ca-trust extract"
     if system is OperatingSystem.FLATCAR:

@@ -34,7 +34,7 @@ from quorate.kubernetes.objects import Lease
 from quorate.kubernetes.tasks import sole
 
 RENEW_EVERY = 15.0
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds to wait for the scripts of an earlier run to end."""
 _WAIT = 60  # seconds of that which one script waits
 
@@ -314,8 +314,8 @@ class Lock:
             answer = await self._try(host, wait=wait)
             match answer:
                 case Busy(programs):
-                    if self._elapsed() - began > PATIENCE:
-                        cause = f"is still changed by {programs} of an earlier run, after {PATIENCE:g} s"
+                    if self._elapsed() - began > TIMEOUT:
+                        cause = f"is still changed by {programs} of an earlier run, after {TIMEOUT:g} s"
                         raise NotLockable(f"host {host.name}", cause, "look at them there, and end them if they hang")
                     if programs != told:
                         self._tell(f"host {host.name} is still changed by {programs} of an earlier run: waiting for their end")

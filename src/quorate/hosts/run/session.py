@@ -32,7 +32,7 @@ from quorate.hosts.run.events import (
     Waiting,
 )
 from quorate.hosts.run.overview import hosts_in_words, reached
-from quorate.hosts.run.patience import Patience
+from quorate.hosts.run.wait_policy import WaitPolicy
 
 ATTEMPTS = 3
 """Times that one step is done and wanted again before the run says that it has no effect."""
@@ -118,7 +118,7 @@ class Session(Generic[Seen]):
         self._by = by
         self._steps = 0
         self._done = Done()
-        self._patience = Patience(parts.now())
+        self._wait_policy = WaitPolicy(parts.now())
         self._broken: set[Step] = set()
         self._last: Step | None = None
         self._repeated = 0
@@ -157,7 +157,7 @@ class Session(Generic[Seen]):
                 return self._stalled(decision)
             observation = await self._parts.observe(self._done)
             if decision.step is not None:
-                self._patience.renew(self._parts.now())
+                self._wait_policy.renew(self._parts.now())
 
     async def _take(self, step: Step, decision: Decision, observation: Seen) -> Ended | None:
         """Carry out one step. The end, where it failed for good or has no effect."""
@@ -189,7 +189,7 @@ class Session(Generic[Seen]):
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        until = self._patience.look_again(decision, now, booting=cluster.is_booting)
+        until = self._wait_policy.look_again(decision, now, booting=cluster.is_booting)
         if until is None:
             return False
         parts.emit(Waiting(now, decision.refusals, until))

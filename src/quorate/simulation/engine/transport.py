@@ -18,8 +18,8 @@ from quorate.simulation.engine.link import Fate, Link
 from quorate.simulation.engine.objects import parse_selector
 from quorate.simulation.engine.watching import Watch
 
-_STORAGE_PATIENCE = 7.0  # seconds after which etcd gives up finding a majority
-_READINESS_PATIENCE = 2.0  # seconds after which an API server's own check of its etcd fails
+_STORAGE_TIMEOUT = 7.0  # seconds after which etcd gives up finding a majority
+_READINESS_TIMEOUT = 2.0  # seconds after which an API server's own check of its etcd fails
 _LATE = (30.0, 90.0)  # seconds after which a delayed request takes effect all the same
 
 
@@ -115,7 +115,7 @@ class SimulatedTransport:
         try:
             self._check()
         except Failure as failure:
-            await asyncio.sleep(_STORAGE_PATIENCE)
+            await asyncio.sleep(_STORAGE_TIMEOUT)
             return _error(failure, request.doing)
         try:
             return rest.answer(self._server, request, self._who)
@@ -126,7 +126,7 @@ class SimulatedTransport:
         try:
             self._check()
         except Failure as failure:
-            await asyncio.sleep(_READINESS_PATIENCE)
+            await asyncio.sleep(_READINESS_TIMEOUT)
             return _error(failure, request.doing)
         return b"ok"
 

@@ -83,7 +83,7 @@ class Access:
         machine = self._reach.reached(name)
         if machine is None:
             raise AccessFailed(f"{name}: no answer")
-        if not machine.disk.authority:
+        if not machine.disk.ca:
             raise AccessFailed(f"{name}: there are no credentials")
         return machine
 

@@ -71,7 +71,7 @@ _Change: TypeAlias = (
     | EnsureMachineDeployments
     | ChangeEncryption
 )
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
 
@@ -283,7 +283,7 @@ class Executor:
         self.site.settle()
 
     async def _until(self, host: str, what: str, truth: Callable[[], bool]) -> None:
-        end = self.site.world.time() + _PATIENCE
+        end = self.site.world.time() + _TIMEOUT
         while not truth():
             if self.site.world.time() > end:
                 raise StepFailed(host, f"{what} did not come about")

@@ -66,7 +66,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         ports=Absent(),
         kubeconfigs=_kubeconfigs(machine),
         certificates={
-            "ca": _authority(disk.authority),
+            "ca": _ca(disk.ca),
             "apiserver": _leaf(disk.certificates_expire),
             "kubelet": (_certificate(machine.address, _ENDLESS),) if disk.kubelet_conf is KubeletConf.FILE else Absent(),
         },
@@ -88,7 +88,7 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
 
 
 def probed(site: Site, machine: Machine) -> bytes:
-    """What the probe prints of the machine now, as far as a step asks it: what of etcd is on it, and whether it has an authority."""
+    """What the probe prints of the machine now, as far as a step asks it: what of etcd is on it, and whether it has a CA."""
     if machine.hostile is not None:
         return machine.hostile
     facts = facts_of(site, machine)
@@ -102,7 +102,7 @@ def probed(site: Site, machine: Machine) -> bytes:
         "etcd_identity": identity,
         "processes": f"=\t{' '.join(sorted(_processes(machine)))}",
         "manifests": "?\tit cannot be read",
-        "certificate.ca": f"=\t{_der(machine.disk.authority)}" if machine.disk.authority else "-",
+        "certificate.ca": f"=\t{_der(machine.disk.ca)}" if machine.disk.ca else "-",
         **{f"kubeconfig.{name}": "-" for name in KUBECONFIGS},
     }
     pods = facts.manifests
@@ -132,8 +132,8 @@ def _varint(number: int) -> bytes:
 
 
 @cache
-def _der(authority: int) -> str:
-    return b64encode(read_certificates(material.authorities(authority)["ca.crt"])[0].der).decode()
+def _der(ca: int) -> str:
+    return b64encode(read_certificates(material.cas(ca)["ca.crt"])[0].der).decode()
 
 
 def _program(version: Version | None) -> Fact[Program]:
@@ -153,9 +153,7 @@ def _kubeconfigs(machine: Machine) -> Mapping[str, Fact[Kubeconfig]]:
         "kubelet": disk.kubelet_conf is not KubeletConf.NONE,
     }
     inline = disk.kubelet_conf is KubeletConf.INLINE
-    return {
-        name: Kubeconfig("", _authority(disk.authority), Absent(), inline) if is_there else Absent() for name, is_there in there.items()
-    }
+    return {name: Kubeconfig("", _ca(disk.ca), Absent(), inline) if is_there else Absent() for name, is_there in there.items()}
 
 
 def _manifests(machine: Machine) -> Mapping[str, Fact[StaticPod]]:
@@ -209,8 +207,8 @@ def _etcd_health(site: Site, machine: Machine) -> Fact[Answer]:
     return Answer(200, "true") if site.ring.follows_leader(machine.member) else Answer(503, "RAFT NO LEADER")
 
 
-def _authority(number: int) -> Fact[tuple[Certificate, ...]]:
-    return (_certificate(f"authority {number}", _ENDLESS),) if number else Absent()
+def _ca(number: int) -> Fact[tuple[Certificate, ...]]:
+    return (_certificate(f"CA {number}", _ENDLESS),) if number else Absent()
 
 
 def _leaf(expires: datetime | None) -> Fact[tuple[Certificate, ...]]:
@@ -219,5 +217,5 @@ def _leaf(expires: datetime | None) -> Fact[tuple[Certificate, ...]]:
 
 @cache
 def _certificate(what: str, expires: datetime) -> Certificate:
-    is_authority = what.startswith("authority")
-    return Certificate(what.encode(), x509.Name([]), datetime(2020, 1, 1, tzinfo=UTC), expires, is_authority, b"", None)
+    is_ca = what.startswith("ca")
+    return Certificate(what.encode(), x509.Name([]), datetime(2020, 1, 1, tzinfo=UTC), expires, is_ca, b"", None)

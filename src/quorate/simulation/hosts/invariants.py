@@ -334,7 +334,7 @@ def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
 
 def _tells_of_the_cluster(site: Site, machine: Machine) -> bool:
     """Whether anything on it is of the cluster that stands, or might be."""
-    return machine.traces and not machine.gone and (machine.disk.authority in (0, site.authority) or machine.disk.data is not None)
+    return machine.traces and not machine.gone and (machine.disk.ca in (0, site.ca) or machine.disk.data is not None)
 
 
 def _goes_on_alone(site: Site, act: Act) -> bool:

@@ -19,7 +19,7 @@ from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.scripts import Refused
 from quorate.simulation.hosts.site import VALIDITY, Site
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
 
 
@@ -29,7 +29,7 @@ class Wanted:
 
     address: str = ""
     token: str = ""
-    authority: int = 0
+    ca: int = 0
     control_plane: bool = False
     version: Version | None = None
     settings: int = 0
@@ -54,9 +54,9 @@ class Kubeadm:
         self._check_address(wanted.address)
         if not resume and machine.traces:
             raise Refused("[ERROR] preflight: there are files of a cluster")
-        if not disk.authority:
-            site.authorities += 1
-            disk.authority = site.authorities
+        if not disk.ca:
+            site.cas += 1
+            disk.ca = site.cas
         disk.certificates_expire = disk.certificates_expire or site.world.now() + VALIDITY
         await self._takes(0.5, 2.0)
         disk.admin_conf = disk.super_admin_conf = True
@@ -116,7 +116,7 @@ class Kubeadm:
         """`kubeadm join`."""
         disk = self.machine.disk
         await self._discover(wanted)
-        disk.authority, disk.settings = wanted.authority, self.site.objects.settings
+        disk.ca, disk.settings = wanted.ca, self.site.objects.settings
         await self._takes(0.2, 1.0)
         disk.kubelet_configuration = disk.bootstrap_conf = True
         self._restart_kubelet()
@@ -125,13 +125,13 @@ class Kubeadm:
         await self._bootstrap_kubelet(wanted.token)
 
     async def _discover(self, wanted: Wanted) -> None:
-        """Preflight, the cluster's information, and no Node of this name that is ready. A control plane may have been given authorities."""
+        """Preflight, the cluster's information, and no Node of this name that is ready. A control plane may have been given CAs."""
         disk = self.machine.disk
         self._check_installed()
         await self._takes(0.5, 2.0)
         self._check_address(wanted.address)
         there = (disk.kubelet_conf, disk.bootstrap_conf, disk.admin_conf, disk.components, disk.etcd, disk.data is not None)
-        if any(there) or (disk.authority and not wanted.control_plane):
+        if any(there) or (disk.ca and not wanted.control_plane):
             raise Refused("[ERROR] preflight: there are files of a cluster")
         await self._until(lambda: self._is_let_in(wanted.token) and self.site.objects.discovery, "the cluster's information")
         node = self.site.objects.nodes.get(self.machine.name)
@@ -326,7 +326,7 @@ class Kubeadm:
         self.site.settle()
 
     async def _until(self, truth: Callable[[], bool], what: str) -> None:
-        end = self.site.world.time() + _PATIENCE
+        end = self.site.world.time() + _TIMEOUT
         while not truth():
             if self.site.world.time() > end:
                 raise Refused(f"{what} did not come about")

@@ -33,7 +33,7 @@ class Disk:
     prepared: bool = False  # settings of the system, and containerd
     kubelet: Version | None = None
     kubeadm: Version | None = None
-    authority: int = 0  # of which cluster it trusts the authority; 0: of none
+    ca: int = 0  # of which cluster it trusts the CA; 0: of none
     initializing: bool = False  # our mark of an initialization that has not ended
     admin_conf: bool = False
     super_admin_conf: bool = False
@@ -127,13 +127,7 @@ class Machine:
         """Whether anything of a cluster is on its disk."""
         disk = self.disk
         return bool(
-            disk.authority
-            or disk.admin_conf
-            or disk.bootstrap_conf
-            or disk.kubelet_conf
-            or disk.components
-            or disk.etcd
-            or disk.data is not None
+            disk.ca or disk.admin_conf or disk.bootstrap_conf or disk.kubelet_conf or disk.components or disk.etcd or disk.data is not None
         )
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What is in the files that steps carry: the authorities of each cluster, and the keys of encryption providers. Machines keep their numbers and ids.
+"""What is in the files that steps carry: the CAs of each cluster, and the keys of encryption providers. Machines keep their numbers and ids.
 
 None of it is in a trace or in what is judged, so that it may be drawn anew in each process.
 """
@@ -12,31 +12,31 @@ from typing import Any
 
 from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration
 from quorate.hosts.render import provider_files
-from quorate.pki.issue import generate_authority, generate_service_account
+from quorate.pki.issue import generate_ca, generate_service_account
 from quorate.pki.keys import KeyAlgorithm
 from quorate.simulation.engine.world import EPOCH
 
 PKI = "/etc/kubernetes/pki/"
 NAMESPACE = "default"
 """Of all Secrets."""
-_AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+_CAS = ("ca", "front-proxy-ca", "etcd/ca")
 _entries: dict[str, Mapping[str, Any]] = {}
 
 
 @cache
-def authorities(number: int) -> Mapping[str, bytes]:
-    """The files of the cluster's authorities below PKI that all its control planes share."""
+def cas(number: int) -> Mapping[str, bytes]:
+    """The files of the cluster's CAs below PKI that all its control planes share."""
     files: dict[str, bytes] = {}
-    for name in _AUTHORITIES:
-        made = generate_authority(KeyAlgorithm.ECDSA_P256, now=EPOCH, common_name=f"{name} {number}")
+    for name in _CAS:
+        made = generate_ca(KeyAlgorithm.ECDSA_P256, now=EPOCH, common_name=f"{name} {number}")
         files |= {f"{name}.crt": made.certificate, f"{name}.key": made.key}
     account = generate_service_account(KeyAlgorithm.ECDSA_P256)
     return files | {"sa.pub": account.certificate, "sa.key": account.key}
 
 
-def authority_of(certificate: bytes, made: int) -> int:
-    """Whose authority a file ca.crt is, of those made so far."""
-    return next(number for number in range(1, made + 1) if authorities(number)["ca.crt"] == certificate)
+def ca_of(certificate: bytes, made: int) -> int:
+    """Whose CA a file ca.crt is, of those made so far."""
+    return next(number for number in range(1, made + 1) if cas(number)["ca.crt"] == certificate)
 
 
 @cache

@@ -21,7 +21,7 @@ from quorate.core.hosts.state import Node as SeenNode
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
 from quorate.hosts.connect.ssh.hosts import Unreachable
-from quorate.hosts.observe.authority import cluster_authority, trusted
+from quorate.hosts.observe.cluster_ca import cluster_ca, trusted
 from quorate.hosts.observe.duplicates import doubts, set_apart
 from quorate.hosts.observe.encryption import common_file, flag_of
 from quorate.hosts.observe.host import data_lost, holds_a_copy, starts_without_data
@@ -116,13 +116,13 @@ class Observer:
         facts = {entry.name: self._facts(entry, probed.get(entry.name)) for entry in self.manifest.entries}
         self._memory.hosts.note(facts, (name for name, each in facts.items() if isinstance(each, Unreachable)), at)
         control_planes = [entry.name for entry in self.manifest.control_planes]
-        authority = cluster_authority(facts, control_planes)
+        ca = cluster_ca(facts, control_planes)
         await self._takes(0.05, 0.3)
-        reading = self._ring(facts, control_planes, authority)
+        reading = self._ring(facts, control_planes, ca)
         if isinstance(reading, RingReading):
             self._memory.note_members(reading.ring, silent_members(reading), at)
         await self._takes(0.05, 0.3)
-        cluster = self._cluster(facts, probed, authority, reading, self._api(facts, authority))
+        cluster = self._cluster(facts, probed, ca, reading, self._api(facts, ca))
         return Seen(done.told(cluster), facts, machines_of(self.manifest), since)
 
     async def _takes(self, least: float, most: float) -> None:
@@ -142,31 +142,31 @@ class Observer:
 
     # The ring and the API.
 
-    def _ring(self, facts: Facts, control_planes: list[str], authority: str | Absent | Unknown) -> RingReading | Unknown | Absent:
+    def _ring(self, facts: Facts, control_planes: list[str], ca: str | Absent | Unknown) -> RingReading | Unknown | Absent:
         known = {name: each for name in control_planes if isinstance(each := facts[name], HostFacts)}
-        ours = [name for name, each in known.items() if isinstance(authority, str) and authority in trusted(each)]
+        ours = [name for name, each in known.items() if isinstance(ca, str) and ca in trusted(each)]
         asked = [name for name in ours if not isinstance(known[name].manifest("etcd"), Absent)]
         if asked:
             machines = {name: machine for name in asked if (machine := self._machine(name)) is not None and self.reaches(machine)}
             return read_ring(self.site, machines, self._now()) if self.sight.ring else Unknown("the members do not answer in time")
-        if isinstance(authority, Unknown):
-            return authority
+        if isinstance(ca, Unknown):
+            return ca
         with_data = [name for name, each in known.items() if each.etcd_data is EtcdData.MEMBER]
         if with_data:
             return Unknown(f"{', '.join(with_data)} may have etcd's data, but no etcd that could be asked")
         missing = [name for name in control_planes if isinstance(facts[name], Unreachable)]
-        if missing and isinstance(authority, str):
+        if missing and isinstance(ca, str):
             return Unknown(
                 f"no host that could be asked has an etcd member, and {', '.join(missing)} could not be asked", "Bring them back"
             )
         return Absent()
 
-    def _api(self, facts: Facts, authority: str | Absent | Unknown) -> Objects | Unknown | Absent:
-        if isinstance(authority, Absent):
+    def _api(self, facts: Facts, ca: str | Absent | Unknown) -> Objects | Unknown | Absent:
+        if isinstance(ca, Absent):
             missing = any(isinstance(facts[entry.name], Unreachable) for entry in self.manifest.control_planes)
             return Unknown("no host that could be asked belongs to a cluster") if missing else Absent()
-        if isinstance(authority, Unknown):
-            return authority
+        if isinstance(ca, Unknown):
+            return ca
         return self.site.objects if self.asks_api() else Unknown("no API server answers")
 
     def facts(self, host: str) -> HostFacts | Unreachable:
@@ -195,16 +195,14 @@ class Observer:
         self,
         facts: Facts,
         probed: Mapping[str, Machine],
-        authority: str | Absent | Unknown,
+        ca: str | Absent | Unknown,
         reading: RingReading | Unknown | Absent,
         api: Objects | Unknown | Absent,
     ) -> Cluster:
         manifest = self.manifest
         ring = reading.ring if isinstance(reading, RingReading) else reading
         members = membership(reading, manifest.claims, facts)
-        hosts = tuple(
-            self._host(entry, facts[entry.name], probed.get(entry.name), authority, reading, members, api) for entry in manifest.entries
-        )
+        hosts = tuple(self._host(entry, facts[entry.name], probed.get(entry.name), ca, reading, members, api) for entry in manifest.entries)
         hosts, not_told_apart = set_apart(hosts, doubts(facts, {entry.name: entry.private_address for entry in manifest.entries}))
         known = api if isinstance(api, Objects) else Objects()
         silences = self._memory.members
@@ -228,7 +226,7 @@ class Observer:
             addon_drift=self._addon_drift(known),
             encryption=Desired(None if manifest.encrypts else PLAIN, known.written),
             locked_by=self._locked_by(),
-            problems=(*members.contradictions, *not_told_apart, *problems(facts, authority)),
+            problems=(*members.contradictions, *not_told_apart, *problems(facts, ca)),
             options=self.options,
         )
 
@@ -237,7 +235,7 @@ class Observer:
         entry: Entry,
         facts: HostFacts | Unreachable,
         machine: Machine | None,
-        authority: str | Absent | Unknown,
+        ca: str | Absent | Unknown,
         reading: RingReading | Unknown | Absent,
         members: Membership,
         api: Objects | Unknown | Absent,
@@ -258,8 +256,8 @@ class Observer:
         if isinstance(facts, Unreachable) or machine is None:
             return replace(host, findings=(Finding(Health.UNKNOWN, "NoAnswer", "no answer"),))
         listing = Listing(
-            authority=authority,
-            cluster_id=cluster_id(reading, authority),
+            ca=ca,
+            cluster_id=cluster_id(reading, ca),
             etcd=role(member),
             node=node.name if isinstance(node, Node) else node,
         )

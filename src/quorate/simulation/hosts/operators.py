@@ -13,8 +13,8 @@ from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.state import RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.hosts.run.events import Ended, Event, StepBegun, StepBroke
-from quorate.hosts.run.patience import Patience, before_a_plan
 from quorate.hosts.run.session import Done, Parts, Session
+from quorate.hosts.run.wait_policy import WaitPolicy, before_a_plan
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act, Actor, Witness
 from quorate.simulation.hosts.executor import Executor
@@ -99,10 +99,10 @@ class Run:
 
     async def _shown(self, observer: Observer) -> tuple[Step, ...]:
         """The steps that the operator is shown, and agrees to, as soon as there are any; none where nothing can be done."""
-        patience = Patience(self.now())
+        policy = WaitPolicy(self.now())
         while True:
             cluster, now = (await observer.observe(Done())).cluster, self.now()
-            until = before_a_plan(patience, cluster, decide(cluster, now), now)
+            until = before_a_plan(policy, cluster, decide(cluster, now), now)
             if until is None:
                 return tuple(foreseen.step for foreseen in forecast(cluster, now).steps)
             await self._fence.sleep(max((until - now).total_seconds(), 0.0))

@@ -12,7 +12,7 @@ from quorate.hosts.connect.ssh.errors import ConnectionCut, NoAnswer
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.machines import Machine
 
-_PATIENCE = 600.0
+_TIMEOUT = 600.0
 """Seconds for which a script that needs kubeadm's lock waits for it."""
 
 
@@ -92,7 +92,7 @@ class Scripts:
             self.kill(machine)
 
     async def _alone(self, machine: Machine, script: Script, line: asyncio.Future[bytes]) -> None:
-        end = self._world.time() + _PATIENCE
+        end = self._world.time() + _TIMEOUT
         while machine.kubeadm_runs:
             if self._world.time() > end:
                 _tell(line, Refused("another kubeadm has been running for too long", BUSY))

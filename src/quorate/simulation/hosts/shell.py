@@ -34,7 +34,7 @@ _KNOWN = re.compile(
     r"|^rm -f -- (?P<gone>.+)$"
     r"|^(?:timeout -k \d+ \d+|    if !|if !) kubeadm (?P<kubeadm>.+?) (?:>>|\\$)"
     r"|^systemctl start (?P<units>.+?) \|\| :$"
-    rf"|^flock -w {act.PATIENCE} 9$(?P<waits>)",
+    rf"|^flock -w {act.TIMEOUT} 9$(?P<waits>)",
     re.MULTILINE,
 )
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
@@ -130,7 +130,7 @@ class Shell:
     async def _place(self, path: str, content: bytes) -> None:
         disk = self._machine.disk
         if path == f"{PKI}ca.crt":
-            disk.authority = material.authority_of(content, self._site.authorities)
+            disk.ca = material.ca_of(content, self._site.cas)
             await self._takes(0.01, 0.1)
         elif path in PATHS:
             disk.providers = material.read(content)
@@ -173,11 +173,11 @@ class Shell:
         """What the configuration says, and the kubeconfig beside it."""
         text, discovery = self._files[path], self._files.get(DISCOVERY_PATH, "")
         version = _found(text, r"kubernetesVersion: (\S+)")
-        authority = _found(discovery, r"certificate-authority-data: (\S+)")
+        ca = _found(discovery, r"certificate-authority-data: (\S+)")
         return Wanted(
             address=_found(text, r"(?:advertiseAddress:|name: node-ip\n +value:) (\S+)"),
             token=_found(discovery or text, r"token: (\w{6})\."),
-            authority=material.authority_of(base64.b64decode(authority), self._site.authorities) if authority else 0,
+            ca=material.ca_of(base64.b64decode(ca), self._site.cas) if ca else 0,
             control_plane="\ncontrolPlane:" in text,
             version=Version.parse(version) if version else None,
             settings=int(_found(text, rf"name: {REVISION}\n +value: \"?(\d+)") or 0),
@@ -193,17 +193,17 @@ def looked(reach: Reach, machine: Machine, script: str) -> bytes:
     if script.endswith(probe.script()):
         return probed(site, machine)
     if "base64 -w 0" in script:
-        return _authorities(machine)
+        return _cas(machine)
     if "ActiveState,SubState" in script:
         runs = {"kubelet": machine.kubelet_runs, "containerd": machine.containerd_runs}
         return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
     raise AssertionError(f"nothing is known of this script, with {disk}:\n{script}")
 
 
-def _authorities(machine: Machine) -> bytes:
-    if not machine.disk.authority or not machine.disk.admin_conf:
+def _cas(machine: Machine) -> bytes:
+    if not machine.disk.ca or not machine.disk.admin_conf:
         raise Refused(f"{PKI}ca.key is missing or empty", 44)
-    files: Mapping[str, bytes] = material.authorities(machine.disk.authority)
+    files: Mapping[str, bytes] = material.cas(machine.disk.ca)
     return b"".join(b"%b %b\n" % (name.encode(), base64.b64encode(content)) for name, content in files.items())
 
 

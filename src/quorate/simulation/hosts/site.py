@@ -108,8 +108,8 @@ class Site:
         self.lease: Lock | None = None
         self.lease_refused = False  # by the API, for as long as this lasts
         self.tokens: set[str] = set()  # with which kubeadm may join, by the six characters that name each
-        self.authorities = 0  # made so far
-        self.authority = 0  # of the cluster that was founded last
+        self.cas = 0  # made so far
+        self.ca = 0  # of the cluster that was founded last
         self.founded = 0  # clusters
         self.objects = Objects()
         self.ring = self._new_ring()
@@ -193,7 +193,7 @@ class Site:
 
     def found(self, machine: Machine) -> None:
         """Its etcd starts for the first time with a manifest that founds a ring."""
-        self.founded, self.authority = self.founded + 1, machine.disk.authority
+        self.founded, self.ca = self.founded + 1, machine.disk.ca
         self.ring = self._new_ring()
         self.objects, self.lease, self.tokens = Objects(), None, set()
         member = self.ring.found(machine.name, machine.peer_url)
@@ -255,7 +255,7 @@ class Site:
         """A kubelet with its credentials makes its Node where there is none, and reports its version."""
         if not machine.kubelet_runs or machine.disk.kubelet_conf is KubeletConf.NONE or not machine.disk.kubelet_configuration:
             return
-        if machine.disk.authority != self.authority or not self.reaches_api(machine):
+        if machine.disk.ca != self.ca or not self.reaches_api(machine):
             return
         node = self.objects.nodes.get(machine.name)
         if node is not None and node.address == machine.address:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import dataclass
 
-from quorate.pki import KeyAlgorithm, Purpose, generate_authority
+from quorate.pki import KeyAlgorithm, Purpose, generate_ca
 from quorate.simulation.engine.apiserver import ApiServer
 from quorate.simulation.engine.objects import CLUSTERS, CONTROL_PLANES, DEFINITIONS, INFRASTRUCTURE, SECRETS, TEMPLATES, Json
 from quorate.simulation.engine.world import EPOCH, NAMESPACE
@@ -40,7 +40,7 @@ def furnish(server: ApiServer, wanted: Wanted) -> None:
         domains = [{"name": name, "controlPlane": True} for name in wanted.failure_domains]
         server.merge_patch(CLUSTERS, NAMESPACE, NAME, {"status": {"failureDomains": domains}}, who=USER, subresource="status")
     if wanted.external_etcd:
-        for purpose in (Purpose.ETCD_AUTHORITY, Purpose.API_SERVER_ETCD_CLIENT):
+        for purpose in (Purpose.ETCD_CA, Purpose.API_SERVER_ETCD_CLIENT):
             server.create(SECRETS, _supplied(purpose), who=USER)
     if not wanted.by_hand:
         create_control_plane(server, wanted)
@@ -59,7 +59,7 @@ def _etcd(wanted: Wanted) -> Json:
 
 def _supplied(purpose: Purpose) -> Json:
     """A pair that the owner of an external etcd gives; what is in it nobody here looks at."""
-    pair = generate_authority(KeyAlgorithm.parse("ECDSA-P256"), now=EPOCH)
+    pair = generate_ca(KeyAlgorithm.parse("ECDSA-P256"), now=EPOCH)
     metadata = {"name": purpose.secret_name(NAME), "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": NAME}}
     return {"metadata": metadata, "data": {field: b64encode(text).decode() for field, text in pair.secret_data().items()}}
 

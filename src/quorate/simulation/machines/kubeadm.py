@@ -15,7 +15,7 @@ from quorate.simulation.machines.workload_cluster import WorkloadCluster
 from quorate.workload.static_pods import NAMESPACE, Component
 
 _AGAIN = 2.0  # seconds between two tries of what a majority must confirm
-_PATIENCE = 300.0  # seconds that kubeadm goes on trying before it gives up
+_TIMEOUT = 300.0  # seconds that kubeadm goes on trying before it gives up
 
 _REST = (Component.API_SERVER, Component.CONTROLLER_MANAGER, Component.SCHEDULER)
 
@@ -151,9 +151,9 @@ class Kubeadm:
             self.fail(str(error))
 
     def _again_unless(self, done: bool, step: Callable[[], None], problem: str) -> bool:
-        """Whether it is done; otherwise the step is tried again until patience is over."""
+        """Whether it is done; otherwise the step is tried again until its time is over."""
         if not done:
-            if self._world.time() - self._started > _PATIENCE:
+            if self._world.time() - self._started > _TIMEOUT:
                 self.fail(problem)
             else:
                 self._later((_AGAIN, _AGAIN + 1.0), step)

@@ -26,7 +26,7 @@ def make_by_hand(server: ApiServer, wanted: Wanted) -> None:
     for purpose, pair in pairs.items():
         data = {field: b64encode(text).decode() for field, text in pair.secret_data().items()}
         server.create(SECRETS, _secret(purpose.secret_name(NAME), data, configs[0]), who="bootstrap")
-    value = admin_kubeconfig(NAME, f"https://{ENDPOINT}:6443", pairs[Purpose.CLUSTER_AUTHORITY], _ALGORITHM, now=EPOCH)
+    value = admin_kubeconfig(NAME, f"https://{ENDPOINT}:6443", pairs[Purpose.CLUSTER_CA], _ALGORITHM, now=EPOCH)
     server.create(SECRETS, _secret(f"{NAME}-kubeconfig", {"value": b64encode(value).decode()}, cluster), who="core")
 
 

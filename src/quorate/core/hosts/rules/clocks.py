@@ -1,6 +1,6 @@
 """Clocks: each host's is judged against those of the control plane, and an operator's decides nothing.
 
-What depends on a clock is a certificate or a token that somebody makes by it, and somebody else judges: a host that joins, the first authorities, certificates
+What depends on a clock is a certificate or a token that somebody makes by it, and somebody else judges: a host that joins, the first CAs, certificates
 that are renewed (an upgrade renews them too). Everything else goes on beside a clock that is wrong.
 """
 

@@ -138,7 +138,7 @@ def _no_more_copies(cluster: Cluster, host: Host) -> Check:
 
 
 def _no_other_data(host: Host) -> Check:
-    """A cluster that somebody has founded anew by mistake, with the authorities that it had, knows the hosts of the one that has the data as its own."""
+    """A cluster that somebody has founded anew by mistake, with the CAs that it had, knows the hosts of the one that has the data as its own."""
     if not host.holds_other_data:
         return passed(NO_OTHER_DATA, host.name)
     remedy = (

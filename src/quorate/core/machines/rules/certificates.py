@@ -1,4 +1,4 @@
-"""The cluster's authorities and the admin kubeconfig."""
+"""The cluster's CAs and the admin kubeconfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESTORE = "Restore the Secrets from a backup."
 
 
 def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Missing authorities are generated before the first Machine and never after: a new one would not be trusted by what runs, nor by a host that kubeadm
+    """Missing CAs are generated before the first Machine and never after: a new one would not be trusted by what runs, nor by a host that kubeadm
     may just be founding the cluster on.
     """
     certificates = control_plane.certificates
@@ -47,7 +47,7 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposa
 
 
 def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Written once the authority and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
+    """Written once the CA and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
 
     One that cannot be written is tried again later and holds up nothing but the first replica, of whose cluster nobody could make use.
     """
@@ -69,7 +69,7 @@ def _written(control_plane: ControlPlane, now: datetime, *, rotate: bool) -> Pro
     kubeconfig = control_plane.kubeconfig
     if kubeconfig.retry_at is None or kubeconfig.retry_at <= now:
         return wanting(WriteKubeconfig(rotate))
-    remedy = "Correct what the answer names, such as a permission or the certificate authority; the write is tried again by itself."
+    remedy = "Correct what the answer names, such as a permission or the CA; the write is tried again by itself."
     check = failed(KUBECONFIG, f"it could not be written: {kubeconfig.write_problem}", remedy)
     blocks = frozenset() if control_plane.may_be_initialized else GROWS
     return Proposal(checks=(check,), blocks=blocks, wake_at=kubeconfig.retry_at)

@@ -78,7 +78,7 @@ class Dialer:
             config=None,
             username=endpoint.user,
             client_factory=lambda: verifier,
-            known_hosts=([], list(trusted.authorities), list(trusted.revoked)),  # plain keys are judged by the verifier alone
+            known_hosts=([], list(trusted.cas), list(trusted.revoked)),  # plain keys are judged by the verifier alone
             server_host_key_algs=trusted.preferred_algorithms,
             client_keys=list(offer.keys),
             agent_path=None,
@@ -161,7 +161,7 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
     if verifier.verdict is Verdict.NEW:
         remedy = f"Compare it with `ssh-keygen -lf` on the host, then put it into the manifest or {trusted.source}, or use --accept-new-host-keys"
         return HostKeyUnknown(where, f"its host key {shown} is not known", remedy)
-    known = " or ".join(trusted.fingerprints) or "only an authority"
+    known = " or ".join(trusted.fingerprints) or "only a CA"
     cause = f"its host key is {shown}, but {trusted.source} has {known}"
     remedy = f"Somebody may be in between. If the host was built anew or has several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
     return HostKeyChanged(where, cause, remedy)

@@ -56,7 +56,7 @@ class HostKeyChanged(ConnectFailed):
 
 
 class HostKeyRefused(ConnectFailed):
-    """The host's key or certificate is revoked, expired, or signed by an authority that is not known."""
+    """The host's key or certificate is revoked, expired, or signed by a CA that is not known."""
 
 
 class KnownHostsUnusable(ConnectFailed):

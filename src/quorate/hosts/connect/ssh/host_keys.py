@@ -38,20 +38,20 @@ class Trusted:
     source: str
     fingerprints: tuple[str, ...] = ()  # SHA256:..., without padding
     algorithms: tuple[str, ...] = ()  # of the keys, where the source says them
-    authorities: tuple[asyncssh.SSHKey, ...] = ()
+    cas: tuple[asyncssh.SSHKey, ...] = ()
     revoked: tuple[asyncssh.SSHKey, ...] = ()
 
     def judge(self, fingerprint: str) -> Verdict:
-        """The verdict on a plain key. Where only an authority is known, a key without its certificate has changed."""
+        """The verdict on a plain key. Where only a CA is known, a key without its certificate has changed."""
         if fingerprint in self.fingerprints:
             return Verdict.KNOWN
-        return Verdict.CHANGED if self.fingerprints or self.authorities else Verdict.NEW
+        return Verdict.CHANGED if self.fingerprints or self.cas else Verdict.NEW
 
     @property
     def preferred_algorithms(self) -> list[str]:
         """What to ask the host for: first what the known keys sign with, so that a host with several keys shows the one that is known."""
         signs_with = {signature for algorithm in self.algorithms for signature in _signatures(algorithm)}
-        certificates = _CERTIFICATES if self.authorities else ()
+        certificates = _CERTIFICATES if self.cas else ()
         return [*certificates, *sorted(_ALGORITHMS, key=lambda algorithm: algorithm not in signs_with)]
 
 

@@ -29,12 +29,12 @@ class KnownHosts:
             return Trusted(str(self.path))
         # Asked by the name alone: given a port, asyncssh falls back to the entry without one, and would call the host behind another port changed.
         found = asyncssh.import_known_hosts(self.path.read_text(encoding="utf-8")).match(_name(address, port), "", None)
-        keys, authorities, revoked = found[:3]
+        keys, cas, revoked = found[:3]
         return Trusted(
             str(self.path),
             tuple(fingerprint(key) for key in keys),
             tuple(algorithm(key) for key in keys),
-            tuple(authorities),
+            tuple(cas),
             tuple(revoked),
         )
 

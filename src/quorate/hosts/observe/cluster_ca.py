@@ -1,4 +1,4 @@
-"""Which cluster is the one to be worked on: that of the authority which most of the control plane's hosts trust."""
+"""Which cluster is the one to be worked on: that of the CA which most of the control plane's hosts trust."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from quorate.core.health import Absent, Unknown
 from quorate.hosts.connect.ssh.hosts import Unreachable
-from quorate.hosts.probe.condition import authorities, fingerprint
+from quorate.hosts.probe.condition import cas, fingerprint
 from quorate.hosts.probe.facts import HostFacts
 from quorate.pki.certificates import read_certificates
 
 
-def cluster_authority(facts: Mapping[str, HostFacts | Unreachable], control_planes: Iterable[str]) -> str | Absent | Unknown:
-    """The fingerprint of the cluster's authority. Absent where no host that answered trusts any; Unknown where as many trust one as another.
+def cluster_ca(facts: Mapping[str, HostFacts | Unreachable], control_planes: Iterable[str]) -> str | Absent | Unknown:
+    """The fingerprint of the cluster's CA. Absent where no host that answered trusts any; Unknown where as many trust one as another.
 
-    While an authority is replaced hosts trust two: then it is the one that more of them trust, or either where all trust both.
+    While a CA is replaced hosts trust two: then it is the one that more of them trust, or either where all trust both.
     """
     trusting: dict[str, set[str]] = {}
     for name in control_planes:
@@ -40,5 +40,5 @@ def fingerprints(pem: bytes) -> frozenset[str]:
 
 
 def trusted(facts: HostFacts | Unreachable) -> frozenset[str]:
-    """The fingerprints of every authority that a host trusts as a cluster's."""
-    return frozenset() if isinstance(facts, Unreachable) else frozenset().union(*authorities(facts).values())
+    """The fingerprints of every CA that a host trusts as a cluster's."""
+    return frozenset() if isinstance(facts, Unreachable) else frozenset().union(*cas(facts).values())

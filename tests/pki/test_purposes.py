@@ -31,8 +31,8 @@ def test_every_generated_pair_belongs_together(purpose: Purpose, noon: datetime)
     verify_pair(generate(purpose, KeyAlgorithm.ECDSA_P256, now=noon))
 
 
-def test_authorities_live_as_long_as_asked(noon: datetime) -> None:
-    pair = generate(Purpose.ETCD_AUTHORITY, KeyAlgorithm.ECDSA_P256, now=noon, days=7)
+def test_cas_live_as_long_as_asked(noon: datetime) -> None:
+    pair = generate(Purpose.ETCD_CA, KeyAlgorithm.ECDSA_P256, now=noon, days=7)
     assert not_after(pair.certificate) == noon.replace(microsecond=0) + timedelta(days=7)
 
 

@@ -1,4 +1,4 @@
-"""The Secrets of a cluster: its authorities, generated once, and its admin kubeconfig, written and renewed."""
+"""The Secrets of a cluster: its CAs, generated once, and its admin kubeconfig, written and renewed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.reflector import TROUBLE
 from quorate.kubernetes.resource import SECRETS
 from quorate.pki import KeyAlgorithm, KeyPair, PkiError, Purpose, admin_kubeconfig, generate, rotate
-from quorate.pki.issue import AUTHORITY_DAYS
+from quorate.pki.issue import CA_DAYS
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ async def create(clients: Clients, observation: Observation, purposes: tuple[str
     live = await still_in_charge(clients, observation)
     if live.machines:
         machine = f"Machine {cluster.metadata.namespace}/{min(live.machines)}"
-        raise Refused(f"{machine} exists, which may have been given authorities that were there")
+        raise Refused(f"{machine} exists, which may have been given CAs that were there")
     if is_on_record(live.kcp, live.cluster):
         raise Refused(f"cluster {cluster.metadata.namespace}/{cluster.metadata.name} was initialized after this was decided")
     async with asyncio.TaskGroup() as tasks:
@@ -54,7 +54,7 @@ async def create(clients: Clients, observation: Observation, purposes: tuple[str
 
 
 async def _create(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, purpose: Purpose, now: datetime) -> None:
-    days = integer_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "caCertificateValidityPeriodDays") or AUTHORITY_DAYS
+    days = integer_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "caCertificateValidityPeriodDays") or CA_DAYS
     pair = await asyncio.to_thread(generate, purpose, _algorithm(kcp), now=now, days=days)
     still_leads(clients)
     await _store(clients, kcp, cluster, purpose.secret_name(cluster.metadata.name), pair.secret_data())
@@ -64,7 +64,7 @@ async def write_kubeconfig(clients: Clients, observation: Observation, *, renew:
     """Write the first admin kubeconfig, or renew the certificate in the one that is there; its server stays. Idempotent.
 
     A failure delays the next attempt (5 s to 5 min) and is kept for `wanted.kubeconfig`, not raised: other steps need no kubeconfig. Raises Conflict,
-    Refused where the one to be renewed is the user's by now, and LookupError where the authority is not there.
+    Refused where the one to be renewed is the user's by now, and LookupError where the CA is not there.
     """
     kcp = observation.kcp
     try:
@@ -84,10 +84,10 @@ async def _write_kubeconfig(clients: Clients, observation: Observation, *, renew
     if cluster is None:
         raise ValueError("a kubeconfig needs a Cluster")
     secrets = clients.workloads.secrets(cluster.metadata.namespace, cluster.metadata.name)
-    authority = await secrets.find(SecretSuffix.CLUSTER_CA)
-    if authority is None:
+    ca = await secrets.find(SecretSuffix.CLUSTER_CA)
+    if ca is None:
         raise LookupError(f"Secret {cluster.metadata.namespace}/{cluster.metadata.name}-ca is not there yet")
-    pair = KeyPair.from_secret_data(authority.data)
+    pair = KeyPair.from_secret_data(ca.data)
     if not renew:
         server = f"https://{cluster.spec.control_plane_endpoint}"
         value = await asyncio.to_thread(admin_kubeconfig, cluster.metadata.name, server, pair, _algorithm(kcp), now=now)
@@ -96,12 +96,12 @@ async def _write_kubeconfig(clients: Clients, observation: Observation, *, renew
     await _rotate(clients, kcp, cluster, pair, now)
 
 
-async def _rotate(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, authority: KeyPair, now: datetime) -> None:
+async def _rotate(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster, ca: KeyPair, now: datetime) -> None:
     namespace, name = cluster.metadata.namespace, f"{cluster.metadata.name}-kubeconfig"
     current = await clients.management.get(SECRETS, name, namespace)
     if not is_made_here(current, kcp):
         raise Refused(f"Secret {namespace}/{name} was supplied by the user after this was decided")
-    value = await asyncio.to_thread(rotate, current.data.get("value", b""), authority, _algorithm(kcp), now=now)
+    value = await asyncio.to_thread(rotate, current.data.get("value", b""), ca, _algorithm(kcp), now=now)
     patch = {"metadata": {"resourceVersion": current.metadata.resource_version}, "data": {"value": _base64(value)}}
     written = await clients.management.merge_patch(SECRETS, name, patch, namespace, field_manager=FieldManager.DEFAULT)
     _await_secret(clients, kcp, written)

@@ -9,7 +9,7 @@ from quorate.core.hosts.decide import Decision
 from quorate.core.hosts.forecast import forecast
 from quorate.core.hosts.state import Cluster
 
-PATIENCE = timedelta(seconds=60)
+TIMEOUT = timedelta(seconds=60)
 """How long something may be in the way that is not known for certain, or that time alone may take away: hosts that were just switched on tell little.
 
 Counted, as the next and the last of these, from the beginning, from the first look after a step, or from when something else came to stand in the way.
@@ -25,8 +25,8 @@ LONGEST_PAUSE = 5.0
 """Seconds between two looks while nothing can be done: half of how long that has been so, within these limits."""
 
 
-class Patience:
-    """The patience of one run, or of the wait for one to begin."""
+class WaitPolicy:
+    """How one run waits, or the wait for one to begin."""
 
     def __init__(self, now: datetime) -> None:
         self._since = now
@@ -54,12 +54,12 @@ class Patience:
 
     def _limit(self, decision: Decision, *, booting: bool) -> timedelta:
         if booting or any(not check.remedy or check.outcome is Outcome.UNKNOWN for check in decision.refusals):
-            return PATIENCE
+            return TIMEOUT
         return SETTLING if self._moves else timedelta(0)
 
 
-def before_a_plan(patience: Patience, cluster: Cluster, decision: Decision, now: datetime) -> datetime | None:
+def before_a_plan(policy: WaitPolicy, cluster: Cluster, decision: Decision, now: datetime) -> datetime | None:
     """When to look again at hosts with which nothing can be done yet; None: there is something to do, or nothing to wait for."""
     waits = decision.refusals and not cluster.locked_by
-    until = patience.look_again(decision, now, booting=cluster.is_booting) if waits else None
+    until = policy.look_again(decision, now, booting=cluster.is_booting) if waits else None
     return None if until is None or forecast(cluster, now).steps else until
