@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -125,6 +126,8 @@ def test_every_hazard_has_its_tests() -> None:
     rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs" / "hazards.md").read_text(), re.MULTILINE)
     assert sorted(int(number) for number, _ in rows) == list(range(1, len(rows) + 1))
     assert [number for number, shown in rows if not re.search(r"`test_\w+`", shown)] == []
+    hazards = re.findall(r"^\| \d+ \| (.*?) \|", (ROOT / "docs" / "hazards.md").read_text(), re.MULTILINE)
+    assert [hazard for hazard, times in Counter(hazards).items() if times > 1] == []
 
 
 OUTPUTS = [path for folder in ("cli/golden", "cli/recorded", "e2e/plans") for path in (ROOT / "tests" / folder).glob("*.txt")]

@@ -285,7 +285,7 @@ CONVERGING: dict[str, Prepare] = {
     "from-3-to-1": from_3_to_1,
     "a-flag-of-the-api-server": a_flag_of_the_api_server,
     "a-mirror": other_settings_of_hosts,
-    "proxy-and-CAs": partial(other_settings_of_hosts, leader="cp2"),
+    "proxy-and-cas": partial(other_settings_of_hosts, leader="cp2"),
     "settings-left-out": other_settings_of_hosts,
     "certificates-renewed": certificates_renewed,
     "after-a-reset": after_a_reset,
