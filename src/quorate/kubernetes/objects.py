@@ -76,7 +76,7 @@ class ObjectMeta(Told):
 class FieldOwner(Object):
     """One entry of managedFields: which fields of an object belong to which manager. `fields_v1` stays as the JSON that it came as."""
 
-    manager: str
+    manager: str = ""
     operation: str = ""
     subresource: str = ""
     api_version: str = ""

@@ -90,6 +90,37 @@ async def test_what_differs_from_what_was_applied_is_applied_after_a_start(plura
     assert [line.partition(" as ")[0] for line in three.log if line.startswith("apply")] == [f"apply {plural} cp-2"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"manager": "kubectl"},
+        {"apiVersion": "cluster.x-k8s.io/v1beta1"},
+        {"fieldsV1": None},
+        {"fieldsV1": {"f:metadata": {"f:labels": {}}}},
+        {"fieldsV1": {"f:metadata": {"f:ownerReferences": {"k:nonsense": {}}}}},
+        {"operation": "Update"},
+        {"subresource": "status"},
+    ],
+)
+async def test_an_owner_that_is_another_or_makes_no_sense_proves_nothing(change: Json, three: World) -> None:
+    bodies = await applied_by_an_earlier_process(three)
+    (entry, *_) = owners("machines", bodies["machines", "cp-3"])
+    three.api.change("machines", "cp-3", {"metadata": {"managedFields": [entry | change]}})
+    tell(three, "machines")
+    await maintain(three.clients, await three.look())
+    assert [line for line in three.log if line.startswith("apply")] == [f"apply machines cp-3 as {FieldManager.KUBEADM_CONTROL_PLANE}"]
+
+
+async def test_fields_that_an_older_version_of_the_api_still_credits_us_with_are_given_up(three: World) -> None:
+    bodies = await applied_by_an_earlier_process(three)
+    (entry, *_) = owners("machines", bodies["machines", "cp-3"])
+    older = entry | {"apiVersion": "cluster.x-k8s.io/v1beta1", "fieldsV1": {"f:metadata": {"f:labels": {"f:old": {}}}}}
+    three.api.change("machines", "cp-3", {"metadata": {"managedFields": [older, entry]}})
+    tell(three, "machines")
+    await maintain(three.clients, await three.look())
+    assert [line for line in three.log if line.startswith("apply")] == [f"apply machines cp-3 as {FieldManager.KUBEADM_CONTROL_PLANE}"]
+
+
 async def test_what_is_wanted_no_more_is_given_up_after_a_start(three: World) -> None:
     await applied_by_an_earlier_process(three)
     three.api.change("kubeadmcontrolplanes", "demo", {"spec": {"machineTemplate": {"metadata": {"labels": {"team": None}}}}})

@@ -70,12 +70,15 @@ def is_applied(found: Owned, body: Entry, *, manager: str) -> bool:
 
     Asked of the caches, for each object once after a start. In doubt the answer is no, and it costs an apply.
     """
-    mine = [owner for owner in found.metadata.managed_fields if owner.manager == manager and owner.api_version == body["apiVersion"]]
-    if len(mine) != 1:
+    mine = [owner for owner in found.metadata.managed_fields if owner.manager == manager]
+    if [owner.api_version for owner in mine] != [
+        body["apiVersion"]
+    ]:  # by an older version of the API it may have applied what is wanted no more
         return False
     metadata = {key: value for key, value in body["metadata"].items() if key not in _IDENTITY}
-    claims = {"metadata": metadata} | ({"spec": body["spec"]} if "spec" in body else {})
-    shown = {"metadata": _shown(found.metadata, metadata), "spec": msgspec.to_builtins(found.spec)}
+    claims, shown = {"metadata": metadata}, {"metadata": _shown(found.metadata, metadata)}
+    if "spec" in body:
+        claims["spec"], shown["spec"] = body["spec"], msgspec.to_builtins(found.spec)
     return _claims_just(msgspec.json.decode(mine[0].fields_v1), claims) and _shows(shown, claims)
 
 
@@ -84,8 +87,10 @@ def _shown(metadata: OwnedMeta, wanted: Entry) -> Entry:
     return {key: msgspec.to_builtins(getattr(metadata, names[key])) for key in wanted if key in names}
 
 
-def _claims_just(fields: Entry, value: Any) -> bool:
+def _claims_just(fields: Any, value: Any) -> bool:
     """Whether an entry's fields are those of this value. Lists are as the entry has them: items by their keys, or a whole."""
+    if not isinstance(fields, dict):
+        return False
     inner = {key: fields[key] for key in fields if key != "."}
     if isinstance(value, dict):
         return inner.keys() == {f"f:{key}" for key in value} and all(_claims_just(inner[f"f:{key}"], value[key]) for key in value)
@@ -95,9 +100,13 @@ def _claims_just(fields: Entry, value: Any) -> bool:
 
 
 def _claims_item(key: str, fields: Entry, items: list[Any]) -> bool:
+    """Whether a field such as `k:{"uid":"1"}` is of one of these items; of one that belongs to its owner as a whole it says no more."""
     if not key.startswith("k:"):
         return False
-    wanted = msgspec.json.decode(key[2:])
+    try:
+        wanted = msgspec.json.decode(key[2:], type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return False
     item = next((each for each in items if isinstance(each, dict) and wanted.items() <= each.items()), None)
     return item is not None and (not fields or _claims_just(fields, item))
 
