@@ -29,7 +29,7 @@ from quorate.simulation.machines.life import Outcome
 from tests.conftest import LIVES
 from tests.simulation.hosts_wrong import YES, put_wrong
 
-CALM, TROUBLED, EVERYTHING = range(6), range(10), range(100, 130)
+CALM, TROUBLED, EVERYTHING = range(6), range(10), (*range(100, 130), 757)  # in the last a user finishes a join by hand
 
 Lived = Callable[[int, Sequence[Fault]], Outcome]
 

@@ -19,6 +19,7 @@ _SET_VERSION = re.compile(r"Set versions\.kubernetes to (?:a version of )?(v\d+\
 _REMOVE = re.compile(r"--remove-hosts (\d+)")
 _RESET = re.compile(r"`quorate reset -m MANIFEST ([^`]+)`")
 _DELETE_NODE = re.compile(r"delete Node (\S+) yourself")
+_MAKE_CREDENTIALS = re.compile(r"`kubeadm init phase kubeconfig kubelet --node-name (\S+) ")
 _BRING_BACK = (
     "bring a host back",
     "take it back into the manifest",
@@ -131,4 +132,6 @@ def obey(operations: Operations, ended: Ended) -> str | None:
         return operations.reset_host(found[1].split()[0])
     if (found := _DELETE_NODE.search(text)) is not None and operations.site.objects.nodes.pop(found[1], None) is not None:
         return f"Node {found[1]} is deleted"
+    if (found := _MAKE_CREDENTIALS.search(text)) is not None:
+        return operations.finish_join(found[1])
     return None

@@ -19,7 +19,7 @@ from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act, Actor, Witness
 from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.fence import RENEW_EVERY, Fence
-from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.machines import KubeletConf, Machine
 from quorate.simulation.hosts.observer import Observer, Seen, Sight
 from quorate.simulation.hosts.scripts import Scripts
 from quorate.simulation.hosts.site import Entry, Manifest, Site
@@ -223,6 +223,17 @@ class Operations:
         machine.lose_disk()
         self.site.settle()
         return f"{name} is reset"
+
+    def finish_join(self, name: str) -> str | None:
+        """The user gives the kubelet of a control plane host the credentials that a join which was cut short left it without, and restarts it."""
+        entry = self.manifest.entry(name)
+        machine = self.site.machine_of(entry) if entry is not None else None
+        if machine is None or machine.disk.components is None or machine.disk.ca != self.site.ca or not self.site.reaches_api(machine):
+            return None
+        machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
+        self.site.start_kubelet(machine)
+        self.site.register(machine, control_plane=True)
+        return f"the kubelet of {name} has credentials"
 
     def take_back(self) -> str | None:
         """Where no other host of the manifest has the data, a machine that has it and was taken out comes back into the manifest."""
