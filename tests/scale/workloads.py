@@ -189,8 +189,8 @@ class Workloads:
         server.subscribe(watch.tell)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         try:
-            await response.prepare(request)
             with contextlib.suppress(ConnectionResetError):  # whoever watched is gone
+                await response.prepare(request)
                 async for chunk in watch.chunks():
                     if workload.silent:
                         await asyncio.get_running_loop().create_future()
