@@ -140,9 +140,10 @@ class Measurement:
 
     async def _until_settled(self, names: list[str], *, version: str = planes.VERSION) -> None:
         missing = names
-        while missing:
+        while True:
             with contextlib.suppress(Timeout):  # while a thousand are made the API server has more to do than two cores can
-                missing = await planes.settled(self.site.client, missing, version=version)
+                if not (missing := await planes.settled(self.site.client, missing, version=version)):
+                    return
             await self._look_again(f"{len(missing)} of {len(names)} are not as desired yet", pause=max(5.0, len(missing) / 50))
 
     async def _look_again(self, what: str, *, pause: float = _LOOK_AGAIN) -> None:

@@ -38,10 +38,7 @@ def kubelets_get_credentials(image: Image) -> Iterator[tuple[str, Image]]:
 
 
 def _register(address: str, site: Site) -> None:
-    machine = site.machines[address]
-    if site.reaches_api(machine) and machine.disk.ca == site.ca:
-        machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
-        site.register(machine, control_plane=machine.disk.components is not None)
+    site.give_credentials(site.machines[address])
 
 
 def etcd_is_restored(image: Image) -> Iterator[tuple[str, Image]]:

@@ -55,6 +55,11 @@ def is_drained(machine: Json) -> bool:
     return any(condition.get("type") == "Deleting" for condition in (machine.get("status") or {}).get("conditions") or ())
 
 
+def had_node(machine: Json) -> bool:
+    """Whether core has ever seen a Node of its."""
+    return bool((machine.get("status") or {}).get("nodeRef"))
+
+
 def is_let_go(machine: Json) -> bool:
     """Whether it is being deleted, and holds no hook of quorate's any more."""
     return deleting(machine) and not any(key.startswith(_HOOK_PREFIX) for key in annotations_of(machine))
@@ -161,8 +166,13 @@ def as_core_reports(state: State) -> State:
     new = state
     for machine in state.machines:
         name = name_of(machine)
-        known = (machine.get("status") or {}).get("nodeRef")
-        if not known and name in state.plant.nodes and state.plant.reachable and state.plant.serves and machine["spec"].get("providerID"):
+        if (
+            not had_node(machine)
+            and name in state.plant.nodes
+            and state.plant.reachable
+            and state.plant.serves
+            and machine["spec"].get("providerID")
+        ):
             new = new.changed(MACHINES, name, {"status": {"nodeRef": {"name": name}}})
     if not ((state.objects[CLUSTER].get("status") or {}).get("initialization") or {}).get("infrastructureProvisioned"):
         new = new.changed(CLUSTERS, NAME, {"status": {"initialization": {"infrastructureProvisioned": True}}})

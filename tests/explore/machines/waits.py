@@ -16,6 +16,7 @@ from tests.explore.machines.moves import (
     Moves,
     annotations_of,
     deleting,
+    had_node,
     is_called_initialized,
     is_drained,
     name_of,
@@ -62,8 +63,7 @@ def _not_all_are_well(state: State) -> bool:
 
 def _somebody_has_no_node(state: State) -> bool:
     """Or none that core has seen yet."""
-    seen = {name_of(machine) for machine in state.machines if (machine.get("status") or {}).get("nodeRef")}
-    return any(name_of(machine) not in state.plant.nodes or name_of(machine) not in seen for machine in state.machines)
+    return any(name_of(machine) not in state.plant.nodes or not had_node(machine) for machine in state.machines)
 
 
 def _somebody_leaves(state: State) -> bool:
@@ -88,8 +88,7 @@ def who_never_came_is_deleted(state: State) -> Iterator[tuple[str, State]]:
 def who_has_no_host_is_deleted(state: State) -> Iterator[tuple[str, State]]:
     """The Machine that had a Node, and whose host is gone for good: an older backup brought it back."""
     for machine in state.machines:
-        had_node = (machine.get("status") or {}).get("nodeRef")
-        if had_node and state.plant.host(name_of(machine)) is None and not deleting(machine):
+        if had_node(machine) and state.plant.host(name_of(machine)) is None and not deleting(machine):
             yield f"somebody deletes {name_of(machine)}, whose host is gone for good", with_deleted(state, name_of(machine))
 
 

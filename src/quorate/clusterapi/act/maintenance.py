@@ -14,17 +14,17 @@ import structlog
 
 from quorate.clusterapi.act import creation, managed_fields, orphaned_companions, permission
 from quorate.clusterapi.act.control_plane_writes import patch_control_plane
+from quorate.clusterapi.act.managed_fields import Owned
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.caches import is_ours
 from quorate.clusterapi.connect.clients import Clients
-from quorate.clusterapi.connect.foreign import ContractMissing, ForeignObject
+from quorate.clusterapi.connect.foreign import ContractMissing
 from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.observe.orphans import consents, members_of_machines
 from quorate.clusterapi.types.cluster import Cluster
-from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import CLUSTER_SECRET_TYPE, FieldManager, Finalizer, Label
@@ -38,8 +38,6 @@ from quorate.kubernetes.resource import SECRETS, Resource
 from quorate.pki import purposes
 
 _log = structlog.get_logger(__name__)
-
-_Found = Machine | KubeadmConfig | ForeignObject
 
 _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 
@@ -101,15 +99,13 @@ async def _find_config(clients: Clients, kcp: KubeadmControlPlane, cluster: str,
     looked_for.add(machine.metadata.uid)
 
 
-async def _companion(
-    clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], found: KubeadmConfig | ForeignObject
-) -> None:
+async def _companion(clients: Clients, kcp: KubeadmControlPlane, cluster: str, resource: Resource[Any], found: Owned) -> None:
     identity = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": found.metadata.name}}
     body = desired.companion_metadata(kcp, cluster, identity, found.metadata.uid)
     await _apply(clients, resource, body, found, FieldManager.METADATA)
 
 
-async def _apply(clients: Clients, resource: Resource[Any], body: desired.Object, found: _Found, field_manager: str) -> None:
+async def _apply(clients: Clients, resource: Resource[Any], body: desired.Object, found: Owned, field_manager: str) -> None:
     uid, name, namespace = found.metadata.uid, body["metadata"]["name"], body["metadata"]["namespace"]
     if clients.applied.is_current(uid, body):
         return

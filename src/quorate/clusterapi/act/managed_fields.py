@@ -21,8 +21,7 @@ from quorate.kubernetes.resource import Resource
 Entry = dict[str, Any]
 
 _INVENTED = "before-first-apply"  # how the API server calls the owner of everything that it found without any
-
-_IDENTITY = frozenset({"name", "namespace", "uid"})
+_IDENTITY = frozenset({"name", "namespace", "uid"})  # which nobody owns
 
 _log = structlog.get_logger(__name__)
 
@@ -71,20 +70,13 @@ def is_applied(found: Owned, body: Entry, *, manager: str) -> bool:
     Asked of the caches, for each object once after a start. In doubt the answer is no, and it costs an apply.
     """
     mine = [owner for owner in found.metadata.managed_fields if owner.manager == manager]
-    if [owner.api_version for owner in mine] != [
-        body["apiVersion"]
-    ]:  # by an older version of the API it may have applied what is wanted no more
-        return False
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _IDENTITY}
-    claims, shown = {"metadata": metadata}, {"metadata": _shown(found.metadata, metadata)}
+    if len(mine) != 1 or mine[0].api_version != body["apiVersion"]:
+        return False  # by an older version of the API it may have applied what is wanted no more
+    claims = {"metadata": {key: value for key, value in body["metadata"].items() if key not in _IDENTITY}}
+    shown = {"metadata": msgspec.to_builtins(msgspec.structs.replace(found.metadata, managed_fields=[]))}
     if "spec" in body:
         claims["spec"], shown["spec"] = body["spec"], msgspec.to_builtins(found.spec)
     return _claims_just(msgspec.json.decode(mine[0].fields_v1), claims) and _shows(shown, claims)
-
-
-def _shown(metadata: OwnedMeta, wanted: Entry) -> Entry:
-    names = {"labels": "labels", "annotations": "annotations", "ownerReferences": "owner_references"}
-    return {key: msgspec.to_builtins(getattr(metadata, names[key])) for key in wanted if key in names}
 
 
 def _claims_just(fields: Any, value: Any) -> bool:

@@ -19,7 +19,7 @@ from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.acts import Act, Actor, Witness
 from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.fence import RENEW_EVERY, Fence
-from quorate.simulation.hosts.machines import KubeletConf, Machine
+from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.observer import Observer, Seen, Sight
 from quorate.simulation.hosts.scripts import Scripts
 from quorate.simulation.hosts.site import Entry, Manifest, Site
@@ -228,11 +228,10 @@ class Operations:
         """The user gives the kubelet of a control plane host the credentials that a join which was cut short left it without, and restarts it."""
         entry = self.manifest.entry(name)
         machine = self.site.machine_of(entry) if entry is not None else None
-        if machine is None or machine.disk.components is None or machine.disk.ca != self.site.ca or not self.site.reaches_api(machine):
+        if machine is None or machine.disk.components is None or not self.site.give_credentials(machine):
             return None
-        machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
         self.site.start_kubelet(machine)
-        self.site.register(machine, control_plane=True)
+        self.site.settle()
         return f"the kubelet of {name} has credentials"
 
     def take_back(self) -> str | None:

@@ -266,6 +266,16 @@ class Site:
         self.objects.nodes[machine.name] = Node(machine.name, machine.address, control_plane, machine.kubelet_version)
         self.settle()
 
+    def give_credentials(self, machine: Machine) -> bool:
+        """Somebody makes a kubelet.conf where there is none, and its kubelet makes its Node. Whether that can be: with the cluster's CA, and where the API is
+        reached.
+        """
+        if machine.disk.ca != self.ca or not self.reaches_api(machine):
+            return False
+        machine.disk.kubelet_conf = machine.disk.kubelet_conf or KubeletConf.INLINE
+        self.register(machine, control_plane=machine.disk.components is not None)
+        return True
+
     def _reports(self, node: Node) -> bool:
         machine = self.machines.get(node.address)
         return (
