@@ -8,6 +8,7 @@ import pytest
 
 from quorate.clusterapi.connect.foreign import pluralize
 from quorate.clusterapi.types.names import Annotation, Label
+from quorate.core.machines.steps import CreateReplica
 from quorate.kubernetes.controller import Request
 from tests.clusterapi.loop.management import as_decoded
 
@@ -91,6 +92,15 @@ async def test_a_worker_wakes_it_only_by_coming_and_going(three: World) -> None:
     three.api.put("machines", {"metadata": {"name": "worker", "labels": {Label.CLUSTER_NAME: "demo"}}, "spec": {}})
     assert woken(three, "machines", "worker", {"spec": {"version": "v1.35.0"}}) == []
     assert woken(three, "machines", "worker", None) == [DEMO]
+
+
+@pytest.mark.parametrize("plural", ["devmachines", "kubeadmconfigs"])
+async def test_what_is_made_for_a_machine_wakes_its_owner_before_it_says_its_cluster(three: World, plural: str) -> None:
+    await three.actor.perform(CreateReplica("", initialize=False), await three.look())
+    (name,) = {*three.api.names(plural)} - {"cp-1", "cp-2", "cp-3"}
+    unlabelled = {"metadata": {"labels": {Label.CLUSTER_NAME: None}}}
+    three.api.change(plural, name, unlabelled)
+    assert woken(three, plural, name, GENERATION | {"metadata": {"annotations": {"a": "b"}}}) == [DEMO]
 
 
 async def test_what_belongs_to_another_cluster_wakes_nobody(three: World) -> None:

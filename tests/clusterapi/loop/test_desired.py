@@ -10,7 +10,7 @@ from quorate.clusterapi.connect.foreign import ForeignObject
 from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
-from quorate.clusterapi.types.names import Annotation, Hook
+from quorate.clusterapi.types.names import Annotation, Hook, Label
 from quorate.clusterapi.types.references import ObjectReference
 
 if TYPE_CHECKING:
@@ -119,9 +119,18 @@ async def test_an_updated_machine_says_nothing_of_references_that_it_does_not_ha
     assert Hook.PRE_TERMINATE in updated["metadata"]["annotations"]
 
 
-async def test_a_new_config_initializes_or_joins_and_carries_no_labels_yet(empty: World) -> None:
+async def test_a_new_config_initializes_or_joins_and_carries_one_label_yet(empty: World) -> None:
     first, joining = (desired.config(empty.kcp, "cp-1", initialize=initialize) for initialize in (True, False))
-    assert first["metadata"] == joining["metadata"] == {"name": "cp-1", "namespace": "default", "ownerReferences": [OWNER]}
+    assert (
+        first["metadata"]
+        == joining["metadata"]
+        == {
+            "name": "cp-1",
+            "namespace": "default",
+            "labels": {Label.CONTROL_PLANE: ""},
+            "ownerReferences": [OWNER],
+        }
+    )
     assert (first["apiVersion"], first["kind"]) == ("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig")
     assert "joinConfiguration" not in first["spec"]
     assert joining["spec"]["joinConfiguration"]["controlPlane"] == {}
@@ -136,7 +145,7 @@ async def test_infrastructure_is_a_clone_of_the_template_that_says_of_what(empty
         "metadata": {
             "name": "cp-1",
             "namespace": "default",
-            "labels": {"from": "template"},
+            "labels": {"from": "template", Label.CONTROL_PLANE: ""},
             "annotations": {
                 "note": "x",
                 Annotation.CLONED_FROM_NAME: "small",
@@ -153,7 +162,7 @@ async def test_infrastructure_is_a_clone_of_the_template_that_says_of_what(empty
 async def test_a_template_without_metadata_or_content_makes_an_object_all_the_same(empty: World) -> None:
     template = msgspec.convert({"kind": "DevMachineTemplate", "apiVersion": "x/v1", "metadata": {"name": "small"}}, ForeignObject)
     body = desired.infrastructure(empty.kcp, template, "cp-1")
-    assert (body["kind"], "labels" in body["metadata"], "spec" in body) == ("DevMachine", False, False)
+    assert (body["kind"], body["metadata"]["labels"], "spec" in body) == ("DevMachine", {Label.CONTROL_PLANE: ""}, False)
 
 
 async def test_the_second_part_of_a_companion_is_labels_and_annotations_for_one_uid(empty: World) -> None:

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.clusterapi.act.creation import CreationFailed
 from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.desired import intent
-from quorate.clusterapi.types.names import Label
+from quorate.clusterapi.types.names import FieldManager, Label
+from quorate.core.machines.steps import AbandonCreation, CreateReplica
 from quorate.kubernetes.errors import Conflict
 
 if TYPE_CHECKING:
     from quorate.kubernetes.resource import Resource
     from tests.clusterapi.loop.conftest import World
 
+FIRST_PART = FieldManager.KUBEADM_CONTROL_PLANE
 COMPANIONS = ("devmachines", "kubeadmconfigs")
 OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "demo", "uid": "kcp-uid"}
 LABELS = {Label.CLUSTER_NAME: "demo", Label.CONTROL_PLANE: ""}
@@ -52,6 +55,21 @@ async def test_what_was_made_for_a_machine_that_is_gone_is_deleted_as_it_was_see
     for plural, metadata in seen.items():
         assert bodies[f"delete {plural} cp-9"] == {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     assert await deleted(orphaned) == []
+
+
+async def test_what_a_request_makes_that_arrives_after_its_creation_was_given_up_goes(empty: World) -> None:
+    """Nobody writes the rest of its labels: those of the Cluster come by a second request, which was never sent."""
+    empty.api.fail_at = 5  # the Machine's
+    with pytest.raises(CreationFailed):
+        await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
+    (name,) = empty.api.names("machines")
+    del empty.api.objects["machines", "default", name]
+    late = {plural: body for plural in COMPANIONS for said, body in empty.api.bodies if said == f"apply {plural} {name} as {FIRST_PART}"}
+    await empty.actor.perform(AbandonCreation(name), await empty.look())
+    assert [empty.api.names(plural) for plural in COMPANIONS] == [[], []]
+    for plural, body in late.items():
+        empty.api.put(plural, body)
+    assert await deleted(empty) == [f"delete devmachines {name}", f"delete kubeadmconfigs {name}"]
 
 
 async def test_nothing_left_over_is_deleted_once_somebody_has_paused_the_cluster(orphaned: World) -> None:

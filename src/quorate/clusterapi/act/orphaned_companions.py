@@ -13,7 +13,7 @@ import structlog
 from quorate.clusterapi.act import permission
 from quorate.clusterapi.act.companions import delete_as_read, is_the_control_planes_alone, machine_exists
 from quorate.clusterapi.act.refusal import Refused
-from quorate.clusterapi.connect.caches import BY_CLUSTER
+from quorate.clusterapi.connect.caches import BY_CLUSTER, BY_OWNER
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.foreign import ContractMissing
 from quorate.clusterapi.desired import intent
@@ -33,7 +33,9 @@ _Made = tuple[Resource[Any], ObjectMeta]
 
 
 async def remove(clients: Clients, observation: Observation) -> None:
-    """Delete what the control plane owns, with the labels of its Machines, of a Machine that is gone. Idempotent, and costs no request where there is nothing.
+    """Delete what the control plane alone owns, labelled as for a Machine, where that is gone. Idempotent, and costs no request where there is nothing.
+
+    So goes what a request made that arrived after its creation had been given up: nobody writes the label of the Cluster to that any more.
 
     The caches only nominate. Deleted is what is still as the cache has it (uid and resourceVersion), is not of a creation that is under way by the control
     plane as the API has it now, which is not paused, and whose Machine, asked for after that, does not exist: in this order, because an intent is recorded
@@ -44,10 +46,10 @@ async def remove(clients: Clients, observation: Observation) -> None:
     namespace = kcp.metadata.namespace
     machines = clients.caches.machines.by_index(BY_CLUSTER, f"{namespace}/{cluster}")
     needed = set(_companions(machines))
-    configs = clients.caches.configs.by_index(BY_CLUSTER, f"{namespace}/{cluster}")
+    configs = clients.caches.configs.by_index(BY_OWNER, kcp.metadata.uid)
     found: list[_Made] = [(KUBEADM_CONFIGS, config.metadata) for config in configs]
-    for resource, metadata in found + await _infrastructure(clients, kcp, cluster):
-        nominated = (resource.group, resource.kind, metadata.name) not in needed and _is_the_control_planes(metadata, kcp)
+    for resource, metadata in found + await _infrastructure(clients, kcp):
+        nominated = (resource.group, resource.kind, metadata.name) not in needed and _is_the_control_planes(metadata, kcp, cluster)
         if nominated and await _is_left_over(clients, observation, metadata.name):
             await delete_as_read(clients, resource, metadata)
 
@@ -60,8 +62,8 @@ def _companions(machines: Iterable[Machine]) -> Iterator[tuple[str, str, str]]:
                 yield reference.api_group, reference.kind, reference.name
 
 
-async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: str) -> list[_Made]:
-    """The infrastructure machines of the cluster of the kind that the template makes; none where that kind is not to be had, which is reported elsewhere."""
+async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane) -> list[_Made]:
+    """The infrastructure machines of the template's kind that the control plane owns; none where the kind is not to be had, which is reported elsewhere."""
     template = kcp.spec.machine_template.spec.infrastructure_ref
     kind = kind_made_by(template.kind)
     try:
@@ -69,12 +71,13 @@ async def _infrastructure(clients: Clients, kcp: KubeadmControlPlane, cluster: s
         store = await clients.caches.foreign.store(template.api_group, kind)
     except (ContractMissing, TimeoutError, ApiError):
         return []
-    return [(resource, item.metadata) for item in store.by_index(BY_CLUSTER, f"{kcp.metadata.namespace}/{cluster}")]
+    return [(resource, item.metadata) for item in store.by_index(BY_OWNER, kcp.metadata.uid)]
 
 
-def _is_the_control_planes(metadata: ObjectMeta, kcp: KubeadmControlPlane) -> bool:
-    """Whether nobody but the control plane owns an object that was made for a Machine of its, and nobody is deleting it."""
-    return is_the_control_planes_alone(metadata, kcp) and Label.CONTROL_PLANE in metadata.labels and metadata.deletion_timestamp is None
+def _is_the_control_planes(metadata: ObjectMeta, kcp: KubeadmControlPlane, cluster: str) -> bool:
+    """Whether nobody but the control plane owns an object that was made for a Machine of its, in no other Cluster, and nobody is deleting it."""
+    made_for_it = Label.CONTROL_PLANE in metadata.labels and metadata.labels.get(Label.CLUSTER_NAME, cluster) == cluster
+    return is_the_control_planes_alone(metadata, kcp) and made_for_it and metadata.deletion_timestamp is None
 
 
 async def _is_left_over(clients: Clients, observation: Observation, name: str) -> bool:

@@ -30,7 +30,9 @@ from quorate.kubernetes.store import Store
 T = TypeVar("T")
 
 BY_CLUSTER = "cluster"
-"""Index of every store but the clusters' own: `namespace/name` of the Cluster that the object belongs to."""
+"""Index of control planes, Machines, MachinePools and Secrets: `namespace/name` of the Cluster that the object belongs to."""
+BY_OWNER = "owner"
+"""Index of what is made for a Machine, KubeadmConfigs and foreign kinds: the uids of its owners, which it has before it has the label of a Cluster."""
 
 _KEPT = tuple(
     f"-{suffix}"
@@ -61,11 +63,13 @@ class Caches:
         self.clusters = self._store(CLUSTERS, None, self._of_cluster_itself, _cluster_facts)
         self.machines = self._store(MACHINES, clusters_of, self._of_machines_cluster, _machine_facts)
         self.pools = self._store(MACHINE_POOLS, _label_cluster, self._of_its_cluster, _existence)
-        self.configs = self._store(KUBEADM_CONFIGS, _label_cluster, self._of_its_cluster, _config_facts, selector=Label.CONTROL_PLANE)
+        self.configs = self._store(
+            KUBEADM_CONFIGS, _owners, self._of_its_control_planes, _config_facts, index_name=BY_OWNER, selector=Label.CONTROL_PLANE
+        )
         self.secrets = self._store(
             SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, transform=without_bootstrap_data
         )
-        self.foreign = ForeignKinds(client, random, self._foreign_handlers, indexes={BY_CLUSTER: _label_cluster}, namespace=namespace)
+        self.foreign = ForeignKinds(client, random, self._foreign_handlers, indexes={BY_OWNER: _owners}, namespace=namespace)
 
     def control_planes_of(self, cluster: str) -> list[KubeadmControlPlane]:
         """The control planes of a Cluster (`namespace/name`): one, unless somebody made a mistake."""
@@ -86,11 +90,12 @@ class Caches:
         mapper: Callable[[T], Iterable[Request]],
         facts: Callable[[T], object],
         *,
+        index_name: str = BY_CLUSTER,
         selector: str = "",
         filtered: bool = False,
         transform: Callable[[T], T] | None = None,
     ) -> Store[T]:
-        store: Store[T] = Store(indexes={BY_CLUSTER: index} if index else {}, transform=transform)
+        store: Store[T] = Store(indexes={index_name: index} if index else {}, transform=transform)
         selectors = [selector] if selector else []
         if filtered and self._watch_filter:
             selectors.append(f"{Label.WATCH_FILTER}={self._watch_filter}")
@@ -115,7 +120,7 @@ class Caches:
     def _foreign_handlers(self, kind: str) -> tuple[Handler[ForeignObject], ...]:
         if kind.endswith("Template"):
             return (Enqueue(self._queue, self._of_users, (_changed(_existence),)),)
-        return Enqueue(self._queue, self._of_its_cluster, (_changed(_foreign_facts),)), self.applied
+        return Enqueue(self._queue, self._of_its_control_planes, (_changed(_foreign_facts),)), self.applied
 
     def _of_itself(self, kcp: KubeadmControlPlane) -> Iterable[Request]:
         """Its own, and those of others that want to be the control plane of the same Cluster."""
@@ -130,6 +135,13 @@ class Caches:
 
     def _of_its_cluster(self, item: Any) -> Iterable[Request]:
         return [request for cluster in _label_cluster(item) for request in self.requests_of(cluster)]
+
+    def _of_its_control_planes(self, item: Any) -> Iterable[Request]:
+        """Of those of its Cluster, and of those that own it: until its labels are written it says no Cluster."""
+        meta: ObjectMeta = item.metadata
+        owners = (self.kcps.get(meta.namespace, owner.name) for owner in meta.owner_references if owner.kind == KUBEADM_CONTROL_PLANE_KIND)
+        named = (Request(owner.metadata.namespace, owner.metadata.name) for owner in owners if owner is not None)
+        return dict.fromkeys((*self._of_its_cluster(item), *named))
 
     def _of_users(self, template: ForeignObject) -> Iterable[Request]:
         meta = template.metadata
@@ -165,6 +177,11 @@ def _label_cluster(item: Any) -> Iterable[str]:
     meta: ObjectMeta = item.metadata
     name = meta.labels.get(Label.CLUSTER_NAME)
     return (f"{meta.namespace}/{name}",) if name else ()
+
+
+def _owners(item: Any) -> Iterable[str]:
+    meta: ObjectMeta = item.metadata
+    return dict.fromkeys(owner.uid for owner in meta.owner_references)
 
 
 def _owner_clusters(kcp: KubeadmControlPlane) -> Iterable[str]:

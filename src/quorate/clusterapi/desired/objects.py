@@ -1,7 +1,8 @@
 """The objects that make one control-plane Machine, as they should be: the Machine, its KubeadmConfig and its infrastructure. Pure.
 
 The Machine is applied whole under one field manager, now and whenever what may change in place has changed. KubeadmConfig and infrastructure are applied in two
-parts: specification and owner under that manager, labels and annotations under another, so that the latter can change later without claiming the former.
+parts: specification and owner under that manager, labels and annotations under another, so that the latter can change later without claiming the former. The
+label that says that they are a control plane's is in both: where only the first part arrives, what it made is found by it, and taken down.
 Source: cluster-api, controlplane/kubeadm/pkg/desiredstate, and controllers/external for the shape of a clone.
 """
 
@@ -97,14 +98,19 @@ def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) ->
 
 
 def config(kcp: KubeadmControlPlane, name: str, *, initialize: bool, token: str = "") -> Object:
-    """The KubeadmConfig of a new Machine, without labels and annotations; with the bootstrap token to join by, where there is one."""
-    metadata = {"name": name, "namespace": kcp.metadata.namespace, "ownerReferences": [owner_reference(kcp, controller=False)]}
+    """The KubeadmConfig of a new Machine, without annotations and all labels but one; with the bootstrap token to join by, where there is one."""
+    metadata = {
+        "name": name,
+        "namespace": kcp.metadata.namespace,
+        "labels": {Label.CONTROL_PLANE: ""},
+        "ownerReferences": [owner_reference(kcp, controller=False)],
+    }
     spec = machine_config(kcp.spec.kubeadm_config_spec, version=Version.parse(kcp.spec.version), init=initialize, token=token)
     return {"apiVersion": KUBEADM_CONFIGS.api_version, "kind": KUBEADM_CONFIGS.kind, "metadata": metadata, "spec": spec}
 
 
 def infrastructure(kcp: KubeadmControlPlane, template: ForeignObject, name: str) -> Object:
-    """The infrastructure machine that the template describes, without the labels and annotations of the control plane.
+    """The infrastructure machine that the template describes, without the annotations of the control plane and all of its labels but one.
 
     Labels and annotations of the template itself and where it was cloned from stay with the specification: they never change.
     """
@@ -117,9 +123,10 @@ def infrastructure(kcp: KubeadmControlPlane, template: ForeignObject, name: str)
     clone["metadata"] = {
         "name": name,
         "namespace": kcp.metadata.namespace,
+        "labels": {**(metadata.get("labels") or {}), Label.CONTROL_PLANE: ""},
         "annotations": {**(metadata.get("annotations") or {}), **cloned_from},
         "ownerReferences": [owner_reference(kcp, controller=False)],
-    } | ({"labels": metadata["labels"]} if metadata.get("labels") else {})
+    }
     return {**clone, "apiVersion": template.api_version, "kind": kind_made_by(template.kind)}
 
 
