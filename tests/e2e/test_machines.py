@@ -25,7 +25,7 @@ from tests.integration.changes import fail_machine, until_replaced
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 
 NAME = "machines"
-SILENCE = 20
+QUIET_SECONDS = 20
 """Seconds after which the MachineHealthCheck gives up a Node that is not ready; Kubernetes itself takes 40 to 50 to notice."""
 _KUBE_SYSTEM = "kube-system"
 _DEPLOYMENTS: Resource[dict[str, Any]] = Resource("apps", "v1", "deployments", "Deployment", dict)
@@ -193,5 +193,5 @@ def health_check(fleet: Fleet) -> dict[str, Any]:
     """The demo's MachineHealthCheck, less patient."""
     check = fleet.stage.cluster().health_check()
     for condition in check["spec"]["checks"]["unhealthyNodeConditions"]:
-        condition["timeoutSeconds"] = SILENCE
+        condition["timeoutSeconds"] = QUIET_SECONDS
     return check

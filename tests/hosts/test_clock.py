@@ -46,8 +46,8 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 async def probes(world: World) -> int:
     """How many probes that count have found cp-2's member silent."""
-    silences = dict((await world.cluster(hosts_access.now())).member_silences)
-    return silences[2].probes
+    missed = dict((await world.cluster(hosts_access.now())).members_missed_probes)
+    return missed[2].count
 
 
 @pytest.fixture

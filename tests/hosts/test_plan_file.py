@@ -69,7 +69,7 @@ def test_what_decides_nothing_may_change(after: Cluster) -> None:
 
 
 def test_a_probe_more_of_a_silent_host_is_no_move() -> None:
-    one, three = BUILD.cluster(BUILD.unreachable(1)), BUILD.cluster(replace(BUILD.unreachable(1), silence=BUILD.silent(3)))
+    one, three = BUILD.cluster(BUILD.unreachable(1)), BUILD.cluster(replace(BUILD.unreachable(1), missed_probes=BUILD.silent(3)))
     assert differences(one, three) == ()
 
 

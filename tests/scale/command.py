@@ -155,7 +155,7 @@ class Measurement:
 
 
 @asynccontextmanager
-async def _furnished(size: int, folder: Path, say: Callable[[str], None]) -> AsyncIterator[Measurement]:
+async def _set_up(size: int, folder: Path, say: Callable[[str], None]) -> AsyncIterator[Measurement]:
     (port,) = ports.choose(1, start=7)
     workloads = Workloads([f"plane-{number}" for number in range(1, size + 1)], port)
     await workloads.start()
@@ -171,7 +171,7 @@ async def _furnished(size: int, folder: Path, say: Callable[[str], None]) -> Asy
 
 async def measure(size: int, folder: Path, say: Callable[[str], None]) -> Results:
     """Everything for one number of control planes."""
-    async with _furnished(size, folder, say) as measurement:
+    async with _set_up(size, folder, say) as measurement:
         await measurement.run()
         return measurement.results
 

@@ -18,7 +18,7 @@ from quorate.local.cluster import LocalCluster
 from quorate.local.commands import Command, ManagerPorts
 from quorate.local.errors import LocalError
 from quorate.local.folder import ControlPlaneProvider, RunFolder, State
-from quorate.local.furnish import install
+from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER

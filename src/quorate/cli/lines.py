@@ -181,7 +181,7 @@ def _machine(found: Machine) -> list[str]:
     lines += [f"  waits for {found.waits_for}"] if found.waits_for else []
     lines += [f"  {found.fate}"] if found.fate else []
     lines += _ills(found.findings)
-    lines += [f"  silent  for {found.silent_probes} probes in a row"] if found.silent_probes else []
+    lines += [f"  missed  {found.missed_probes} probes in a row"] if found.missed_probes else []
     lines += [f"  missing: {missing}" for missing in found.missing]
     lines += _differences(found.differs, found.lasting)
     if found.not_compared:

@@ -140,7 +140,7 @@ class Machine:
     missing: Annotated[tuple[str, ...], says("packages and settings that a host lacks")] = ()
     guarded_by: Annotated[tuple[str, ...], says("firewalls and SELinux that are on while a host has yet to be prepared")] = ()
     certificates: Annotated[str, says("for how long those of a host are valid; empty: it has none")] = ""
-    silent_probes: Annotated[int, says("of a host, in a row")] = 0
+    missed_probes: Annotated[int, says("of a host, in a row")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

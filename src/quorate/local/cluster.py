@@ -12,7 +12,7 @@ from quorate.local import ports, processes
 from quorate.local.commands import CAPD_DEBUG_PORT, QUORATE_MANAGER
 from quorate.local.errors import LocalError
 from quorate.local.folder import ControlPlaneProvider
-from quorate.local.furnish import unready
+from quorate.local.installation import unready
 from quorate.local.launcher import GRACE, Launcher
 from quorate.local.manifests import KCP
 from quorate.local.processes import Usage

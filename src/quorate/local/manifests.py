@@ -1,4 +1,4 @@
-"""Which objects a local cluster is furnished with: kinds, namespaces and webhooks of Cluster API, rewritten for managers that run as processes on loopback.
+"""Which objects a local cluster consists of: kinds, namespaces and webhooks of Cluster API, rewritten for managers that run as processes on loopback.
 
 Upstream's manifests address webhooks as Services with certificates of cert-manager; here they are URLs on loopback, signed by the local CA.
 """

@@ -20,7 +20,7 @@ from quorate.local.cluster import START_TIMEOUT, LocalCluster
 from quorate.local.commands import CAPD_DEBUG_PORT, CAPD_FIRST_LISTENER_PORT, ManagerPorts
 from quorate.local.errors import LocalError
 from quorate.local.folder import ControlPlaneProvider, RunFolder, State
-from quorate.local.furnish import install
+from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, KCP, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER, PROJECT

@@ -203,7 +203,7 @@ class World:
         self.observer = Observer(self.clients, lambda: self.now, self.queue.add, self.rings)
         self.actor = Actor(self.clients, Random(7), lambda: self.now)
 
-    async def furnish(self) -> None:
+    async def set_up(self) -> None:
         for kind in ("DevMachineTemplate", "DevMachine"):
             name = f"{kind.lower()}s.{INFRASTRUCTURE}"
             definition = {
@@ -369,7 +369,7 @@ def kubeadm_control_plane() -> Json:
 async def empty() -> World:
     """A Cluster and a control plane without Machines."""
     world = World()
-    await world.furnish()
+    await world.set_up()
     return world
 
 

@@ -100,7 +100,7 @@ class World:
             raise error
         return EXPIRY
 
-    def furnish(self) -> None:
+    def set_up(self) -> None:
         self.workload.put("configmaps", config_map("kubeadm-config", {"ClusterConfiguration": KUBEADM}))
         self.workload.put("configmaps", config_map("coredns", {"Corefile": ". {\n}\n"}))
         self.workload.put("deployments", _template("coredns", "registry.k8s.io/coredns/coredns:v1.12.1"))
@@ -114,7 +114,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
-    world.furnish()
+    world.set_up()
 
     async def permitted(*_: object) -> None:
         if world.refused:

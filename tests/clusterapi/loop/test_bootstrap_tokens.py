@@ -99,7 +99,7 @@ async def test_a_secret_of_its_name_that_is_no_token_is_left_to_its_owner(empty:
     (name,) = empty.workload.api.names("secrets")
     (machine,) = empty.api.names("machines")
     again = type(empty)()
-    await again.furnish()
+    await again.set_up()
     again.workload.api.put("secrets", {"metadata": {"name": name, "namespace": KUBE_SYSTEM}, "data": data})
     assert token(await made(again)) is None
     assert again.api.names("machines") == [machine], "the same name, and so the same id"

@@ -117,7 +117,7 @@ async def test_a_new_name_is_never_that_of_a_machine_that_exists(empty: World) -
     await create(empty)
     (name,) = empty.api.names("machines")
     again = type(empty)()
-    await again.furnish()
+    await again.set_up()
     again.api.put("machines", {"metadata": {"name": name}, "spec": {}})
     await create(again)
     assert len(again.api.names("machines")) == 2

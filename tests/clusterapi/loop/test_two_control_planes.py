@@ -82,7 +82,7 @@ async def test_of_two_that_a_cluster_names_neither_of_both_wait(empty: World) ->
 async def test_two_that_different_processes_watch_are_two_all_the_same() -> None:
     """Each process has one of them alone in its cache: which of both may found the cluster is asked of the API."""
     world = World(watch_filter="a")
-    await world.furnish()
+    await world.set_up()
     world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: "a"}}})
     add_another(world)
     world.api.change("kubeadmcontrolplanes", OTHER, {"metadata": {"labels": {Label.WATCH_FILTER: "b"}}})
@@ -99,7 +99,7 @@ async def test_two_that_different_processes_watch_are_two_all_the_same() -> None
 async def test_one_that_was_given_to_another_process_is_left_to_that() -> None:
     """Its label was changed, which the cache has yet to see."""
     world = World(watch_filter="a")
-    await world.furnish()
+    await world.set_up()
     world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: "a"}}})
     await world.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await world.look())
     await world.actor.perform(WriteKubeconfig(rotate=False), await world.look())

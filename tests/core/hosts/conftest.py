@@ -10,7 +10,7 @@ import pytest
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.decide import Decision, decide
-from quorate.core.hosts.state import WIPED, Cluster, Host, Kind, Node, OrphanMember, RunOptions, Silence
+from quorate.core.hosts.state import WIPED, Cluster, Host, Kind, MissedProbes, Node, OrphanMember, RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
@@ -77,7 +77,7 @@ class Build:
         """A control plane host that nobody can ask, with its member and its Node, which is not ready."""
         name = f"cp-{number}"
         host = Host(name, control_plane=True, kind=Kind.UNREACHABLE, member=number, node=Node(name, BAD, kubelet=V134, control_plane=True))
-        return replace(host, silence=Silence(1, self.noon), **changes)
+        return replace(host, missed_probes=MissedProbes(1, self.noon), **changes)
 
     def broken(self, number: int, **changes: Any) -> Host:
         """A control plane host of which something does not run."""
@@ -103,9 +103,9 @@ class Build:
         found = (Finding(Health.BAD, "Incomplete", "admin.conf there; missing: the manifest of etcd"),)
         return self.prepared(number, **{"kind": Kind.HALF_INITIALIZED, "findings": found, **changes})
 
-    def silent(self, probes: int = 3, *, seconds_ago: float = 0) -> Silence:
+    def silent(self, probes: int = 3, *, seconds_ago: float = 0) -> MissedProbes:
         """So many probes without an answer, the last so long ago."""
-        return Silence(probes, self.noon - timedelta(seconds=seconds_ago))
+        return MissedProbes(probes, self.noon - timedelta(seconds=seconds_ago))
 
     def orphan(
         self, number: int, letter: str = "g", *, probes: int | None = None, name: str | None = None, without_vote_for: float = 180

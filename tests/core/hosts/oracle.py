@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts import steps
-from quorate.core.hosts.state import Cluster, Host, Kind, Node, Silence
+from quorate.core.hosts.state import Cluster, Host, Kind, MissedProbes, Node
 from quorate.core.hosts.steps import Step
 from quorate.core.ring import Member, Ring
 
@@ -104,7 +104,12 @@ def _remove(cluster: Cluster, member_id: int) -> Iterator[str]:
     if not half_joined and not _answers(cluster, member) and _probes(cluster, member_id) < 3:
         yield "it was not silent for three probes"
     orphan = next((each for each in cluster.orphans if each.member.id == member_id), None)
-    if orphan is not None and not joined and orphan.without_vote_for.total_seconds() < 120 and (orphan.silence is None or not member.name):
+    if (
+        orphan is not None
+        and not joined
+        and orphan.without_vote_for.total_seconds() < 120
+        and (orphan.missed_probes is None or not member.name)
+    ):
         yield "somebody may be about to make it a voter"
     if any(isinstance(host.member, Unknown) for host in cluster.control_planes) and owner is None:
         yield "it may be the member of a host"
@@ -113,15 +118,15 @@ def _remove(cluster: Cluster, member_id: int) -> Iterator[str]:
 def _answers(cluster: Cluster, member: Member) -> bool:
     orphan = next((orphan for orphan in cluster.orphans if orphan.member.id == member.id), None)
     if orphan is not None:
-        return orphan.silence is None and bool(member.name)
+        return orphan.missed_probes is None and bool(member.name)
     return member.health is Health.GOOD
 
 
 def _probes(cluster: Cluster, member_id: int) -> int:
-    silences: dict[int, Silence | None] = {orphan.member.id: orphan.silence for orphan in cluster.orphans}
-    silences |= dict(cluster.member_silences)
-    silence = silences.get(member_id)
-    return silence.probes if silence else 0
+    missed: dict[int, MissedProbes | None] = {orphan.member.id: orphan.missed_probes for orphan in cluster.orphans}
+    missed |= dict(cluster.members_missed_probes)
+    missed_probes = missed.get(member_id)
+    return missed_probes.count if missed_probes else 0
 
 
 def _join(cluster: Cluster) -> Iterator[str]:

@@ -67,7 +67,7 @@ def test_members_that_are_apart_bar_certificates_and_no_repair(build: Build) -> 
     renewing = ticking(build.three(options=RunOptions(renew_certificates=True)), cp_2=FAR)
     assert build.decide(renewing).step is None
     dead = build.cluster(
-        build.host(1), build.host(2), build.host(3), orphans=(build.orphan(4, "b", probes=3),), member_silences=(), ring="gggb"
+        build.host(1), build.host(2), build.host(3), orphans=(build.orphan(4, "b", probes=3),), members_missed_probes=(), ring="gggb"
     )
     assert build.decide(ticking(dead, cp_2=FAR)).step == RemoveMember(4, "cp-4")
 

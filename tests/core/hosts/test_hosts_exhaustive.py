@@ -14,7 +14,7 @@ from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts import steps
 from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.state import KUBEADM_RUNS, WIPED, Cluster, Host, Kind, Node, OrphanMember, RunOptions, Silence
+from quorate.core.hosts.state import KUBEADM_RUNS, WIPED, Cluster, Host, Kind, MissedProbes, Node, OrphanMember, RunOptions
 from quorate.core.hosts.steps import Step
 from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
@@ -87,8 +87,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         Member(number, draw(st.sampled_from([f"cp-{number}"] * 6 + [""])), draw(HEALTHS), learner=draw(st.integers(0, 9)) == 0)
         for number in range(1, count + 1)
     ]
-    silences = st.none() | st.builds(Silence, st.integers(1, 4), st.just(NOON))
-    orphans = [OrphanMember(Member(90 + n, f"old-{n}", draw(HEALTHS)), draw(silences)) for n in range(draw(st.integers(0, 1)))]
+    missed = st.none() | st.builds(MissedProbes, st.integers(1, 4), st.just(NOON))
+    orphans = [OrphanMember(Member(90 + n, f"old-{n}", draw(HEALTHS)), draw(missed)) for n in range(draw(st.integers(0, 1)))]
     ring = Ring((*members, *(orphan.member for orphan in orphans)), leader=1)
     rings: list[Ring | Absent | Unknown] = [*[ring] * 6, Unknown("timeout"), Absent(), Ring((), None)]
     rarely = st.integers(0, 14).map(lambda number: number == 0)
@@ -105,8 +105,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         other_nodes=draw(
             st.sampled_from([(), (), (Node("gone", GOOD, V134, static_worker=True),), (Node("else", BAD, Version.parse("v1.31.0")),)])
         ),
-        member_silences=tuple(
-            (member.id, Silence(draw(st.integers(1, 4)), NOON)) for member in members if member.health is not Health.GOOD
+        members_missed_probes=tuple(
+            (member.id, MissedProbes(draw(st.integers(1, 4)), NOON)) for member in members if member.health is not Health.GOOD
         ),
         membership_problem="they differ" if draw(rarely) else "",
         alarms=("NOSPACE of nobody",) if draw(rarely) else (),

@@ -91,14 +91,16 @@ def test_a_host_that_was_lost_and_replaced_by_one_with_another_name(build: Build
 
 
 def test_a_host_that_was_installed_anew(build: Build) -> None:
-    plan = played(build, build.cluster(build.host(1), build.host(2), build.wiped(3), ring="ggb", member_silences=((3, build.silent(1)),)))
+    plan = played(
+        build, build.cluster(build.host(1), build.host(2), build.wiped(3), ring="ggb", members_missed_probes=((3, build.silent(1)),))
+    )
     assert told(plan) == ["remove etcd member 3 of cp-3", "delete Node cp-3", "prepare cp-3", "join cp-3 as a control plane"]
     assert plan.converged
 
 
 def test_a_host_whose_etcd_data_was_wiped(build: Build) -> None:
     emptied = build.broken(3, etcd_data_lost=True)
-    plan = played(build, build.cluster(build.host(1), build.host(2), emptied, ring="ggb", member_silences=((3, build.silent(3)),)))
+    plan = played(build, build.cluster(build.host(1), build.host(2), emptied, ring="ggb", members_missed_probes=((3, build.silent(3)),)))
     assert told(plan) == ["remove etcd member 3 of cp-3", "delete Node cp-3", "reset cp-3", "join cp-3 as a control plane"]
     assert plan.converged
 

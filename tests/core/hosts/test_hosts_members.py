@@ -22,7 +22,7 @@ from .conftest import BAD, GOOD, V134, V135, Build
 
 def replaced(build: Build, probes: int | None, *, letter: str = "b", seconds_ago: float = 0) -> Cluster:
     """cp-3 was taken out of the manifest, cp-4 is to join in its place; member 3 was silent so often."""
-    orphan = replace(build.orphan(3, letter), silence=None if probes is None else build.silent(probes, seconds_ago=seconds_ago))
+    orphan = replace(build.orphan(3, letter), missed_probes=None if probes is None else build.silent(probes, seconds_ago=seconds_ago))
     return build.cluster(build.host(1), build.host(2), build.prepared(4), orphans=(orphan,), lost_nodes=("cp-3",))
 
 
@@ -89,7 +89,7 @@ def test_the_node_of_a_worker_that_left_the_manifest_is_drained_while_its_kubele
 
 
 def test_a_host_that_cannot_be_reached_keeps_its_member_however_long_it_is_silent(build: Build) -> None:
-    cluster = build.cluster(build.host(1), build.host(2), build.unreachable(3), ring="ggb", member_silences=((3, build.silent(99)),))
+    cluster = build.cluster(build.host(1), build.host(2), build.unreachable(3), ring="ggb", members_missed_probes=((3, build.silent(99)),))
     assert build.refused(cluster) == [repair.CONTROL_PLANE_WELL]
     assert "take it out of the manifest" in build.said(cluster)
 
@@ -168,8 +168,8 @@ def test_a_learner_is_not_removed_where_the_voters_have_no_quorum_without_it(bui
 
 def test_the_learner_of_a_host_that_cannot_be_reached_keeps_others_from_joining_and_leaves_when_it_is_dead(build: Build) -> None:
     hosts = (build.host(1), build.host(2), build.unreachable(3), build.prepared(4))
-    silences = ((3, build.silent(3)),)
-    assert build.step(build.cluster(*hosts, ring="ggB", member_silences=silences)) == RemoveMember(3, "cp-3")
+    missed = ((3, build.silent(3)),)
+    assert build.step(build.cluster(*hosts, ring="ggB", members_missed_probes=missed)) == RemoveMember(3, "cp-3")
     assert members.SILENT in build.refused(build.cluster(*hosts, ring="ggB"))
 
 
@@ -179,9 +179,9 @@ def test_the_learner_of_a_host_that_cannot_be_reached_keeps_others_from_joining_
 def test_the_member_of_a_host_whose_data_is_lost_leaves_and_the_host_joins_anew(build: Build) -> None:
     others = (build.host(1), build.host(2))
     emptied = build.broken(3, etcd_data_lost=True)
-    silences = ((3, build.silent(3)),)
-    assert build.step(build.cluster(*others, emptied, ring="ggb", member_silences=silences)) == RemoveMember(3, "cp-3")
-    assert members.SILENT in build.refused(build.cluster(*others, emptied, ring="ggb", member_silences=((3, build.silent(2)),)))
+    missed = ((3, build.silent(3)),)
+    assert build.step(build.cluster(*others, emptied, ring="ggb", members_missed_probes=missed)) == RemoveMember(3, "cp-3")
+    assert members.SILENT in build.refused(build.cluster(*others, emptied, ring="ggb", members_missed_probes=((3, build.silent(2)),)))
     out = build.broken(3, member=Absent())
     assert build.step(build.cluster(*others, out)) == DeleteNode("cp-3")
     assert build.step(build.cluster(*others, replace(out, node=Absent()))) == Reset("cp-3")
@@ -200,8 +200,8 @@ def test_a_founder_that_lost_its_data_is_reset_beside_a_cluster_that_stands_and_
 
 def test_a_host_installed_anew_loses_member_and_node_before_it_is_prepared(build: Build) -> None:
     others = (build.host(1), build.host(2))
-    silences = ((3, build.silent(3)),)
-    assert build.step(build.cluster(*others, build.wiped(3), ring="ggb", member_silences=silences)) == RemoveMember(3, "cp-3")
+    missed = ((3, build.silent(3)),)
+    assert build.step(build.cluster(*others, build.wiped(3), ring="ggb", members_missed_probes=missed)) == RemoveMember(3, "cp-3")
     out = build.wiped(3, member=Absent(), etcd_data_lost=False)
     assert build.step(build.cluster(*others, out)) == DeleteNode("cp-3")
 
@@ -259,7 +259,7 @@ def test_a_worker_that_the_manifest_has_as_a_control_plane_is_not_freed_for_it(b
 
 def test_a_member_stays_while_the_disk_with_its_data_may_not_be_mounted_yet(build: Build) -> None:
     booted = build.broken(3, etcd_data_lost=True, just_booted=True)
-    cluster = build.cluster(build.host(1), build.host(2), booted, ring="ggb", member_silences=((3, build.silent(3)),))
+    cluster = build.cluster(build.host(1), build.host(2), booted, ring="ggb", members_missed_probes=((3, build.silent(3)),))
     assert members.LOST in build.refused(cluster)
     assert build.step(cluster) is None
 

@@ -9,7 +9,7 @@ import pytest
 from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.rules import facts, repair
-from quorate.core.hosts.state import JOINED_HALF, NODE_NOT_LISTED, Kind, Silence
+from quorate.core.hosts.state import JOINED_HALF, NODE_NOT_LISTED, Kind, MissedProbes
 from quorate.core.hosts.steps import Join, JoinWorkers, Prepare, Reconfigure, RemoveMember, TakeSnapshot, UpdateConfiguration
 
 from .conftest import BAD, GOOD, V135, Build
@@ -29,7 +29,9 @@ def test_nobody_joins_while_a_member_is_silent_since_kubeadm_asks_each_of_them(b
 
 def test_nobody_joins_beside_a_host_that_is_away_although_the_ring_could_bear_it(build: Build) -> None:
     hosts = [build.host(number) for number in (1, 2, 3, 4)]
-    away = build.cluster(*hosts, build.unreachable(5), build.prepared(6), ring="ggggb", member_silences=((5, Silence(3, build.noon)),))
+    away = build.cluster(
+        *hosts, build.unreachable(5), build.prepared(6), ring="ggggb", members_missed_probes=((5, MissedProbes(3, build.noon)),)
+    )
     assert "every member of the ring answers" in build.refused(away)
     assert "take its host out of the manifest" in build.said(away)
 
@@ -81,7 +83,7 @@ def test_nobody_is_told_to_reset_a_host_whose_repair_is_under_way(build: Build) 
     others = (build.host(1), build.host(2))
     joined_half = build.broken(3, findings=(Finding(Health.BAD, JOINED_HALF, "missing: kubelet.conf"),), node=Absent())
     for under_way in (build.broken(3, etcd_data_lost=True), build.wiped(3), joined_half):
-        cluster = build.cluster(*others, under_way, ring="ggb", member_silences=((3, build.silent(1)),))
+        cluster = build.cluster(*others, under_way, ring="ggb", members_missed_probes=((3, build.silent(1)),))
         said = repair.repair_comes_first(cluster, build.noon).checks[0].remedy
         assert "quorate reset" not in said
         assert "Leave cp-3 as it is" in said
@@ -137,7 +139,7 @@ def test_where_only_hosts_that_were_taken_out_serve_the_api_it_is_said_to_take_o
     assert build.step(cluster) is None
     assert "take one of them back into the manifest" in build.said(cluster)
     assert "cp-3" in build.said(cluster)
-    silent = tuple(replace(orphan, silence=build.silent()) for orphan in taken_out)
+    silent = tuple(replace(orphan, missed_probes=build.silent()) for orphan in taken_out)
     assert "take one of them back" not in build.said(replace(cluster, orphans=silent))
 
 

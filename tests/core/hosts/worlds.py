@@ -102,5 +102,5 @@ def _cluster(
     )
     everybody = (*members, *(orphan.member for orphan in others))
     ring = Ring(everybody, everybody[0].id) if everybody else Absent()
-    silences = tuple((number, build.silent(3)) for number, letter in letters if letter == "b")
-    return build.cluster(*hosts, ring=ring, orphans=others, member_silences=silences)
+    missed = tuple((number, build.silent(3)) for number, letter in letters if letter == "b")
+    return build.cluster(*hosts, ring=ring, orphans=others, members_missed_probes=missed)

@@ -20,13 +20,13 @@ _DOMAINS = ("a", "b")
 
 @lru_cache
 def _world(replicas: int) -> Objects:
-    return asyncio.run(_furnished(replicas))
+    return asyncio.run(_set_up(replicas))
 
 
-async def _furnished(replicas: int) -> Objects:
+async def _set_up(replicas: int) -> Objects:
     """Objects made by the production's own writes and by what stands for the other providers."""
     world = World()
-    await world.furnish()
+    await world.set_up()
     small = world.api.raw("devmachinetemplates", "small")
     world.api.put("devmachinetemplates", {**small, "metadata": {"name": "large"}})
     domains = [{"name": name, "controlPlane": True} for name in _DOMAINS]

@@ -80,13 +80,13 @@ def test_only_containers_that_run_are_ended(host: FakeHost) -> None:
 def ends_by_force(host: FakeHost, ids: set[str], *, silent: bool, gone_is_enough: bool = True) -> list[str]:
     host.program("curl", "exit 7" if silent else "")
     host.program("sleep")
-    run(host, containers.ending_the_silent(ids, gone_is_enough=gone_is_enough))
+    run(host, containers.ending_once_quiet(ids, gone_is_enough=gone_is_enough))
     return [call.split()[-1] for call in host.calls if "SIGKILL" in call]
 
 
 def test_an_old_api_server_is_ended_by_force_once_it_is_silent(host: FakeHost) -> None:
     assert ends_by_force(host, {"aaa"}, silent=True) == ["aaa"]
-    assert sum(call.startswith("curl") for call in host.calls) == containers.SILENCE * containers.LOOKS_A_SECOND
+    assert sum(call.startswith("curl") for call in host.calls) == containers.QUIET_SECONDS * containers.LOOKS_A_SECOND
 
 
 def test_one_that_still_serves_is_not_ended_by_force_however_long_it_does(host: FakeHost) -> None:
@@ -100,7 +100,7 @@ def test_one_that_has_ended_is_not_waited_for(host: FakeHost) -> None:
 
 def test_where_load_balancers_have_to_notice_nobody_listens_for_as_long_although_it_has_ended(host: FakeHost) -> None:
     ends_by_force(host, {"bbb"}, silent=True, gone_is_enough=False)
-    assert sum(call.startswith("curl") for call in host.calls) == containers.SILENCE * containers.LOOKS_A_SECOND
+    assert sum(call.startswith("curl") for call in host.calls) == containers.QUIET_SECONDS * containers.LOOKS_A_SECOND
 
 
 LISTENING = """\

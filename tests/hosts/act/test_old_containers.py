@@ -152,7 +152,7 @@ def test_an_api_server_that_still_listens_is_left_to_the_kubelet(host: FakeHost)
 
 
 def test_one_that_listens_again_before_its_requests_are_over_is_left_to_the_kubelet(host: FakeHost) -> None:
-    for_a_moment = [STOPS_TO_LISTEN, *quiet(containers.SILENCE)[2:], "rm 6443-refuses"]
+    for_a_moment = [STOPS_TO_LISTEN, *quiet(containers.QUIET_SECONDS)[2:], "rm 6443-refuses"]
     assert signals(upgrading(host, API_SERVER_CHANGES, *for_a_moment, *for_a_moment)) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from quorate.core.checks import failed, passed
 from quorate.core.health import Absent, Finding, Health
-from quorate.core.hosts.state import Node, Silence
+from quorate.core.hosts.state import MissedProbes, Node
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Step
 from quorate.core.ring import Ring
 from quorate.etcd.errors import Refused
@@ -77,7 +77,7 @@ async def test_a_member_that_answers_again_is_not_removed_as_a_dead_one() -> Non
     world = cluster()
     dead = id_of(world, "h3")
     seen = world.observed()
-    silent = replace(seen, cluster=replace(seen.cluster, member_silences=((dead, Silence(3, NOW)),)))
+    silent = replace(seen, cluster=replace(seen.cluster, members_missed_probes=((dead, MissedProbes(3, NOW)),)))
     with pytest.raises(StepFailed, match="h3 answers again"):
         await Executor(tools(world)).carry_out(RemoveMember(dead, "h3"), silent)
     assert names(world) == {"h1", "h2", "h3"}

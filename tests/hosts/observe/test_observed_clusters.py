@@ -137,7 +137,7 @@ async def test_an_unreachable_host_is_a_state_and_its_member_is_asked_through_an
     assert world.asked_elsewhere[0] == ("10.0.0.2", "cp-1")
     assert lost.member_health is not None
     assert lost.member_health.health is Health.GOOD
-    assert not cluster.member_silences
+    assert not cluster.members_missed_probes
 
 
 async def test_silence_counts_only_probes_that_are_five_seconds_apart(tmp_path: Path) -> None:
@@ -148,13 +148,15 @@ async def test_silence_counts_only_probes_that_are_five_seconds_apart(tmp_path: 
     for seconds in (0, 1, 5, 9, 10):
         cluster = await world.cluster(NOW + timedelta(seconds=seconds))
         host = cluster.host("cp-2")
-        assert host.silence is not None
-        counts.append((host.silence.probes, [(member, silence.probes) for member, silence in cluster.member_silences]))
+        assert host.missed_probes is not None
+        counts.append(
+            (host.missed_probes.count, [(member, missed_probes.count) for member, missed_probes in cluster.members_missed_probes])
+        )
     assert counts == [(1, [(2, 1)]), (1, [(2, 1)]), (2, [(2, 2)]), (2, [(2, 2)]), (3, [(2, 3)])]
     world.unreachable = set()
     world.etcd_ring.members[1].answers = True
     cluster = await world.cluster(NOW + timedelta(seconds=20))
-    assert (cluster.host("cp-2").silence, cluster.member_silences) == (None, ())
+    assert (cluster.host("cp-2").missed_probes, cluster.members_missed_probes) == (None, ())
 
 
 async def test_a_member_of_no_host_is_an_orphan_which_is_asked_itself(tmp_path: Path) -> None:
@@ -162,8 +164,11 @@ async def test_a_member_of_no_host_is_an_orphan_which_is_asked_itself(tmp_path: 
     world.etcd_ring.add(9, "cp-9", "10.0.0.9", answers=False)
     world.etcd_ring.add(8, "cp-8", "10.0.0.8")
     cluster = await world.cluster()
-    assert [(orphan.member.name, orphan.silence and orphan.silence.probes) for orphan in cluster.orphans] == [("cp-9", 1), ("cp-8", None)]
-    assert not cluster.member_silences
+    assert [(orphan.member.name, orphan.missed_probes and orphan.missed_probes.count) for orphan in cluster.orphans] == [
+        ("cp-9", 1),
+        ("cp-8", None),
+    ]
+    assert not cluster.members_missed_probes
 
 
 async def test_a_learner_of_no_host_that_answers_is_let_be_until_it_votes_or_was_given_up(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def test_of_two_members_of_one_name_each_is_asked_and_none_counts_as_silen
     world = with_namesakes(tmp_path)
     cluster = await world.cluster()
     assert {address for address, _ in world.asked_elsewhere} == {"10.0.0.8", "10.0.0.9"}
-    assert [orphan.silence for orphan in cluster.orphans] == [None, None]
+    assert [orphan.missed_probes for orphan in cluster.orphans] == [None, None]
 
 
 async def test_two_hosts_of_one_name_that_are_in_no_manifest_are_two(tmp_path: Path) -> None:

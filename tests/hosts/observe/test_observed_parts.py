@@ -15,7 +15,7 @@ from quorate.core.ring import Member, Ring
 from quorate.hosts.connect.ssh.hosts import Unreachable
 from quorate.hosts.observe.inspection import Inspection, Wanted, parse, script
 from quorate.hosts.observe.membership import Claims, Membership, membership
-from quorate.hosts.observe.memory import Silences
+from quorate.hosts.observe.memory import Unanswered
 from quorate.hosts.observe.values import differ, duration
 from quorate.hosts.render.host_files import HostFile
 from quorate.workload.membership import RingReading
@@ -76,25 +76,25 @@ def test_a_host_that_cannot_be_asked_may_be_any_member_of_nobody(health: Health)
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=30))
 def test_counted_probes_are_at_least_five_seconds_apart_and_since_the_last_answer(probes: list[tuple[int, bool]]) -> None:
-    silences: Silences[str] = Silences()
+    missed: Unanswered[str] = Unanswered()
     now, counted = NOW, list[datetime]()
     for seconds, silent in probes:
         now += timedelta(seconds=seconds)
-        silences.note(["cp-1"], ["cp-1"] if silent else [], now)
+        missed.note(["cp-1"], ["cp-1"] if silent else [], now)
         if not silent:
             counted = []
         elif not counted or now - counted[-1] >= timedelta(seconds=5):
             counted.append(now)
-        found = silences.of("cp-1")
-        assert (found and (found.probes, found.last)) == ((len(counted), counted[-1]) if counted else None)
+        found = missed.of("cp-1")
+        assert (found and (found.count, found.last)) == ((len(counted), counted[-1]) if counted else None)
 
 
 def test_of_whom_nobody_asks_any_more_nothing_is_kept() -> None:
-    silences: Silences[int] = Silences()
-    silences.note([1, 2], [1, 2], NOW)
-    silences.note([2], [2], NOW + timedelta(seconds=5))
-    assert silences.of(1) is None
-    assert silences.of(2) is not None
+    missed: Unanswered[int] = Unanswered()
+    missed.note([1, 2], [1, 2], NOW)
+    missed.note([2], [2], NOW + timedelta(seconds=5))
+    assert missed.of(1) is None
+    assert missed.of(2) is not None
 
 
 def test_an_inspection_tells_what_differs_and_what_files_hold(tmp_path: Path) -> None:

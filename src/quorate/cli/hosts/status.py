@@ -108,7 +108,7 @@ def _machine(cluster: Cluster, host: Host, now: datetime, steps: tuple[Step, ...
         missing=host.lacks,
         guarded_by=host.guarded_by,
         certificates=left(host.certificates_expire, host, now) if host.certificates_expire else "",
-        silent_probes=host.silence.probes if host.silence else 0,
+        missed_probes=host.missed_probes.count if host.missed_probes else 0,
     )
 
 

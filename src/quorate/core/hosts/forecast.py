@@ -16,7 +16,7 @@ from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
 from quorate.core.hosts.rules.clocks import own_time
 from quorate.core.hosts.rules.members import PROBES, PROMOTED_WITHIN
-from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, Node, OrphanMember, Silence
+from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, MissedProbes, Node, OrphanMember
 from quorate.core.hosts.steps import (
     ChangeEncryption,
     DeleteNode,
@@ -98,7 +98,9 @@ class _Model:
             before,
             hosts=tuple(_with_node(host, ready=_GONE) if host.is_wiped else host for host in before.hosts),
             orphans=tuple(_seen_again(orphan, then, self.now) for orphan in before.orphans),
-            member_silences=tuple((member, _probed(silence, self.now) or silence) for member, silence in before.member_silences),
+            members_missed_probes=tuple(
+                (member, _probed(missed_probes, self.now) or missed_probes) for member, missed_probes in before.members_missed_probes
+            ),
         )
         return self.cluster != before
 
@@ -212,8 +214,8 @@ class _Model:
         if not isinstance(cluster.ring, Ring) or host.member_id is None:
             return cluster
         members = tuple(replace(m, health=Health.GOOD, only_alarmed=False) if m.id == host.member_id else m for m in cluster.ring.members)
-        silences = tuple(silent for silent in cluster.member_silences if silent[0] != host.member_id)
-        return replace(cluster, ring=Ring(members, cluster.ring.leader), member_silences=silences)
+        missed = tuple(silent for silent in cluster.members_missed_probes if silent[0] != host.member_id)
+        return replace(cluster, ring=Ring(members, cluster.ring.leader), members_missed_probes=missed)
 
     def _without_member(self, member: int) -> Cluster:
         cluster = self.cluster
@@ -301,8 +303,8 @@ def _with_node(host: Host, **changes: object) -> Host:
 
 def _seen_again(orphan: OrphanMember, then: datetime, now: datetime) -> OrphanMember:
     without = timedelta() if orphan.member.votes else min(orphan.without_vote_for + (now - then), PROMOTED_WITHIN)
-    return replace(orphan, silence=_probed(orphan.silence, now), without_vote_for=without)
+    return replace(orphan, missed_probes=_probed(orphan.missed_probes, now), without_vote_for=without)
 
 
-def _probed(silence: Silence | None, now: datetime) -> Silence | None:
-    return Silence(silence.probes + 1, now) if silence is not None and silence.probes < PROBES else silence
+def _probed(missed_probes: MissedProbes | None, now: datetime) -> MissedProbes | None:
+    return MissedProbes(missed_probes.count + 1, now) if missed_probes is not None and missed_probes.count < PROBES else missed_probes

@@ -62,10 +62,10 @@ EXPIRED = "CertificatesExpired"
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class MissedProbes:
     """How many probes in a row got no answer, and when the last of them was. A later probe counts only when it is at least 5 s after the one before."""
 
-    probes: int
+    count: int
     last: datetime
 
 
@@ -95,7 +95,7 @@ class Host:
     kind: Kind
     findings: tuple[Finding, ...] = ()  # everything behind its kind, good findings too
     not_unique: tuple[str, ...] = ()  # why it may not be the machine that the manifest means, of a host that belongs to no cluster
-    silence: Silence | None = None  # it cannot be reached over SSH
+    missed_probes: MissedProbes | None = None  # it cannot be reached over SSH
     member: int | Absent | Unknown = Absent()  # noqa: RUF009 (frozen, and without fields)
     member_health: Finding | None = None  # its member asked itself; None: it has none, or nobody asked
     node: Node | Absent | Unknown = Absent()  # noqa: RUF009
@@ -163,10 +163,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class OrphanMember:
-    """A member of the ring that belongs to no host of the manifest; `silence` while it does not answer."""
+    """A member of the ring that belongs to no host of the manifest; with `missed_probes` while it does not answer."""
 
     member: Member
-    silence: Silence | None = None
+    missed_probes: MissedProbes | None = None
     without_vote_for: timedelta = timedelta()
 
 
@@ -198,7 +198,7 @@ class Cluster:
     orphans: tuple[OrphanMember, ...] = ()
     lost_nodes: tuple[str, ...] = ()  # Nodes of control planes, and of workers that we joined, that no host of the manifest is
     other_nodes: tuple[Node, ...] = ()  # every Node that no host of the manifest is: these, and those of workers that somebody else joined
-    member_silences: tuple[tuple[int, Silence], ...] = ()  # of hosts' members that do not answer
+    members_missed_probes: tuple[tuple[int, MissedProbes], ...] = ()  # of hosts' members that do not answer
     membership_problem: str = ""  # in what the members disagree about who they are
     alarms: tuple[str, ...] = ()  # of etcd, and of none of its members: why it refuses writes, with the way out
     configuration_drift: tuple[str, ...] = ()  # in what kubeadm's and the kubelets' configuration in the cluster differs from the manifest

@@ -4,7 +4,7 @@ A container that is ended is started again by the kubelet at once, in the same P
 host that is cut off in between is whole again without us.
 
 An API server that is told to end takes no new connections, but whoever watches keeps it for 30 to 60 s more, until it is ended by force. Requests that are no
-watches are answered long before, so that it is ended when it has been silent for SILENCE.
+watches are answered long before, so that it is ended when it has been silent for QUIET_SECONDS.
 
 etcd: the API server of a host has no other etcd than that of its host. One that is told to end takes up to 8 s while somebody watches, and for as long requests
 to the API server beside it hang. So that one stops to listen before, and clients are refused at once. It starts anew when etcd has.
@@ -23,7 +23,7 @@ from quorate.workload.static_pods import NAMESPACE, Component
 DEADLINE = 30.0
 STARTED_DEADLINE = 300.0
 """Seconds until another container of the component runs: its predecessor may take 60 to end its requests, and the kubelet 15 to look again."""
-SILENCE = 5
+QUIET_SECONDS = 5
 """Seconds for requests that an API server answers when it stops to listen; none but a watch takes so long, or the client has given it up."""
 LOOKS_A_SECOND = 2
 REFUSES = """\
@@ -44,7 +44,7 @@ async def running(tools: Tools, host: str, component: Component) -> frozenset[st
 async def replaced(tools: Tools, host: str, component: Component, before: frozenset[str]) -> None:
     """Wait until a container of the component runs that did not before, and none that did. Raises StepFailed."""
     if component is Component.API_SERVER and before:
-        await tools.run(host, ending_the_silent(before), doing=f"waiting for the old {component} to end", deadline=STARTED_DEADLINE)
+        await tools.run(host, ending_once_quiet(before), doing=f"waiting for the old {component} to end", deadline=STARTED_DEADLINE)
     await tools.waits.until(
         host, f"another container of {component}", partial(_not_replaced, tools, host, component, before), deadline=STARTED_DEADLINE
     )
@@ -87,18 +87,18 @@ def ending_to_listen(host: str) -> str:
     )
 
 
-def ending_the_silent(ids: Iterable[str], *, gone_is_enough: bool = True) -> str:
-    """A script that ends these containers of the API server once it has been silent for SILENCE, or after 70 s or so without silence.
+def ending_once_quiet(ids: Iterable[str], *, gone_is_enough: bool = True) -> str:
+    """A script that ends these containers of the API server once it has been quiet for QUIET_SECONDS, or after 70 s or so in any case.
 
-    It ends with them if that is enough, and otherwise when nobody has listened for SILENCE.
+    It ends with them if that is enough, and otherwise when nobody has listened for QUIET_SECONDS.
     """
-    return _END_THE_SILENT.format(
+    return _END_ONCE_QUIET.format(
         going_on="any_runs" if gone_is_enough else ":",
         refuses=REFUSES,
         ids=" ".join(map(quoted, sorted(ids))),
         port=API_SERVER_PORT,
         looks=70 * LOOKS_A_SECOND,
-        refusals=SILENCE * LOOKS_A_SECOND,
+        refusals=QUIET_SECONDS * LOOKS_A_SECOND,
     )
 
 
@@ -130,7 +130,7 @@ until refuses {port} || [ "$looks" -ge {looks} ]; do
     sleep 0.5
 done
 """
-_END_THE_SILENT = """\
+_END_ONCE_QUIET = """\
 {refuses}
 any_runs() {{
     running=$(ctr -n k8s.io tasks ls | awk '$3 == "RUNNING" {{ printf " %s ", $1 }}')

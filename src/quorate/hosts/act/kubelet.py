@@ -3,7 +3,7 @@
 A kubelet of another minor version restarts the static Pods, and does not wait for those before them. So an API server would be gone within a second, and
 another would listen a second later and answer nobody for two to three more. Load balancers look once in a second at most: whom they send there meanwhile waits,
 and is cut off when they notice, which now and then loses a write with its retry. So the API server is ended first, while no kubelet runs that would start
-another, and until it has refused everybody for as long as load balancers take to notice (`containers.SILENCE`).
+another, and until it has refused everybody for as long as load balancers take to notice (`containers.QUIET_SECONDS`).
 
 Such a kubelet asks that API server, so that it does not know for 10 to 20 s that it may end what ran before. What it starts meanwhile finds its ports taken,
 and waits for its next attempt. So the other static Pods are asked to end as soon as the kubelet answers, and not before: one that does not start leaves them
@@ -42,7 +42,7 @@ trap 'systemctl restart kubelet' EXIT
 trap 'exit 1' HUP INT TERM
 systemctl stop kubelet
 {ending}
-{ending_the_silent}
+{ending_once_quiet}
 {restart}
 trap - EXIT
 looks=0
@@ -101,7 +101,7 @@ def restarting_with_static_pods(host: str, api_servers: frozenset[str]) -> str:
         listing="".join(containers.listing(host, component) for component in Component if component is not Component.API_SERVER),
         answers=KUBELET_ANSWERS,
         ending=containers.ending(host, Component.API_SERVER),
-        ending_the_silent=containers.ending_the_silent(api_servers, gone_is_enough=False),
+        ending_once_quiet=containers.ending_once_quiet(api_servers, gone_is_enough=False),
         restart=_RESTART,
         looks=_LOOKS,
         pause=_PAUSE,

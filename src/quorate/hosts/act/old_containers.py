@@ -44,7 +44,7 @@ def ending_old_containers(host: str) -> str:
         etcd_port=CLIENT_PORT,
         port=API_SERVER_PORT,
         refuses=containers.REFUSES,
-        refusals=containers.LOOKS_A_SECOND * containers.SILENCE,
+        refusals=containers.LOOKS_A_SECOND * containers.QUIET_SECONDS,
         timeout=containers.LOOKS_A_SECOND * TIMEOUT,
         pause=1 / _LOOKS_A_SECOND,
         every=_LOOKS_A_SECOND // containers.LOOKS_A_SECOND,

@@ -70,9 +70,9 @@ async def remove_member(tools: Tools, step: RemoveMember, observation: Observati
 def _still_silent(observation: Observation, reading: RingReading, member_id: int) -> tuple[Check, ...]:
     """A member that was silent when its removal was decided leaves as dead; one that answers now, leaves for that reason no more."""
     cluster = observation.cluster
-    orphans = [orphan.member.id for orphan in cluster.orphans if orphan.silence is not None]
+    orphans = [orphan.member.id for orphan in cluster.orphans if orphan.missed_probes is not None]
     member = reading.ring.member(member_id)
-    if member is None or member_id not in (*orphans, *(silent for silent, _ in cluster.member_silences)):
+    if member is None or member_id not in (*orphans, *(silent for silent, _ in cluster.members_missed_probes)):
         return ()
     if member_id in silent_members(reading):
         return (passed(SILENT, f"{member.label} still gives no answer"),)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.hosts.state import Host, Kind, Silence
+from quorate.core.hosts.state import Host, Kind, MissedProbes
 from quorate.core.ring import Member
 from quorate.core.versions import Version, parse_or_none
 from quorate.etcd.log_file import LogIdentity
@@ -46,7 +46,7 @@ class Learned:
     cluster_id: Fact[int]
     inspection: Inspection
     system: OperatingSystem
-    silence: Silence | None = None
+    missed_probes: MissedProbes | None = None
 
 
 def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: datetime) -> Host:
@@ -57,7 +57,7 @@ def core_host(manifest: Manifest, contents: Contents, learned: Learned, now: dat
         name=learned.machine.name,
         control_plane=learned.control_plane,
         kind=Kind.UNREACHABLE,
-        silence=learned.silence,
+        missed_probes=learned.missed_probes,
         member=member.id if isinstance(member, Member) else member,
         member_health=learned.member_health,
         node=node if isinstance(node, Absent | Unknown) else seen(node),

@@ -7,40 +7,40 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from quorate.core.hosts.rules.members import PROBE_INTERVAL
-from quorate.core.hosts.state import Silence
+from quorate.core.hosts.state import MissedProbes
 from quorate.core.ring import Ring
 
 Key = TypeVar("Key")
 
 
-class Silences(Generic[Key]):
+class Unanswered(Generic[Key]):
     """Who is silent, since how many probes. Whoever answers once starts anew."""
 
     def __init__(self) -> None:
-        self._silent: dict[Key, Silence] = {}
+        self._silent: dict[Key, MissedProbes] = {}
 
     def note(self, asked: Iterable[Key], silent: Iterable[Key], now: datetime) -> None:
         """Take note of one probe of all of `asked`, of whom these gave no answer. Of others than those asked nothing is kept."""
         quiet = set(silent)
         self._silent = {key: _after(self._silent.get(key), now) for key in asked if key in quiet}
 
-    def of(self, key: Key) -> Silence | None:
-        """Its silence; None where it answered when it was last asked."""
+    def of(self, key: Key) -> MissedProbes | None:
+        """The probes that it missed; None where it answered when it was last asked."""
         return self._silent.get(key)
 
 
-def _after(before: Silence | None, now: datetime) -> Silence:
+def _after(before: MissedProbes | None, now: datetime) -> MissedProbes:
     if before is None:
-        return Silence(1, now)
-    return Silence(before.probes + 1, now) if now - before.last >= PROBE_INTERVAL else before
+        return MissedProbes(1, now)
+    return MissedProbes(before.count + 1, now) if now - before.last >= PROBE_INTERVAL else before
 
 
 class Memory:
     """What is carried from one observation of a cluster to the next, within one run."""
 
     def __init__(self) -> None:
-        self.hosts: Silences[str] = Silences()  # by the host's name
-        self.members: Silences[int] = Silences()  # by the member's id
+        self.hosts: Unanswered[str] = Unanswered()  # by the host's name
+        self.members: Unanswered[int] = Unanswered()  # by the member's id
         self._without_vote: dict[int, tuple[datetime, datetime]] = {}  # by the member's id: when that was seen first, and last
 
     def note_members(self, ring: Ring, silent: Iterable[int], now: datetime) -> None:

@@ -184,10 +184,10 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
         orphans=orphan_members(members.orphans, memory),
         lost_nodes=_lost_nodes(answers.api, learned),
         other_nodes=_other_nodes(answers.api, learned),
-        member_silences=tuple(
-            (member.id, silence)
+        members_missed_probes=tuple(
+            (member.id, missed_probes)
             for member in (ring.members if isinstance(ring, Ring) else ())
-            if member not in members.orphans and (silence := memory.members.of(member.id)) is not None
+            if member not in members.orphans and (missed_probes := memory.members.of(member.id)) is not None
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
         alarms=alarms_of_nobody(reading),
@@ -233,7 +233,7 @@ def _learned(name: str, answers: _Answers, members: Membership, memory: Memory, 
         cluster_id=cluster_id(answers.ring, answers.ca),
         inspection=answers.inspections.get(name, Inspection()),
         system=answers.systems[name],
-        silence=memory.hosts.of(name),
+        missed_probes=memory.hosts.of(name),
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quorate.core.health import Finding, Unknown
-from quorate.core.hosts.state import Cluster, Host, Node, OrphanMember, RunOptions, Silence
+from quorate.core.hosts.state import Cluster, Host, MissedProbes, Node, OrphanMember, RunOptions
 from quorate.core.hosts.steps import Step, involved
 from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Member, Ring
@@ -36,7 +36,7 @@ _UNCOMPARED: dict[type, frozenset[str]] = {
     Member: frozenset({"evidence"}),
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),
-    Silence: frozenset({"probes", "last"}),
+    MissedProbes: frozenset({"count", "last"}),
     OrphanMember: frozenset({"without_vote_for"}),
     Unknown: frozenset({"reason", "remedy"}),
     Maintenance: frozenset({"retry_at"}),

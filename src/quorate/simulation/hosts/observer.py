@@ -205,7 +205,7 @@ class Observer:
         hosts = tuple(self._host(entry, facts[entry.name], probed.get(entry.name), ca, reading, members, api) for entry in manifest.entries)
         hosts, not_told_apart = set_apart(hosts, doubts(facts, {entry.name: entry.private_address for entry in manifest.entries}))
         known = api if isinstance(api, Objects) else Objects()
-        silences = self._memory.members
+        missed = self._memory.members
         return Cluster(
             name="site",
             version=manifest.version,
@@ -217,10 +217,10 @@ class Observer:
             orphans=orphan_members(members.orphans, self._memory),
             lost_nodes=tuple(node.name for node in known.nodes.values() if self._is_lost(node, facts)),
             other_nodes=tuple(self._seen(node) for node in known.nodes.values() if self._is_of_no_host(node, facts)),
-            member_silences=tuple(
-                (member.id, silence)
+            members_missed_probes=tuple(
+                (member.id, missed_probes)
                 for member in (ring.members if isinstance(ring, Ring) else ())
-                if member not in members.orphans and (silence := silences.of(member.id)) is not None
+                if member not in members.orphans and (missed_probes := missed.of(member.id)) is not None
             ),
             configuration_drift=self._configuration_drift(known, facts),
             addon_drift=self._addon_drift(known),
@@ -246,7 +246,7 @@ class Observer:
             name=entry.name,
             control_plane=entry.control_plane,
             kind=Kind.UNREACHABLE,
-            silence=self._memory.hosts.of(entry.name),
+            missed_probes=self._memory.hosts.of(entry.name),
             member=member.id if isinstance(member, Member) else member,
             member_health=members.health(entry.name),
             node=self._seen(node) if isinstance(node, Node) else node,

@@ -27,7 +27,7 @@ class Wanted:
     by_hand: int = 0  # Machines that are there before the control plane, which adopts them
 
 
-def furnish(server: ApiServer, wanted: Wanted) -> None:
+def set_up(server: ApiServer, wanted: Wanted) -> None:
     """Put everything there; the control plane itself only where no Machines are made by hand before it."""
     for kind in (INFRASTRUCTURE, TEMPLATES):
         metadata = {"name": f"{kind.plural}.{kind.group}", "labels": {"cluster.x-k8s.io/v1beta2": kind.version}}

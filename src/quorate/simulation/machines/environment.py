@@ -26,7 +26,7 @@ from quorate.simulation.engine.objects import (
 from quorate.simulation.engine.world import NAMESPACE, World
 from quorate.simulation.machines import cluster_objects
 from quorate.simulation.machines.bootstrap import Bootstrap
-from quorate.simulation.machines.cluster_objects import ENDPOINT, NAME, USER, Wanted, furnish
+from quorate.simulation.machines.cluster_objects import ENDPOINT, NAME, USER, Wanted, set_up
 from quorate.simulation.machines.collector import Collector
 from quorate.simulation.machines.core import Core
 from quorate.simulation.machines.healthcheck import HealthCheck
@@ -63,7 +63,7 @@ class Environment:
         self._started = 0
         world.management.subscribe(self._trace)
         world.management.subscribe(self._wake)
-        furnish(world.management, wanted)
+        set_up(world.management, wanted)
         if wanted.by_hand:
             make_by_hand(world.management, wanted)
         world.after(_BACKUP_EVERY, self._back_up)

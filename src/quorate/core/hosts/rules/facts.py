@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Finding, Health
-from quorate.core.hosts.state import UNTOUCHED, Cluster, Host, Kind, Node, Silence
+from quorate.core.hosts.state import UNTOUCHED, Cluster, Host, Kind, MissedProbes, Node
 from quorate.core.ring import Member, Ring
 
 SOMEBODY_SERVES = "another control plane serves"
@@ -50,9 +50,9 @@ def leader_last(cluster: Cluster, hosts: Iterable[Host]) -> list[Host]:
     return sorted(hosts, key=lambda host: leader is not None and host.member_id == leader)
 
 
-def silence_of(cluster: Cluster, member: int) -> Silence | None:
+def missed_probes_of(cluster: Cluster, member: int) -> MissedProbes | None:
     """Since when a host's member has been silent; None: it answers."""
-    return next((silence for silent, silence in cluster.member_silences if silent == member), None)
+    return next((missed_probes for silent, missed_probes in cluster.members_missed_probes if silent == member), None)
 
 
 def data_lost(host: Host) -> bool:

@@ -143,7 +143,7 @@ def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 def _well_elsewhere(cluster: Cluster) -> list[Member]:
     """The members of no host of the manifest that vote and answer."""
-    return [orphan.member for orphan in cluster.orphans if orphan.member.votes_well and orphan.silence is None]
+    return [orphan.member for orphan in cluster.orphans if orphan.member.votes_well and orphan.missed_probes is None]
 
 
 def _unread(cluster: Cluster, reason: str) -> Check:

@@ -93,8 +93,8 @@ def _members_answer(cluster: Cluster) -> Check:
 
     Source: kubeadm 1.34, CheckClusterHealth and WaitForClusterAvailable in cmd/kubeadm/app/util/etcd/etcd.go.
     """
-    orphans = [orphan.member.label for orphan in cluster.orphans if orphan.silence is not None and orphan.member.started]
-    silent = {member for member, _ in cluster.member_silences}
+    orphans = [orphan.member.label for orphan in cluster.orphans if orphan.missed_probes is not None and orphan.member.started]
+    silent = {member for member, _ in cluster.members_missed_probes}
     absent = [host.name for host in cluster.control_planes if host.member_id in silent]
     if absent:
         remedy = f"Bring {', '.join(absent)} back; where it is gone for good, take its host out of the manifest."

@@ -13,10 +13,10 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.gates import removal
 from quorate.core.hosts.rules.departures import as_many_as_said
-from quorate.core.hosts.rules.facts import data_lost, holds_the_data, member_of, names, silence_of
+from quorate.core.hosts.rules.facts import data_lost, holds_the_data, member_of, missed_probes_of, names
 from quorate.core.hosts.rules.guard import BUT_START
 from quorate.core.hosts.rules.snapshot import after_a_snapshot
-from quorate.core.hosts.state import Cluster, Host, Kind, OrphanMember, Silence
+from quorate.core.hosts.state import Cluster, Host, Kind, MissedProbes, OrphanMember
 from quorate.core.hosts.steps import RemoveMember, Step
 from quorate.core.proposal import NOTHING, Proposal, blocking
 from quorate.core.ring import Member, Ring
@@ -122,12 +122,12 @@ def _lost_orphans(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         if _leaves_in_turn(orphan):
             continue
         reasons = [_matches_nobody(cluster, orphan.member)]
-        dead = orphan.silence is not None or not orphan.member.started  # one that never started has nothing that could answer
-        wake = _next_probe(orphan.silence, now) if dead else None
-        reasons += [_dead(orphan.member, orphan.silence)] if dead else []
+        dead = orphan.missed_probes is not None or not orphan.member.started  # one that never started has nothing that could answer
+        wake = _next_probe(orphan.missed_probes, now) if dead else None
+        reasons += [_dead(orphan.member, orphan.missed_probes)] if dead else []
         if orphan.member.votes:
             reasons.append(as_many_as_said(cluster))
-        elif orphan.silence is None or not orphan.member.started:
+        elif orphan.missed_probes is None or not orphan.member.started:
             reasons.append(_given_up(orphan))
             wake = wake or _given_up_at(orphan, now)
         yield _Leaver(orphan.member, orphan.member.name, tuple(reasons), wake)
@@ -139,11 +139,11 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         if member is None:
             continue
         unsettled = not member.votes
-        silence = silence_of(cluster, member.id)
+        missed_probes = missed_probes_of(cluster, member.id)
         if data_lost(host) and host.kind is not Kind.MEMBER:  # a host that has everything else contradicts it: somebody has to look
             answers = member.health is Health.GOOD  # it runs on what it still has in memory, and cannot start again
-            dead = () if answers else (_dead(member, silence),)
-            wake = None if answers else _next_probe(silence, now)
+            dead = () if answers else (_dead(member, missed_probes),)
+            wake = None if answers else _next_probe(missed_probes, now)
             if host.just_booted and not host.is_wiped:
                 yield _Leaver(member, host.name, (_not_mounted(host), *dead), wake or now + PROBE_INTERVAL)
             else:
@@ -155,7 +155,7 @@ def _lost_of_hosts(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
         elif unsettled and host.kind is Kind.HALF_JOINED:
             yield _Leaver(member, host.name, (passed(NEVER_VOTED, f"{member.label}: the join of {host.name} was cut short"),))
         elif unsettled and host.kind is Kind.UNREACHABLE:
-            yield _Leaver(member, host.name, (_dead(member, silence),), _next_probe(silence, now))
+            yield _Leaver(member, host.name, (_dead(member, missed_probes),), _next_probe(missed_probes, now))
 
 
 def _lost(host: Host) -> str:
@@ -170,7 +170,7 @@ def _not_mounted(host: Host) -> Check:
 
 def _leaves_in_turn(orphan: OrphanMember) -> bool:
     """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes nobody's loss of a vote less than it is."""
-    return orphan.silence is None and orphan.member.votes and orphan.member.health is not Health.BAD
+    return orphan.missed_probes is None and orphan.member.votes and orphan.member.health is not Health.BAD
 
 
 def _matches_nobody(cluster: Cluster, member: Member) -> Check:
@@ -206,15 +206,15 @@ def _given_up_at(orphan: OrphanMember, now: datetime) -> datetime | None:
     return now + PROMOTED_WITHIN - orphan.without_vote_for if orphan.without_vote_for < PROMOTED_WITHIN else None
 
 
-def _dead(member: Member, silence: Silence | None) -> Check:
-    if silence is None:
+def _dead(member: Member, missed_probes: MissedProbes | None) -> Check:
+    if missed_probes is None:
         return failed(SILENT, f"{member.label} is not known to be silent: {member.evidence or member.health.value}")
-    evidence = f"{member.label} was silent for {silence.probes} of {PROBES} probes, last at {silence.last:%H:%M:%S}"
-    return passed(SILENT, evidence) if silence.probes >= PROBES else failed(SILENT, evidence)
+    evidence = f"{member.label} was silent for {missed_probes.count} of {PROBES} probes, last at {missed_probes.last:%H:%M:%S}"
+    return passed(SILENT, evidence) if missed_probes.count >= PROBES else failed(SILENT, evidence)
 
 
-def _next_probe(silence: Silence | None, now: datetime) -> datetime | None:
+def _next_probe(missed_probes: MissedProbes | None, now: datetime) -> datetime | None:
     """When the next probe counts; None: enough were made."""
-    if silence is None:
+    if missed_probes is None:
         return now + PROBE_INTERVAL
-    return max(silence.last + PROBE_INTERVAL, now) if silence.probes < PROBES else None
+    return max(missed_probes.last + PROBE_INTERVAL, now) if missed_probes.count < PROBES else None
