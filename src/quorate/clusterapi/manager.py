@@ -33,6 +33,7 @@ from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.controller import Controller, Request
 from quorate.kubernetes.events import EventRecorder
 from quorate.kubernetes.expectations import Expectations
+from quorate.kubernetes.garbage_collection import FullCollections
 from quorate.kubernetes.health_server import DiagnosticsServer, HealthCheck, HealthServer
 from quorate.kubernetes.leader import LeaderElector, boot_time
 from quorate.kubernetes.manager import Manager, Runnable
@@ -157,7 +158,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, *_servers(options, config, registry, parts)],
+        runnables=[*parts.runnables, FullCollections(), *_servers(options, config, registry, parts)],
         elector=elector,
     )
     try:

@@ -6,13 +6,13 @@ The order is controller-runtime's: servers and caches first, so that a candidate
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import structlog
 
+from quorate.kubernetes import garbage_collection
 from quorate.kubernetes.controller import Controller
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost
 from quorate.kubernetes.reflector import Reflector
@@ -32,17 +32,6 @@ class CachesNotSynced(Exception):
     """Some caches could not be filled in time; the message says which, and what the API server answered last."""
 
 
-def settle_garbage_collector() -> None:
-    """Make full collections rare and cheap, for a process whose caches are filled.
-
-    Decoding a list of 5,000 objects costs 3 times as much with the default threshold of 700 allocations, and each full collection visits every cached
-    object again; `freeze` takes what is cached now out of its sight. Both are for the whole process.
-    """
-    gc.set_threshold(50_000, 20, 50)
-    gc.collect()
-    gc.freeze()
-
-
 class Manager:
     """Runs `runnables` and `reflectors`, then, once it leads (where there is an `elector`), `controllers`.
 
@@ -59,7 +48,7 @@ class Manager:
         elector: LeaderElector | None = None,
         sync_timeout: float = 300.0,
         grace: float = 30.0,
-        after_sync: Callable[[], None] = settle_garbage_collector,
+        after_sync: Callable[[], None] = garbage_collection.settle,
     ) -> None:
         self._reflectors = tuple(reflectors)
         self._controllers = tuple(controllers)

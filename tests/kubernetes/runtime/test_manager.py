@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from random import Random
@@ -19,7 +18,7 @@ from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Not
 from quorate.kubernetes.events import EventClient
 from quorate.kubernetes.handlers import enqueue_self
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost, LeaseClient
-from quorate.kubernetes.manager import CachesNotSynced, Manager, settle_garbage_collector
+from quorate.kubernetes.manager import CachesNotSynced, Manager
 from quorate.kubernetes.objects import Lease, LeaseSpec, Node, ObjectMeta
 from quorate.kubernetes.queue import WorkQueue
 from quorate.kubernetes.reflector import ListWatch, Reflector
@@ -228,14 +227,3 @@ async def test_a_runnable_that_fails_ends_the_manager_with_its_own_error() -> No
     with pytest.raises(OSError, match="address in use"):
         await world.manager.run(world.stopping)
     assert {"5 watch ended", "5 reconcile a is cancelled"} <= set(world.story)
-
-
-def test_the_garbage_collector_is_left_with_a_high_threshold_and_nothing_to_look_at() -> None:
-    before = gc.get_threshold()
-    try:
-        settle_garbage_collector()
-        assert gc.get_threshold()[0] == 50_000
-        assert gc.get_freeze_count() > 1000
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
