@@ -32,6 +32,7 @@ class FakeApi:
     trouble: dict[tuple[str, str], Exception] = field(default_factory=dict)  # by verb and plural: raised instead
     before: dict[str, Callable[[], None]] = field(default_factory=dict)  # by verb: done once, ahead of the next
     writes: int = 0
+    listed: dict[str, set[str]] = field(default_factory=dict)  # by plural: the names of all that was ever given in a list
 
     def put(self, plural: str, obj: Json) -> Json:
         """What somebody else stores."""
@@ -65,6 +66,7 @@ class FakeApi:
         self._meet("list", resource)
         there = [obj for (plural, where, _), obj in self.objects.items() if (plural, where) == (resource.plural, namespace)]
         found = [obj for obj in there if _selected(obj["metadata"].get("labels", {}), label_selector)]
+        self.listed.setdefault(resource.plural, set()).update(obj["metadata"]["name"] for obj in found)
         return Listing([self._decode(resource, obj) for obj in found[:limit]], str(self.version))
 
     async def create(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "") -> Any:
@@ -172,9 +174,12 @@ def as_decoded(obj: Json, shape: Any) -> Any:
 
 
 def _selected(labels: Mapping[str, str], selector: str) -> bool:
-    """Whether each of the labels is there, with its value where the selector has one."""
+    """Whether each of the labels is there, with its value where the selector has one, and none of those with `!`."""
     wanted = [part.partition("=") for part in selector.split(",") if part]
-    return all(key in labels and (not equals or labels[key] == value) for key, equals, value in wanted)
+    return all(
+        key[1:] not in labels if key.startswith("!") else key in labels and (not equals or labels[key] == value)
+        for key, equals, value in wanted
+    )
 
 
 async def fill(caches: Caches, api: FakeApi, infrastructure: str, *, but: Collection[str] = ()) -> None:

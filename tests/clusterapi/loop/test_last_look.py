@@ -122,8 +122,9 @@ async def test_nor_beside_a_worker_that_became_a_node_and_has_lost_that_name(emp
     await refused(empty, await empty.observe(), CreateReplica, "worker joined it")
 
 
-async def test_a_machine_that_has_lost_the_name_of_its_cluster_leaves_as_any_other(three: World) -> None:
-    three.api.change("machines", "cp-3", {"metadata": {"labels": {Label.CLUSTER_NAME: None}}})
+@pytest.mark.parametrize("named", [None, "another"])
+async def test_a_machine_that_has_lost_the_name_of_its_cluster_leaves_as_any_other(three: World, named: str | None) -> None:
+    three.api.change("machines", "cp-3", {"metadata": {"labels": {Label.CLUSTER_NAME: named}}})
     three.delete_machine("cp-3")
     observation = await three.look()
     await three.actor.perform(await step_of(three, observation), observation)
@@ -298,3 +299,14 @@ async def test_where_only_one_that_did_not_agree_calls_a_member_gone_nothing_is_
     for name in ("cp-2", "cp-3", "cp-4"):
         three.workload.trouble["remove_member", name] = DeadlineExceeded(name, "no answer")
     await refused(three, await three.look(), RemoveMember, "no other member could be asked: .*member not found")
+
+
+async def test_no_look_before_a_write_reads_the_machines_of_other_clusters(empty: World) -> None:
+    """There may be a thousand in the namespace, and each of them looks."""
+    for number in range(3):
+        labels = {Label.CLUSTER_NAME: f"other-{number}", Label.CONTROL_PLANE: ""}
+        empty.api.put("machines", {"metadata": {"name": f"other-{number}", "labels": labels}, "spec": {"clusterName": f"other-{number}"}})
+    await empty.sync()
+    await empty.actor.perform(CreateReplica("", initialize=True), await empty.look())
+    assert len(empty.api.names("machines")) == 4
+    assert not {name for name in empty.api.listed["machines"] if name.startswith("other-")}
