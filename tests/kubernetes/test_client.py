@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from importlib.metadata import version
 from typing import Any
 
@@ -50,6 +52,33 @@ async def test_a_list_is_read_page_by_page_from_one_state(client: Client, api: A
     assert ([item.metadata.name for item in listing.items], listing.resource_version) == (["a", "b", "c"], "9")
     selectors = {"labelSelector": "a=b", "fieldSelector": "type=x", "limit": "2"}
     assert [seen.query for seen in api.seen] == [{**selectors, "resourceVersion": "0"}, {**selectors, "continue": "more"}]
+
+
+async def test_a_long_list_does_not_keep_others_from_their_turn(
+    client: Client, api: Any, fakes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+    decoded_in: Counter[int] = Counter()
+    decode = client._decode
+
+    def counting(type_: Any, *arguments: Any, **options: Any) -> Any:
+        decoded_in[turns] += type_ is SECRETS.type
+        return decode(type_, *arguments, **options)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    monkeypatch.setattr(client, "_decode", counting)
+    api.replies = [fakes.reply({"metadata": {"resourceVersion": "9"}, "items": [fakes.secret(f"s-{number}") for number in range(500)]})]
+    async with asyncio.TaskGroup() as tasks:
+        other = tasks.create_task(others())
+        await client.list(SECRETS, "default")
+        other.cancel()
+    assert decoded_in.total() == 500
+    assert max(decoded_in.values()) <= 50
 
 
 async def test_a_list_of_all_namespaces_with_nothing_on_it_is_empty(client: Client, api: Any, fakes: Any) -> None:
