@@ -38,7 +38,7 @@ guards: .venv/ready ## docs/guards.md from the mutation test
 	$(RUN) python -m tests.proof.guards > docs/guards.md
 
 bench: programs ## Upstream's provider and quorate, step by step (about an hour)
-	$(RUN) python tests/bench life
+	$(RUN) python tests/bench lifecycle
 
 bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
 	$(RUN) python tests/bench fleet
@@ -46,7 +46,7 @@ bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider an
 scale: programs ## 200 and 1,000 control planes in one process: starts, memory, CPU at rest, reactions (about an hour and a half)
 	$(RUN) python tests/scale
 
-simulate: .venv/ready ## Lives of control planes with faults, in virtual time; LASTING=600 is for ten minutes
+simulate: .venv/ready ## Control planes with faults, in virtual time; LASTING=600 is for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
 explore: .venv/ready ## Every history of a few control planes with one fault, of some with two, and as much further as an hour allows (hours)

@@ -13,22 +13,22 @@ settings.load_profile("any machine")
 
 STATES = "states"
 """The property in which a test records how many states it judged; it travels with the report from a worker process too."""
-LIVES = "lives"
-"""The property in which a test records each life that it simulated: for how many seconds, with how many faults, and with how many violations."""
+SIMULATIONS = "simulations"
+"""The property in which a test records each simulation: for how many seconds, with how many faults, and with how many violations."""
 
 _YEAR = 365 * 86400.0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line each, where any test counted states, or simulated lives."""
+    """One line each, where any test counted states, or simulated."""
     counts = [value for value in _recorded(terminalreporter, STATES) if isinstance(value, int)]
     if counts:
         terminalreporter.write_line(f"exhaustive check: {sum(counts):,} states judged in {len(counts)} families")
-    lives = [value for value in _recorded(terminalreporter, LIVES) if isinstance(value, list)]
-    if lives:
-        seconds, faults, violations = (sum(column) for column in zip(*lives, strict=True))
+    simulations = [value for value in _recorded(terminalreporter, SIMULATIONS) if isinstance(value, list)]
+    if simulations:
+        seconds, faults, violations = (sum(column) for column in zip(*simulations, strict=True))
         terminalreporter.write_line(
-            f"simulation: {len(lives)} lives, {seconds / _YEAR:.4f} cluster-years, {faults:,} faults, {violations} violations"
+            f"simulation: {len(simulations)} simulations, {seconds / _YEAR:.4f} cluster-years, {faults:,} faults, {violations} violations"
         )
 
 

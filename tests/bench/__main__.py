@@ -1,4 +1,4 @@
-"""`python tests/bench life` and `fleet`: the same steps with upstream's provider and with quorate, on fresh local management clusters. See `--help`."""
+"""`python tests/bench lifecycle` and `fleet`: the same steps with upstream's provider and with quorate, on fresh local management clusters. See `--help`."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if __name__ == "__main__":
     from tests.bench.command import bench
     from tests.bench.fleet_command import fleet
 
-    click.Group(commands={"life": bench, "fleet": fleet})(prog_name="python tests/bench")
+    click.Group(commands={"lifecycle": bench, "fleet": fleet})(prog_name="python tests/bench")

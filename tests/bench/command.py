@@ -1,4 +1,4 @@
-"""The command line of the bench of one control plane's life."""
+"""The command line of the bench of one control plane's lifecycle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _phases(_ctx: click.Context, _param: click.Parameter, value: str) -> list[fl
         raise click.BadParameter(str(error)) from None
 
 
-@click.command(name="life", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(name="lifecycle", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="How often each provider runs at each phase duration.")
 @click.option(
     "--phases", default="2s,0s", show_default=True, callback=_phases, help="How long each of a machine's four phases takes, with commas."

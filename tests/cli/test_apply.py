@@ -405,7 +405,7 @@ def test_plan_ends_with_0_for_nothing_to_do_and_2_for_changes(cli: Cli, world: H
 @pytest.mark.parametrize(
     "arguments", [("demo", "-m", "kubeone.yaml"), ("-m", "kubeone.yaml", "--set", "version=v1.35.4"), (), ("demo", "--out", "x")]
 )
-def test_the_two_doors_of_plan_are_not_mixed(cli: Cli, arguments: tuple[str, ...]) -> None:
+def test_the_two_modes_of_plan_are_not_mixed(cli: Cli, arguments: tuple[str, ...]) -> None:
     assert cli("plan", *arguments).exit_code == 64
 
 

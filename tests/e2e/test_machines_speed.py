@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(5400)]
 CREATE_AT_MOST, UPGRADE_AT_MOST = 1.0, 0.9
 """Of the time that upstream's provider takes. Most of a creation is kubeadm's, the backend's and Cluster API's own, as the README says with its numbers."""
 ROUNDS = 3
-"""Lives of three machines with each provider; those of the last round are upgraded."""
+"""Lifecycles of three machines with each provider; those of the last round are upgraded."""
 PROVIDERS = ("upstream", "quorate")
 
 
@@ -45,7 +45,7 @@ async def test_three_machines_are_created_and_upgraded_as_fast_as_by_upstreams_p
     with docker_backend.network(Engine()) as machines:
         for number in range(ROUNDS):
             for name in PROVIDERS:
-                await life(name, machines, tmp_path_factory.mktemp(name), times[name], upgrades=number == ROUNDS - 1)
+                await lifecycle(name, machines, tmp_path_factory.mktemp(name), times[name], upgrades=number == ROUNDS - 1)
     for name, took in times.items():
         measured(f"machines, {name}: create 3 in {several(took.created)}, upgrade in {took.upgraded:.0f} s; {took.report}")
     upstream, quorate = (times[name] for name in PROVIDERS)
@@ -55,7 +55,7 @@ async def test_three_machines_are_created_and_upgraded_as_fast_as_by_upstreams_p
     assert median(quorate.created) <= CREATE_AT_MOST * median(upstream.created)
 
 
-async def life(name: str, machines: Machines, folder: Path, times: Times, *, upgrades: bool) -> None:
+async def lifecycle(name: str, machines: Machines, folder: Path, times: Times, *, upgrades: bool) -> None:
     """Three machines are created, perhaps upgraded while a client writes, and deleted."""
     async with begun(name, machines, folder) as fleet:
         await provided(fleet, name)

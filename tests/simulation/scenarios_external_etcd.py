@@ -1,4 +1,4 @@
-"""The life of a control plane whose etcd is not its own: no ring to count, and the API servers' word for how its etcd is."""
+"""A control plane whose etcd is not its own: no ring to count, and the API servers' word for how its etcd is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What random lives rarely come to: situations on simulated hosts that our rules get through, and that a rule which is wrong on purpose does not."""
+"""What random simulations rarely come to: situations on simulated hosts that our rules get through, and that a rule which is wrong on purpose does not."""
 
 from __future__ import annotations
 

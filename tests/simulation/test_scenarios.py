@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import scenarios_external_etcd, scenarios_life, scenarios_membership, scenarios_remediation, scenarios_restores
+from tests.simulation import scenarios_external_etcd, scenarios_lifecycle, scenarios_membership, scenarios_remediation, scenarios_restores
 from tests.simulation.staging import Scenario
 
 SCENARIOS = (
     *scenarios_membership.SCENARIOS,
-    *scenarios_life.SCENARIOS,
+    *scenarios_lifecycle.SCENARIOS,
     *scenarios_remediation.SCENARIOS,
     *scenarios_external_etcd.SCENARIOS,
     *scenarios_restores.SCENARIOS,

@@ -1,4 +1,4 @@
-"""`quorate simulate`: control planes live and die in simulated worlds, and every invariant is checked at every step. A seed replays."""
+"""`quorate simulate`: control planes from beginning to end in simulated worlds, every invariant checked at every step. A seed replays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Callable
 import click
 
 from quorate.simulation.hosts import faults as faults_of_hosts
-from quorate.simulation.hosts import life as life_of_hosts
-from quorate.simulation.machines import faults, life
-from quorate.simulation.machines.life import Outcome
+from quorate.simulation.hosts.simulation import simulate as simulate_hosts
+from quorate.simulation.machines import faults
+from quorate.simulation.machines.simulation import Outcome
+from quorate.simulation.machines.simulation import simulate as simulate_machines
 
 _YEAR = 365.25 * 24 * 3600
 _MODES = ("machines", "hosts")
@@ -24,14 +25,14 @@ Echo = Callable[[str], None] | None
     "--mode",
     type=click.Choice(_MODES),
     default=None,
-    help="Only control planes of Cluster API Machines, or only those of existing hosts. Without it each seed has a life of both kinds.",
+    help="Only control planes of Cluster API Machines, or only those of existing hosts. Without it each seed is simulated in both.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The first life, or the only one without --seconds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first seed, or the only one without --seconds.")
 @click.option("--seconds", type=float, default=None, help="Go on with the next seeds for so long.")
 @click.option("--calm", is_flag=True, help="Users, but no faults.")
 @click.option("--trace", is_flag=True, help="Print everything that happens.")
 def command(mode: str | None, seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
-    """Simulate the lives of control planes, with faults, and check that none loses its quorum.
+    """Simulate control planes from beginning to end, with faults, and check that none loses its quorum.
 
     The controllers of `quorate manager`, and the decision and the sessions of `quorate apply`, in worlds with virtual time. Prints what was simulated and
     every violation with the command that replays it. Exits 1 where there was one.
@@ -42,7 +43,7 @@ def command(mode: str | None, seed: int, seconds: float | None, calm: bool, trac
     while current == seed or (seconds is not None and time.monotonic() - started < seconds):
         for each, total in totals.items():
             before = time.process_time()
-            outcome = _live(each, current, calm=calm, echo=click.echo if trace else None)
+            outcome = _simulate(each, current, calm=calm, echo=click.echo if trace else None)
             total.add(outcome, time.process_time() - before)
             _tell(each, outcome, calm=calm, alone=seconds is None)
         current += 1
@@ -51,25 +52,25 @@ def command(mode: str | None, seed: int, seconds: float | None, calm: bool, trac
         raise SystemExit(1)
 
 
-def _live(mode: str, seed: int, *, calm: bool, echo: Echo) -> Outcome:
+def _simulate(mode: str, seed: int, *, calm: bool, echo: Echo) -> Outcome:
     if mode == "hosts":
-        return life_of_hosts.live(seed, faults=() if calm else faults_of_hosts.FAULTS, echo=echo)
-    return life.live(seed, faults=() if calm else faults.FAULTS, echo=echo)
+        return simulate_hosts(seed, faults=() if calm else faults_of_hosts.FAULTS, echo=echo)
+    return simulate_machines(seed, faults=() if calm else faults.FAULTS, echo=echo)
 
 
 class _Total:
-    """The sum of many lives."""
+    """The sum of many simulations."""
 
     def __init__(self) -> None:
-        self.lives = self.violations = self.machines = self.checks = self.lost = 0
+        self.simulations = self.violations = self.machines = self.checks = self.lost = 0
         self.seconds = self.cpu = 0.0
         self.faults: Counter[str] = Counter()
         self.actions: Counter[str] = Counter()
         self.traits: Counter[str] = Counter()
 
     def add(self, outcome: Outcome, cpu: float) -> None:
-        """One more life, and how many seconds of CPU it took."""
-        self.lives += 1
+        """One more simulation, and how many seconds of CPU it took."""
+        self.simulations += 1
         self.violations += len(outcome.violations)
         self.machines += outcome.machines
         self.checks += outcome.checks
@@ -84,18 +85,18 @@ class _Total:
         """For a reader."""
         rate = self.machines / 3 / (self.cpu / 60) if self.cpu else 0.0
         lines = [
-            f"{_lives(self.lives)}{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
+            f"{_simulations(self.simulations)}{_traits(self.traits)}, {self.seconds / _YEAR:.4f} cluster-years, {self.machines} machines made",
             f"{self.cpu:.1f} s of CPU: {rate:.0f} times three machines made in a minute of one core",
             f"faults: {_counted(self.faults)}",
             f"users: {_counted(self.actions)}",
-            f"invariants asked {self.checks} times; in {_lives(self.lost)} faults destroyed a majority's data",
+            f"invariants asked {self.checks} times; in {_simulations(self.lost)} faults destroyed a majority's data",
             f"violations: {self.violations}",
         ]
         return "\n  ".join(lines)
 
 
-def _lives(number: int) -> str:
-    return f"{number} {'life' if number == 1 else 'lives'}"
+def _simulations(number: int) -> str:
+    return f"{number} {'simulation' if number == 1 else 'simulations'}"
 
 
 def _counted(counter: Counter[str]) -> str:

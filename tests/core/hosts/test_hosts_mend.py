@@ -1,4 +1,4 @@
-"""Situations that simulated lives of hosts got stuck in: who may join, what is mended first, and which remedy is named."""
+"""Situations that simulations of hosts got stuck in: who may join, what is mended first, and which remedy is named."""
 
 from __future__ import annotations
 

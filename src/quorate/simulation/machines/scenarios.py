@@ -1,6 +1,7 @@
 """A stage for scenes written by hand: one environment with the provider in it, and what a scene needs to make things happen and to wait for what comes of them.
 
-Where a life of a seed draws what goes wrong (`quorate.simulation.machines.life`), a scene does one thing on purpose. Both are judged by the same invariants.
+Where the simulation of a seed (`quorate.simulation.machines.simulation`) draws what goes wrong, a scene does one thing on purpose. The same invariants judge
+both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is drawn before a life begins: the control plane that its user asks for, and how the provider is run."""
+"""What is drawn before a simulation begins: the control plane that its user asks for, and how the provider is run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from random import Random
 
 from quorate.simulation.machines.cluster_objects import Wanted
 
-_EXTERNAL, _BY_HAND, _ELECTED = 0.15, 0.15, 0.4  # of all lives
+_EXTERNAL, _BY_HAND, _ELECTED = 0.15, 0.15, 0.4  # of all simulations
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting of one life. With `elected` two processes are kept running, of which one leads; otherwise one, which does not ask."""
+    """The setting of one simulation. With `elected` two processes are kept running, of which one leads; otherwise one, which does not ask."""
 
     wanted: Wanted
     elected: bool

@@ -1,4 +1,4 @@
-"""One whole life of a control plane, drawn from a seed: it comes up, users and faults have their way with it, it is left in peace, and in the end it goes."""
+"""One control plane, drawn from a seed: it comes up, users and faults have their way with it, it is left in peace, and in the end it goes."""
 
 from __future__ import annotations
 
@@ -56,31 +56,31 @@ class Outcome:
     lost: bool = False  # the budget of faults was not enough to keep a majority's data
 
 
-def live(seed: int, *, faults: Sequence[Fault] = FAULTS, echo: Callable[[str], None] | None = None) -> Outcome:
-    """Run the life of a seed, with faults of these kinds. Two calls with the same arguments have the same outcome, digest and all."""
+def simulate(seed: int, *, faults: Sequence[Fault] = FAULTS, echo: Callable[[str], None] | None = None) -> Outcome:
+    """Simulate what a seed says, with faults of these kinds. Two calls with the same arguments have the same outcome, digest and all."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_live(seed, faults=faults, echo=echo))
+        return runner.run(_simulate(seed, faults=faults, echo=echo))
 
 
-async def _live(seed: int, *, faults: Sequence[Fault], echo: Callable[[str], None] | None) -> Outcome:
+async def _simulate(seed: int, *, faults: Sequence[Fault], echo: Callable[[str], None] | None) -> Outcome:
     world = World(seed, echo=echo)
     outcome = Outcome(seed)
     unplanned: list[BaseException] = []
     with unplanned_errors(unplanned.append):
         async with asyncio.TaskGroup() as tasks:
-            life = _Life(world, tasks, outcome, unplanned)
+            simulation = _Simulation(world, tasks, outcome, unplanned)
             try:
-                await life.run(faults=faults)
+                await simulation.run(faults=faults)
             finally:
-                life.environment.close()
-    outcome.violations = life.invariant_checker.violations
+                simulation.environment.close()
+    outcome.violations = simulation.invariant_checker.violations
     outcome.seconds, outcome.digest, outcome.lines = world.time(), world.trace.digest, list(world.trace.lines)
-    outcome.checks = life.invariant_checker.checks
+    outcome.checks = simulation.invariant_checker.checks
     return outcome
 
 
-class _Life:
-    """The life in the making."""
+class _Simulation:
+    """The simulation in the making."""
 
     def __init__(self, world: World, tasks: asyncio.TaskGroup, outcome: Outcome, unplanned: list[BaseException]) -> None:
         self.world, self.outcome, self.unplanned = world, outcome, unplanned
@@ -97,7 +97,7 @@ class _Life:
         if self.setting.wanted.by_hand and not await self._come_up_by_hand():
             return
         self._start()
-        if faults and self.random.random() < 0.5:  # half of all lives meet trouble before they are up
+        if faults and self.random.random() < 0.5:  # half of all meet trouble before they are up
             self._keep_running()
         elif not await self._until_as_desired(COMING_UP, "it did not come up"):
             return

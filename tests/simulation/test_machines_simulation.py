@@ -1,4 +1,4 @@
-"""Whole lives of control planes: the same for the same seed, without a violation, and with one as soon as a guard is taken away."""
+"""Control planes from beginning to end: the same for the same seed, without a violation, and with one as soon as a guard is taken away."""
 
 from __future__ import annotations
 
@@ -30,37 +30,39 @@ from quorate.simulation.machines.faults import (
     isolated_host,
     power_cut,
 )
-from quorate.simulation.machines.life import Outcome, live
 from quorate.simulation.machines.setting import draw
+from quorate.simulation.machines.simulation import Outcome, simulate
 from quorate.workload.connection import Workload
-from tests.conftest import LIVES
+from tests.conftest import SIMULATIONS
 
 CALM, TROUBLED, RESTORED = range(8), range(10), range(4)
 EVERYTHING = (*range(100, 130), 349)  # in the last a request arrives 65 s late, for a Machine whose creation was given up
 
-_LIVE = "python -c 'from quorate.simulation import faults, life; life.live({{}}, faults=faults.{}, echo=print)'"
+_SIMULATE = (
+    "python -c 'from quorate.simulation.machines import faults, simulation; simulation.simulate({{}}, faults=faults.{}, echo=print)'"
+)
 REPLAY = {
     (): "quorate simulate --mode machines --seed {} --calm --trace",
-    PROCESS_FAULTS: _LIVE.format("PROCESS_FAULTS"),
-    HOST_FAULTS: _LIVE.format("HOST_FAULTS"),
-    OBJECT_FAULTS: _LIVE.format("OBJECT_FAULTS"),
+    PROCESS_FAULTS: _SIMULATE.format("PROCESS_FAULTS"),
+    HOST_FAULTS: _SIMULATE.format("HOST_FAULTS"),
+    OBJECT_FAULTS: _SIMULATE.format("OBJECT_FAULTS"),
     FAULTS: "quorate simulate --mode machines --seed {} --trace",
 }
-"""The command with which a life of these faults is lived again, and told step by step."""
+"""The command with which a seed is simulated again with these faults, and told step by step."""
 
-Lived = Callable[[int, Sequence[Fault]], Outcome]
+Simulated = Callable[[int, Sequence[Fault]], Outcome]
 
 
 @pytest.fixture
-def lived(record_property: Callable[[str, object], None]) -> Lived:
-    """Lives the life of a seed with these faults, which counts in the summary of the run."""
+def simulated(record_property: Callable[[str, object], None]) -> Simulated:
+    """Simulates a seed with these faults, which counts in the summary of the run."""
 
-    def lived(seed: int, faults: Sequence[Fault]) -> Outcome:
-        outcome = live(seed, faults=faults)
-        record_property(LIVES, [outcome.seconds, outcome.faults.total(), len(outcome.violations)])
+    def simulated(seed: int, faults: Sequence[Fault]) -> Outcome:
+        outcome = simulate(seed, faults=faults)
+        record_property(SIMULATIONS, [outcome.seconds, outcome.faults.total(), len(outcome.violations)])
         return outcome
 
-    return lived
+    return simulated
 
 
 def told(outcome: Outcome, faults: tuple[Fault, ...]) -> str:
@@ -68,45 +70,45 @@ def told(outcome: Outcome, faults: tuple[Fault, ...]) -> str:
 
 
 def test_the_same_seed_has_the_same_history() -> None:
-    history = live(23).digest  # of one with an election, and many faults
-    assert live(23).digest == history
-    assert live(24).digest != history
+    history = simulate(23).digest  # of one with an election, and many faults
+    assert simulate(23).digest == history
+    assert simulate(24).digest != history
 
 
 @pytest.mark.parametrize("seed", CALM)
-def test_without_faults_everything_that_users_ask_for_is_reached(lived: Lived, seed: int) -> None:
-    outcome = lived(seed, ())
+def test_without_faults_everything_that_users_ask_for_is_reached(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, ())
     assert not outcome.violations, told(outcome, ())
 
 
 @pytest.mark.parametrize("seed", TROUBLED)
-def test_whatever_happens_to_its_processes_no_invariant_is_violated(lived: Lived, seed: int) -> None:
-    outcome = lived(seed, PROCESS_FAULTS)
+def test_whatever_happens_to_its_processes_no_invariant_is_violated(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, PROCESS_FAULTS)
     assert not outcome.violations, told(outcome, PROCESS_FAULTS)
 
 
 @pytest.mark.parametrize("seed", TROUBLED)
-def test_whatever_happens_to_machines_no_invariant_is_violated(lived: Lived, seed: int) -> None:
-    outcome = lived(seed, HOST_FAULTS)
+def test_whatever_happens_to_machines_no_invariant_is_violated(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, HOST_FAULTS)
     assert not outcome.violations, told(outcome, HOST_FAULTS)
 
 
 @pytest.mark.parametrize("seed", RESTORED)
-def test_whatever_becomes_of_the_management_objects_no_invariant_is_violated(lived: Lived, seed: int) -> None:
-    outcome = lived(seed, OBJECT_FAULTS)
+def test_whatever_becomes_of_the_management_objects_no_invariant_is_violated(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, OBJECT_FAULTS)
     assert not outcome.violations, told(outcome, OBJECT_FAULTS)
 
 
 @pytest.mark.parametrize("seed", EVERYTHING)
-def test_with_everything_at_once_no_invariant_is_violated(lived: Lived, seed: int) -> None:
-    outcome = lived(seed, FAULTS)
+def test_with_everything_at_once_no_invariant_is_violated(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, FAULTS)
     assert not outcome.violations, told(outcome, FAULTS)
 
 
 def first_violation(invariant: str, seeds: Iterator[int], faults: Sequence[Fault] = FAULTS) -> Outcome | None:
-    """The first life with these faults in which the invariant is violated."""
+    """The first simulation with these faults in which the invariant is violated."""
     for seed in seeds:
-        outcome = live(seed, faults=faults)
+        outcome = simulate(seed, faults=faults)
         if any(violation.invariant == invariant for violation in outcome.violations):
             return outcome
     return None
@@ -172,19 +174,19 @@ def test_a_provider_that_records_what_no_api_server_said_is_found_out(monkeypatc
 
 
 @pytest.mark.parametrize("trait", ["elected", "external etcd", "adopted"])
-def test_lives_of_every_kind_are_lived_without_a_violation(lived: Lived, trait: str) -> None:
+def test_simulations_of_every_kind_end_without_a_violation(simulated: Simulated, trait: str) -> None:
     for seed in islice(drawn(trait), 5):
-        outcome = lived(seed, FAULTS)
+        outcome = simulated(seed, FAULTS)
         assert outcome.traits[trait] == 1
         assert not outcome.violations, told(outcome, FAULTS)
 
 
 def drawn(trait: str) -> Iterator[int]:
-    """Seeds of lives with this trait."""
+    """Seeds of simulations with this trait."""
     return (seed for seed in range(200, 400) if trait in draw(randomness(seed, "life")).traits)
 
 
-def test_a_life_can_be_followed_line_by_line() -> None:
+def test_a_simulation_can_be_followed_line_by_line() -> None:
     lines: list[str] = []
-    live(9, faults=CONTROLLER_FAULTS, echo=lines.append)
+    simulate(9, faults=CONTROLLER_FAULTS, echo=lines.append)
     assert any("kubeadm init" in line for line in lines)

@@ -1,5 +1,5 @@
-"""One whole life of a cluster of hosts, drawn from a seed: operators bring it up, edits and faults have their way with it, it is left in peace, and must be
-as its manifest says in the end.
+"""One cluster of hosts from beginning to end, drawn from a seed: operators bring it up, edits and faults have their way with it, it is left in peace, and
+must be as its manifest says in the end.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from quorate.simulation.hosts.liveness import unfinished
 from quorate.simulation.hosts.operators import Operations, Run
 from quorate.simulation.hosts.site import Manifest
 from quorate.simulation.machines.invariant_checker import Violation
-from quorate.simulation.machines.life import Outcome
+from quorate.simulation.machines.simulation import Outcome
 
 ATTEMPTS = 25
-"""Runs within which everything must be as the manifest says once nothing goes wrong any more; most lives need two."""
+"""Runs within which everything must be as the manifest says once nothing goes wrong any more; most need two."""
 _MANY = 9
 """Hosts may leave at once while there is trouble: whoever is asked for their number first, as in peace, does less that could go wrong."""
 _BETWEEN = (5.0, 90.0)
 _AT_WORK = 0.6  # how many faults come while a script runs
 
 
-def live(seed: int, *, faults: Sequence[Fault] = FAULTS, echo: Callable[[str], None] | None = None) -> Outcome:
-    """Run the life of a seed, with faults of these kinds. Two calls with the same arguments have the same outcome, digest and all."""
+def simulate(seed: int, *, faults: Sequence[Fault] = FAULTS, echo: Callable[[str], None] | None = None) -> Outcome:
+    """Simulate what a seed says, with faults of these kinds. Two calls with the same arguments have the same outcome, digest and all."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_live(seed, faults, echo))
+        return runner.run(_simulate(seed, faults, echo))
 
 
-async def _live(seed: int, faults: Sequence[Fault], echo: Callable[[str], None] | None) -> Outcome:
+async def _simulate(seed: int, faults: Sequence[Fault], echo: Callable[[str], None] | None) -> Outcome:
     world = World(seed, echo=echo)
     outcome = Outcome(seed)
     unplanned: list[BaseException] = []
     with unplanned_errors(unplanned.append):
         async with asyncio.TaskGroup() as tasks:
-            life = _Life(world, tasks, outcome)
+            simulation = _Simulation(world, tasks, outcome)
             try:
-                await life.run(faults)
+                await simulation.run(faults)
             finally:
-                life.operations.close()
+                simulation.operations.close()
     outcome.violations += [Violation("unplanned", world.time(), f"{type(error).__name__}: {error}") for error in unplanned]
     outcome.seconds, outcome.digest, outcome.lines = world.time(), world.trace.digest, list(world.trace.lines)
-    outcome.machines = len(life.operations.site.machines)
+    outcome.machines = len(simulation.operations.site.machines)
     return outcome
 
 
-class _Life:
-    """The life in the making."""
+class _Simulation:
+    """The simulation in the making."""
 
     def __init__(self, world: World, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
         self.world, self.outcome = world, outcome

@@ -1,4 +1,4 @@
-"""Known bugs of other providers about the life of a control plane, each as a scene: its birth, rollouts, several failures at once, stale caches, hangs.
+"""Known bugs of other providers about the lifecycle of a control plane, each as a scene: its birth, rollouts, several failures at once, stale caches, hangs.
 
 The numbers are those of issues of Cluster API (CAPI) and k0smotron (k0s) in which the bug was reported.
 """
