@@ -18,8 +18,8 @@ from quorate.core.machines.rules.orphans import (
     AGREEMENT,
     GIVEN_UP,
     GRACE,
+    IS_OF_NO_NEWCOMER,
     JOINING,
-    NOBODY_ELSES,
     RING_IS_READ,
     members_agree,
     remove_orphans,
@@ -127,7 +127,7 @@ def test_a_member_just_seen_as_nobodys_is_given_time(build: Build) -> None:
 def test_while_a_replica_is_provisioned_the_member_may_be_its_own(build: Build, ring: str, member: Unknown | Absent) -> None:
     control_plane = with_orphans(build, ring, build.replica(1), build.replica(2), build.joining(9, member=member))
     proposal = remove_orphans(control_plane, build.noon)
-    assert refused(proposal) == [NOBODY_ELSES]
+    assert refused(proposal) == [IS_OF_NO_NEWCOMER]
     assert "cp-9" in proposal.checks[1].evidence
 
 
@@ -136,14 +136,14 @@ def test_one_that_has_not_started_for_longer_than_kubeadm_waits_goes_whosever_it
         return with_orphans(build, "gg-", build.replica(1), build.replica(2), build.joining(9, member=UNKNOWN), age=age)
 
     before = remove_orphans(seen_for(GIVEN_UP - timedelta(minutes=1)), build.noon)
-    assert refused(before) == [NOBODY_ELSES]
+    assert refused(before) == [IS_OF_NO_NEWCOMER]
     assert before.wake_at == build.noon + timedelta(minutes=1)
     assert remove_orphans(seen_for(GIVEN_UP), build.noon).step == RemoveOrphan(3)
 
 
 def test_one_that_has_started_is_that_of_a_replica_on_its_way_however_long_that_takes(build: Build) -> None:
     control_plane = with_orphans(build, "ggg", build.replica(1), build.replica(2), build.joining(9, member=UNKNOWN), age=GIVEN_UP)
-    assert refused(remove_orphans(control_plane, build.noon)) == [NOBODY_ELSES]
+    assert refused(remove_orphans(control_plane, build.noon)) == [IS_OF_NO_NEWCOMER]
 
 
 def test_one_on_its_way_whose_member_is_known_protects_no_other(build: Build) -> None:
@@ -155,7 +155,7 @@ def test_g4_a_node_may_register_before_its_member_starts(build: Build) -> None:
     young = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(minutes=1))
     control_plane = with_orphans(build, "gg-", build.replica(1), build.replica(2), young, age=GRACE)
     proposal = remove_orphans(control_plane, build.noon)
-    assert refused(proposal) == [NOBODY_ELSES]
+    assert refused(proposal) == [IS_OF_NO_NEWCOMER]
     assert proposal.wake_at == young.created + JOINING
     assert remove_orphans(control_plane, young.created + JOINING).step == RemoveOrphan(3)
 
@@ -165,7 +165,7 @@ def test_one_that_booted_for_longer_than_it_may_join_is_young_from_when_its_node
     slow = build.replica(3, member=UNKNOWN, created=build.noon - timedelta(hours=1), node_created=came)
     control_plane = with_orphans(build, "gg-", build.replica(1), build.replica(2), slow, age=GRACE)
     proposal = remove_orphans(control_plane, build.noon)
-    assert refused(proposal) == [NOBODY_ELSES]
+    assert refused(proposal) == [IS_OF_NO_NEWCOMER]
     assert proposal.wake_at == came + JOINING
     assert remove_orphans(control_plane, came + JOINING).step == RemoveOrphan(3)
 
@@ -193,7 +193,7 @@ def test_one_that_has_not_arrived_at_our_hook_keeps_what_may_be_its_own(build: B
     behind_others = leaving(build, other_hooks=("backup",))
     for replica in (on_its_way, behind_others):
         proposal = remove_orphans(with_orphans(build, "ggG", build.replica(1), build.replica(2), replica), build.noon)
-        assert refused(proposal) == [NOBODY_ELSES]
+        assert refused(proposal) == [IS_OF_NO_NEWCOMER]
 
 
 def test_one_whose_node_alone_is_gone_may_serve_and_its_member_goes_only_where_another_does(build: Build) -> None:
@@ -237,7 +237,7 @@ def test_who_waits_for_a_machine_that_never_comes_up_is_told_how_to_consent(buil
     coming = build.replica(4, node=None, member=Unknown("a member that is nobody's may be its own"), overdue=overdue)
     proposal = remove_orphans(with_orphans(build, "gggb", *map(build.replica, (1, 2, 3)), coming), build.noon)
     asked = "If it is not, and is to leave, annotate the KubeadmControlPlane with quorate.dev/remove-member=4."
-    assert [check.remedy for check in proposal.checks if check.name == NOBODY_ELSES] == [asked if overdue else ""]
+    assert [check.remedy for check in proposal.checks if check.name == IS_OF_NO_NEWCOMER] == [asked if overdue else ""]
 
 
 def contested(build: Build, ring: str = "gggbb", **changes: Any) -> ControlPlane:
@@ -249,13 +249,13 @@ def contested(build: Build, ring: str = "gggbb", **changes: Any) -> ControlPlane
 
 def test_members_that_one_replica_cannot_be_told_from_stay_as_long_as_it_stays(build: Build) -> None:
     proposal = remove_orphans(contested(build), build.noon)
-    assert set(refused(proposal)) == {NOBODY_ELSES}
+    assert set(refused(proposal)) == {IS_OF_NO_NEWCOMER}
     assert proposal.checks[1].evidence == "cp-4 (4) may be the member of cp-4"
 
 
 def test_members_that_one_replica_cannot_be_told_from_leave_with_it_one_by_one(build: Build) -> None:
     on_its_way = contested(build, deleting_since=build.noon)
-    assert set(refused(remove_orphans(on_its_way, build.noon))) == {NOBODY_ELSES}
+    assert set(refused(remove_orphans(on_its_way, build.noon))) == {IS_OF_NO_NEWCOMER}
     at_the_hook: dict[str, Any] = {"deleting_since": build.noon, "waits_at_hook": True}
     assert decide(contested(build, **at_the_hook), build.noon).step == RemoveOrphan(4)
     alone = build.control_plane(*map(build.replica, (1, 2, 3)), build.replica(4, member=5, **at_the_hook), ring="gggbb")

@@ -62,7 +62,7 @@ def only_what_waits_at_our_hook_is_let_go(plane: ControlPlane, step: Step, _now:
         yield "it is being deleted already"
 
 
-def an_orphan_is_nobodys(plane: ControlPlane, step: Step, now: datetime) -> Iterator[str]:
+def an_orphan_has_no_owner(plane: ControlPlane, step: Step, now: datetime) -> Iterator[str]:
     """A member is removed as nobody's only when it has been so for a while, and nobody is on the way whose it could be.
 
     Whoever waits at our hook is not on the way any more; if the member could be its own, the others must be able to do without that replica as well.

@@ -109,9 +109,9 @@ def departing(plane: ControlPlane, step: Step) -> list[frozenset[int]]:
     if goes is None or isinstance(goes.member, Absent):
         return [frozenset()]
     if isinstance(goes.member, Unknown):
-        nobodys = frozenset(orphan.member.id for orphan in plane.orphans) if isinstance(step, Remediate) else frozenset()
+        orphans = frozenset(orphan.member.id for orphan in plane.orphans) if isinstance(step, Remediate) else frozenset()
         matched = {r.member for r in plane.replicas if isinstance(r.member, int)}
-        return [frozenset({member}) for member in nobodys] if nobodys == ids(plane) - matched else []
+        return [frozenset({member}) for member in orphans] if orphans == ids(plane) - matched else []
     return [frozenset({goes.member}) & ids(plane)]
 
 

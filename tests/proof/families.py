@@ -17,13 +17,13 @@ from quorate.core.maintenance import Maintenance
 from quorate.core.ring import Ring
 from quorate.core.versions import Version
 from tests.proof import oracle
-from tests.proof.worlds import IN_FLIGHT, NOBODYS, NOW, ROLES, STATES, World, worlds
+from tests.proof.worlds import IN_FLIGHT, NOW, ORPHANS, ROLES, STATES, World, worlds
 
 ALL = tuple(STATES)
 FEW = ("good", "down", "learner", "unstarted", "none")
 FEWER = ("good", "down", "learner", "none")
 MORE = (*FEW, "unseen")
-ONE_OF = (*(role for role in ROLES if role != "stays"), *NOBODYS)
+ONE_OF = (*(role for role in ROLES if role != "stays"), *ORPHANS)
 
 EARLIER, LATER, SOON = (
     NOW - timedelta(days=1),
@@ -133,7 +133,7 @@ FAMILIES: Mapping[str, Callable[[], Iterator[World]]] = MappingProxyType(
         "rings of six, two things at once": lambda: worlds(FEWER, 2, IN_FLIGHT),
         "every ring of four, two marked by their owner": lambda: _up_to(4, worlds(MORE, 2, ("delete first", "old, delete first"))),
         "every ring of four, one remediation beside another": _overtaking,
-        "the others old, one in any role": lambda: worlds(FEWER, 1, (*ROLES, *NOBODYS), "old"),
+        "the others old, one in any role": lambda: worlds(FEWER, 1, (*ROLES, *ORPHANS), "old"),
         "any circumstance": partial(_around, CIRCUMSTANCES, ()),
         "anything else asked for": partial(_around, (), WANTED),
     }

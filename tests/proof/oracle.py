@@ -46,7 +46,7 @@ INVARIANTS: dict[str, Invariant] = {
         safety.another_serves,
         conduct.all_others_are_well,
         conduct.only_what_waits_at_our_hook_is_let_go,
-        conduct.an_orphan_is_nobodys,
+        conduct.an_orphan_has_no_owner,
         conduct.a_remediation_has_its_reason,
         conduct.a_replacement_carries_its_record,
         conduct.before_initialization_only_the_first_goes,

@@ -17,9 +17,9 @@ from quorate.core.machines.decide import decide
 from quorate.core.machines.state import ControlPlane
 from quorate.core.ring import Ring
 from tests.proof.families import CIRCUMSTANCES, WANTED, judge
-from tests.proof.worlds import MOST, NOBODYS, NOW, ROLES, STATES, World, fits
+from tests.proof.worlds import MOST, NOW, ORPHANS, ROLES, STATES, World, fits
 
-SEATS = st.tuples(st.sampled_from(list(STATES)), st.sampled_from([*ROLES, *NOBODYS])).filter(fits)
+SEATS = st.tuples(st.sampled_from(list(STATES)), st.sampled_from([*ROLES, *ORPHANS])).filter(fits)
 GOOD_SEATS = st.sampled_from([("good", "stays"), ("good", "old"), ("good", "at the hook"), ("good", "marked")])
 
 

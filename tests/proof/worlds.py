@@ -1,7 +1,7 @@
 """Small worlds for the exhaustive check: a control plane is a row of seats (a replica, its etcd member, or both) and what is asked of it.
 
 A seat is a state of its member (voter, learner, never started, none; healthy, unhealthy, unknown, with an alarm) and a role of its replica (stays, waits at our
-hook, vanishes, is nobody's, is marked unhealthy, differs from the specification, ...). Rows that are permutations of each other are one row; that this loses
+hook, vanishes, is an orphan, is marked unhealthy, differs from the specification, ...). Rows that are permutations of each other are one row; that this loses
 nothing is a property test of its own (`test_permutation.py`).
 """
 
@@ -100,22 +100,22 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "old, vanishing": {**_OLD, **_LEAVES, "holds_hook": False},
     }
 )
-ORPHAN, YOUNG_ORPHAN = "nobody's", "nobody's, just seen"
+ORPHAN, YOUNG_ORPHAN = "orphan", "orphan, just seen"
 HOUSED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "nobody's, on a Node": {"node_ready": True},
-        "nobody's, on a Node that is not ready": {},
-        "nobody's, on a Node, its removal asked for": {"node_ready": True, "consented": True},
+        "orphan, on a Node": {"node_ready": True},
+        "orphan, on a Node that is not ready": {},
+        "orphan, on a Node, its removal asked for": {"node_ready": True, "consented": True},
     }
 )
 """Roles of members that run on a control-plane Node of no replica, with what is known of them."""
-NOBODYS = (ORPHAN, YOUNG_ORPHAN, *HOUSED)
+ORPHANS = (ORPHAN, YOUNG_ORPHAN, *HOUSED)
 UNMATCHED = tuple(role for role in ROLES if role.startswith("unmatched"))
 IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", ORPHAN, "marked", "old", "without Node")
 """The roles of which two may be there at once; the others are tried one at a time."""
 
 Seat = tuple[str, str]
-"""A state of STATES and a role of ROLES or NOBODYS."""
+"""A state of STATES and a role of ROLES or ORPHANS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +139,16 @@ class World:
         rows = [(number, *seat) for number, seat in enumerate(self.seats, start=1)]
         members = tuple(_member(number, state) for number, state, _ in rows if STATES[state].listed)
         leader = None if self.leader is None or self.leader >= len(rows) else self.leader + 1
-        nobodys = any(role in NOBODYS for *_, role in rows)
+        orphans = any(role in ORPHANS for *_, role in rows)
         value = ControlPlane(
             name="kcp",
             desired=_desired(self.desired, self.max_surge),
-            replicas=tuple(_replica(number, state, role, nobodys) for number, state, role in rows if role not in NOBODYS),
+            replicas=tuple(_replica(number, state, role, orphans) for number, state, role in rows if role not in ORPHANS),
             ring=Ring(members, leader),
             initialized=True,
             workload=Finding(Health.GOOD, "Connected", "answers"),
             endpoint="10.0.0.1:6443",
-            orphans=tuple(_orphan(number, state, role) for number, state, role in rows if role in NOBODYS or role in UNMATCHED),
+            orphans=tuple(_orphan(number, state, role) for number, state, role in rows if role in ORPHANS or role in UNMATCHED),
         )
         if self.wanted:
             value = replace(value, desired=replace(value.desired, **self.wanted))
@@ -189,7 +189,7 @@ def _orphan(number: int, state: str, role: str) -> Orphan:
 
 @cache
 def _replica(number: int, state: str, role: str, orphans: bool) -> Replica:
-    """The lower its number, the older it is. `orphans`: whether some member is nobody's, which may then be that of one without a Node."""
+    """The lower its number, the older it is. `orphans`: whether some member is an orphan, which may then be that of one without a Node."""
     kind = STATES[state]
     node = f"cp-{number}" if kind.listed else None
     votes = kind.listed and kind.started and not kind.learner
@@ -198,7 +198,7 @@ def _replica(number: int, state: str, role: str, orphans: bool) -> Replica:
         name=f"cp-{number}",
         version=str(VERSION),
         created=NOW - timedelta(hours=10 - number),
-        member=number if kind.listed else Unknown("a member that is nobody's may be its own") if orphans else Absent(),
+        member=number if kind.listed else Unknown("an orphan may be its own") if orphans else Absent(),
         node=node,
         component_findings=tuple((name, Finding(kind.components, "Seen", kind.components.value)) for name in COMPONENTS) if node else (),
         member_findings=(("EtcdMemberHealthy", Finding(member_health, "Seen", state)),) if node else (),
@@ -207,9 +207,9 @@ def _replica(number: int, state: str, role: str, orphans: bool) -> Replica:
 
 
 def fits(seat: Seat) -> bool:
-    """Whether there is such a seat: a member that is nobody's is a member, and who has none cannot be unmatched."""
+    """Whether there is such a seat: an orphan is a member, and who has none cannot be unmatched."""
     state, role = seat
-    return state != "none" or (role not in NOBODYS and role not in UNMATCHED)
+    return state != "none" or (role not in ORPHANS and role not in UNMATCHED)
 
 
 def targets(seats: int) -> Iterator[tuple[int, int]]:

@@ -58,7 +58,7 @@ SCENARIOS = (
         "restored management cluster: members on Nodes without a Machine stay until their owner consents",
         a_backup_of_three_is_restored_when_there_are_five,
         "a member of no Machine is nobody's, whatever it runs on",
-        {"core.machines.rules.orphans:_is_nobodys": says_yes},
+        {"core.machines.rules.orphans:_has_no_owner": says_yes},
         "s17_who_has_a_node_is_somebodys",
     ),
     Scenario(

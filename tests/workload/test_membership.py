@@ -16,7 +16,7 @@ from quorate.core.health import Health, Unknown
 from quorate.etcd.client import Alarm, EtcdClient, Member, MemberList, Status
 from quorate.etcd.errors import ConnectionLost, EtcdError, NoLeader, NoWay, Unreachable
 from quorate.workload import membership
-from quorate.workload.membership import RingReading, alarms_of_nobody, read_ring
+from quorate.workload.membership import RingReading, alarms_without_member, read_ring
 
 T = TypeVar("T")
 
@@ -342,7 +342,7 @@ async def test_a_member_that_hangs_is_given_up_and_its_connection_not_lent_again
 def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
     reading = RingReading(core.Ring((core.Member(5, "a", Health.GOOD),), 5), 1, (), {}, "a", NOON)
     alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
-    corrupt, full = alarms_of_nobody(replace(reading, alarms=alarms))
+    corrupt, full = alarms_without_member(replace(reading, alarms=alarms))
     assert corrupt == (
         "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
         "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
@@ -351,5 +351,5 @@ def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
         "etcd refuses writes for the alarm NOSPACE of member bad, which is gone: "
         "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`), then run `etcdctl alarm disarm`"
     )
-    assert alarms_of_nobody(reading) == ()
-    assert alarms_of_nobody(Unknown("no leader")) == ()
+    assert alarms_without_member(reading) == ()
+    assert alarms_without_member(Unknown("no leader")) == ()

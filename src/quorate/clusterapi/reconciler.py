@@ -40,7 +40,7 @@ MOST_STEPS = 10  # in one pass; certificates, kubeconfig and the first Machine a
 # Seconds until another look where nothing will tell of a change. Nodes, Pods and everything in the management cluster are watched.
 INITIALIZING = 0.5  # kubeadm-config appears once in a cluster's life, and CABPK's next join waits for our word about it
 RING_IN_MOTION = 1.0  # a member joins, leaves or has yet to become a voter
-RING_ILL = 5.0  # a member is silent, though its Pod may look well; is nobody's, or of another ring; an alarm is nobody's; or an external etcd is not reached
+RING_ILL = 5.0  # a member is silent, though its Pod may look well; is an orphan, or of another ring; an alarm is of none; or an external etcd is not reached
 RING_AT_REST = 240.0  # nothing is expected, and what ails a member shows in its Pod: a rare look, spread by a fifth, over connections that are kept for 300 s
 
 

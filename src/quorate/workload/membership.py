@@ -264,7 +264,7 @@ _MAKE_ROOM = "make room in etcd (`etcdctl compact`, `etcdctl defrag --cluster`)"
 _COMPARE = "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`)"
 
 
-def alarms_of_nobody(reading: RingReading | Unknown | Absent) -> tuple[str, ...]:
+def alarms_without_member(reading: RingReading | Unknown | Absent) -> tuple[str, ...]:
     """What a reader has to know of alarms that are of no member of the ring: one sentence each, with the way out.
 
     etcd keeps the alarm of a member that was removed, and goes on refusing writes for it; CORRUPT is of no member where no majority holds the same data.
@@ -272,8 +272,8 @@ def alarms_of_nobody(reading: RingReading | Unknown | Absent) -> tuple[str, ...]
     """
     if not isinstance(reading, RingReading):
         return ()
-    nobodys = {(alarm.kind, alarm.member_id) for alarm in reading.alarms if reading.ring.member(alarm.member_id) is None}
-    return tuple(_alarm(kind, member) for kind, member in sorted(nobodys))
+    orphans = {(alarm.kind, alarm.member_id) for alarm in reading.alarms if reading.ring.member(alarm.member_id) is None}
+    return tuple(_alarm(kind, member) for kind, member in sorted(orphans))
 
 
 def _alarm(kind: str, member: int) -> str:

@@ -35,7 +35,7 @@ async def late(world: World) -> Observation:
     return await world.observe()
 
 
-@pytest.mark.parametrize(("owners", "whose"), [(HANDED_OVER, "somebody else's"), (GIVEN_UP, "nobody's")])
+@pytest.mark.parametrize(("owners", "whose"), [(HANDED_OVER, "somebody else's"), (GIVEN_UP, "without an owner")])
 async def test_no_member_is_removed_of_a_machine_that_was_handed_over(three: World, owners: list[Json], whose: str) -> None:
     three.delete_machine("cp-3")
     await three.sync()

@@ -25,7 +25,7 @@ from quorate.clusterapi.report.events import CONSENT_TAKEN_BACK
 from quorate.clusterapi.types.names import Label
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
-from quorate.core.machines.rules.orphans import CONSENT, IS_NOBODYS, NOBODY_ELSES
+from quorate.core.machines.rules.orphans import CONSENT, HAS_NO_OWNER, IS_OF_NO_NEWCOMER
 from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import AdoptReplicas, CreateReplica, ReleaseHook, RemoveMember, RemoveOrphan
 from quorate.core.ring import Member, Ring
@@ -154,7 +154,7 @@ def not_ready(world: World, name: str) -> None:
 async def test_healthy_voters_whose_nodes_live_stay_and_are_named(five: World) -> None:
     view, decision = await later(five)
     assert not isinstance(decision.step, RemoveOrphan)
-    refusals = [check for check in decision.refusals if check.name == IS_NOBODYS]
+    refusals = [check for check in decision.refusals if check.name == HAS_NO_OWNER]
     assert [check.evidence.partition(",")[0] for check in refusals] == ["cp-4 (4) runs on Node cp-4", "cp-5 (5) runs on Node cp-5"]
     assert f"{CONSENT}=4" in refusals[0].remedy
     assert isinstance(view.ring, Ring)
@@ -428,7 +428,7 @@ async def test_who_consents_helps_a_machine_without_a_host_that_others_members_m
     _, decision = await later(five)
     assert decision.step is None
     conditions = str(report(await five.observe(), decision, now=five.now).status["conditions"])
-    assert "cannot tell which member is cp-9's: member cp-4 is nobody's yet and may be its own" in conditions
+    assert "cannot tell which member is cp-9's: member cp-4 is an orphan so far and may be its own" in conditions
     assert f"annotate the KubeadmControlPlane with {CONSENT}=4" in conditions
     for member in (4, 5):
         five.api.change(KCPS, "demo", {"metadata": {"annotations": {CONSENT: str(member)}}})
@@ -458,7 +458,9 @@ async def test_the_learner_of_a_host_that_took_long_to_boot_is_given_the_time_to
     assert observation.view is not None
     decision = decide(observation.view, three.now)
     assert decision.step != RemoveOrphan(4)
-    assert [check.evidence for check in decision.refusals if check.name == NOBODY_ELSES] == ["4 (never started) may be the member of cp-4"]
+    assert [check.evidence for check in decision.refusals if check.name == IS_OF_NO_NEWCOMER] == [
+        "4 (never started) may be the member of cp-4"
+    ]
     three.now = NOON + timedelta(minutes=10)
     observation = await three.look()
     assert observation.view is not None

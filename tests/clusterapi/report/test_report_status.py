@@ -18,7 +18,7 @@ from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
 from quorate.core.machines.rules.maintenance import ADDONS, EXPIRIES, PREPARED
-from quorate.core.machines.rules.orphans import NOBODY_ELSES
+from quorate.core.machines.rules.orphans import IS_OF_NO_NEWCOMER
 from quorate.core.machines.state import Adoptable, Certificates, Remediation
 from quorate.core.machines.steps import (
     AdoptReplicas,
@@ -297,7 +297,7 @@ def test_maintenance_of_the_workload_cluster_that_fails_is_a_stall_though_it_is_
 
 def test_an_orphan_member_says_whose_it_may_be(observe: Build, noon: datetime) -> None:
     members = [Member(number, f"cp-{number}", Health.GOOD) for number in range(4)]
-    asks = (failed(NOBODY_ELSES, "cp-3 may be the member of cp-4"),)
+    asks = (failed(IS_OF_NO_NEWCOMER, "cp-3 may be the member of cp-4"),)
     answer = report(observe(members=members), Decision("nothing to do", None, asks, None), now=noon)
     assert brief(answer, "EtcdClusterHealthy")[2] == "* etcd member cp-3 has no Machine\n* cp-3 may be the member of cp-4"
 

@@ -38,7 +38,7 @@ GUARDS: dict[str, dict[str, object]] = {
     "a host of the manifest holds the data": {"rules.facts:holds_the_data": YES},
     "a dead member was silent for three probes": {"rules.members:_dead": YES},
     "nobody makes a learner of nobody a voter any more": {"rules.members:_given_up": YES},
-    "an orphan is no host's member": {"rules.members:_matches_nobody": YES},
+    "an orphan is no host's member": {"rules.members:_matches_no_host": YES},
     "no more hosts leave than was said": {"rules.departures:as_many_as_said": YES},
     "a host that is reset has left the ring": {"rules.leftovers:_out_of_the_ring": YES, "gates:reset": YES},
     "a reset leaves a quorum": {"gates:reset": YES},

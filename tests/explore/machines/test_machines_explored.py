@@ -30,7 +30,7 @@ def test_one_fault_breaks_nothing_on_the_way_to_the_first_machine() -> None:
 
 
 def test_a_rule_that_takes_members_on_nodes_for_nobodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphans, "_is_nobodys", lambda _orphan: passed(orphans.IS_NOBODYS, "no Machine is there"))
+    monkeypatch.setattr(orphans, "_has_no_owner", lambda _orphan: passed(orphans.HAS_NO_OWNER, "no Machine is there"))
     found = explore(Machines("one Machine that is well", size=1, backup_of=None), Limits(1), violations=1)
     assert found.violations["s17_a_member_that_is_well_is_somebodys"].history[-1] == "somebody lets a host of his own join"
 
@@ -100,7 +100,7 @@ def test_of_the_gates_of_the_last_machine_each_covers_the_others_and_without_all
     [
         (moves.a_disk_is_emptied, {"the workload cluster answers", ANOTHER_HOLDS_THE_DATA}),  # the second once a health check has failed it
         (moves.a_node_is_deleted, {ANOTHER_HOLDS_THE_DATA}),
-        (moves.somebody_changes_the_ring, {orphans.IS_NOBODYS}),
+        (moves.somebody_changes_the_ring, {orphans.HAS_NO_OWNER}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from quorate.core.machines.checks import COMPONENTS_HEALTHY, COMPONENTS_SURVIVE, INITIALIZED, MEMBERS_HEALTHY, NOBODY_LEAVES, ROOM
 from quorate.core.machines.rules.guard import NOT_PAUSED, WORKLOAD_ANSWERS
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
-from quorate.core.machines.rules.orphans import CONSENT, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
+from quorate.core.machines.rules.orphans import CONSENT, HAS_NO_OWNER, IS_OF_NO_NEWCOMER, RING_IS_READ
 from quorate.core.machines.rules.remediate import PREVIOUS_FINISHED
 from quorate.core.machines.rules.remove import ANOTHER_HOLDS_THE_DATA, AT_HOOK
 from quorate.core.quorum import QUORUM_SURVIVES_ADDITION, QUORUM_SURVIVES_REMOVAL
@@ -174,10 +174,10 @@ WAITS: dict[str, Wait] = {
     PREVIOUS_FINISHED: Wait(_not_all_are_well, {}),
     NOBODY_LEAVES: Wait(_somebody_leaves, {}),
     ROOM: Wait(_somebody_leaves, {}),
-    NOBODY_ELSES: Wait(_somebody_has_no_node, {CONSENT: somebody_consents}),
+    IS_OF_NO_NEWCOMER: Wait(_somebody_has_no_node, {CONSENT: somebody_consents}),
     RING_IS_READ: Wait(_not_all_are_well, {}),
     AT_HOOK: Wait(_somebody_is_on_the_way_to_our_hook, {}),
-    IS_NOBODYS: Wait(_somebodys_member_runs_on_a_node, {CONSENT: somebody_consents}),
+    HAS_NO_OWNER: Wait(_somebodys_member_runs_on_a_node, {CONSENT: somebody_consents}),
     ANOTHER_HOLDS_THE_DATA: Wait(
         _one_machine_has_the_data,
         _TO_A_NODE | {"Mend what the health check": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored_on_a_machine},

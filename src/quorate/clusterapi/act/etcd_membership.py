@@ -19,7 +19,7 @@ from quorate.clusterapi.act.permission import still_leaves, still_permitted
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.observe.observation import Observation
-from quorate.clusterapi.observe.orphans import consents, described, look_for_nodes, node_names, nodes_of_nobody
+from quorate.clusterapi.observe.orphans import consents, described, look_for_nodes, node_names, nodes_without_machine
 from quorate.clusterapi.observe.ring import match
 from quorate.clusterapi.observe.rings import LIMIT
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
@@ -63,8 +63,8 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     view = view_of(observation)
     if not has_ring(view):
         return view
-    nobodys = nodes_of_nobody(observation.nodes, (machine.node for machine in observation.machines))
-    nodes = [*(machine.node.metadata.name for machine in observation.machines if machine.node), *nobodys]
+    unclaimed = nodes_without_machine(observation.nodes, (machine.node for machine in observation.machines))
+    nodes = [*(machine.node.metadata.name for machine in observation.machines if machine.node), *unclaimed]
     try:
         async with asyncio.timeout(LIMIT):
             reading = await _workload(clients, observation).read_ring(nodes)
@@ -76,7 +76,7 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
         raise Refused(f"the members disagree about who they are: {reading.disagreement}")
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
     unlisted = await look_for_nodes(_workload(clients, observation), reading, known)
-    members = match(reading, {machine.name: machine.node for machine in observation.machines}, {**nobodys, **unlisted})
+    members = match(reading, {machine.name: machine.node for machine in observation.machines}, {**unclaimed, **unlisted})
     still, consented = {member.id: member for member in members.orphans}, consents(observation.kcp)
     return replace(
         view,
@@ -156,7 +156,7 @@ async def _let_go(clients: Clients, observation: Observation, replica: str) -> N
 
 
 async def remove_orphan(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
-    """Remove a member of nobody through the member of a Machine, if it is nobody's still and the ring can do without it. Idempotent. Raises Refused.
+    """Remove a orphan member through the member of a Machine, if it is an orphan still and the ring can do without it. Idempotent. Raises Refused.
 
     One that leads, and has a Node on which it can be asked, hands leadership over first (S7).
     Somebody who had consented may have taken that back, and the cache may learn of it too late: it is read before each request.
@@ -174,26 +174,26 @@ async def remove_orphan(clients: Clients, observation: Observation, member: int,
             raise Refused(f"the ring cannot be judged: {ring.reason}")
         if ring.member(member) is None:
             return (passed("the member is in the ring", "it is gone, which is what was wanted"),)
-        nobodys = _nobodys(view, member)
-        if nobodys is None:
-            raise Refused(f"member {member:x} is not nobody's any more")
-        return may_be_removed(view, ring, nobodys, now)
+        orphan = _orphan(view, member)
+        if orphan is None:
+            raise Refused(f"member {member:x} now belongs to a Machine")
+        return may_be_removed(view, ring, orphan, now)
 
     view = await pass_the_gate(clients, observation, ask)
-    nobodys = _nobodys(view, member)
-    if _ring(view).leader == member and nobodys is not None and isinstance(nobodys.node, str) and nobodys.node:
+    orphan = _orphan(view, member)
+    if _ring(view).leader == member and orphan is not None and isinstance(orphan.node, str) and orphan.node:
         await still_permitted(clients, observation)
-        await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), nobodys.node)
+        await _hand_over(clients, observation, next_leaders(view, _ring(view), leaving=""), orphan.node)
         view = await pass_the_gate(clients, observation, ask)
-    nobodys = _nobodys(view, member)
+    orphan = _orphan(view, member)
     if _ring(view).member(member) is not None:
         await _through_others(clients, observation, view, "", remove)
-        if nobodys is not None and (machine := joins_on(view, nobodys)) and _may_have_its_address(observation, machine, nobodys.member):
+        if orphan is not None and (machine := joins_on(view, orphan)) and _may_have_its_address(observation, machine, orphan.member):
             metadata = observation.kcp.metadata
             clients.progress.joiner_left(Request(metadata.namespace, metadata.name), machine)
 
 
-def _nobodys(view: ControlPlane, member: int) -> Orphan | None:
+def _orphan(view: ControlPlane, member: int) -> Orphan | None:
     """The member, if it is nobody's."""
     return next((orphan for orphan in view.orphans if orphan.member.id == member), None)
 

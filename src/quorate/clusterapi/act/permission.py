@@ -169,7 +169,7 @@ def _owners(observation: Observation) -> dict[str, Owner]:
     """Whose each control-plane Machine is that was seen, by its name."""
     owners = dict.fromkeys((observed.name for observed in observation.machines), Owner.CONTROL_PLANE)
     if view := observation.view:
-        owners |= dict.fromkeys((adoptable.name for adoptable in view.adoptable), Owner.NOBODY)
+        owners |= dict.fromkeys((adoptable.name for adoptable in view.adoptable), Owner.NONE)
         owners |= dict.fromkeys(view.foreign, Owner.OTHER)
     return owners
 

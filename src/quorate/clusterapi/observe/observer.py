@@ -23,7 +23,7 @@ from quorate.clusterapi.observe.orphans import (
     described,
     look_for_nodes,
     node_names,
-    nodes_of_nobody,
+    nodes_without_machine,
     read_nodes,
 )
 from quorate.clusterapi.observe.ownership import is_of_control_plane, ownership
@@ -48,7 +48,7 @@ from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ApiError
 from quorate.kubernetes.objects import Node
 from quorate.workload.connection import LOST_AFTER_FAILURES, Phase, Workload
-from quorate.workload.membership import RingReading, alarms_of_nobody
+from quorate.workload.membership import RingReading, alarms_without_member
 
 MEMBER_GRACE = timedelta(minutes=2)
 """How old a Node may be without a member before that counts: kubeadm registers the Node first and joins etcd after."""
@@ -73,7 +73,7 @@ class Observer:
     specifications: Specifications = field(default_factory=Specifications)
     comparisons: Comparisons = field(default_factory=Comparisons)
     credentials: Credentials = field(default_factory=Credentials)
-    sightings: Sightings[int] = field(default_factory=Sightings)  # of members of nobody, by id
+    sightings: Sightings[int] = field(default_factory=Sightings)  # of orphan members, by id
     arrivals: Sightings[str] = field(default_factory=Sightings)  # of Machines and their Nodes, by uid
 
     async def observe(self, request: Request, edit: Edit | None = None) -> Observation | None:
@@ -143,19 +143,19 @@ class _Pass:
         config = True if on_record else await self.workload.kubeadm_config_exists()
         initialized = initialization.is_initialized(self.kcp, self.cluster, ours, everyone, config)
         standing = [machine for machine in ours if not machines.is_torn_down(machine, infrastructure[machine.metadata.name])]
-        nobodys = nodes_of_nobody(there, nodes.values())
+        unclaimed = nodes_without_machine(there, nodes.values())
         asked = [nodes[machine.metadata.name] for machine in standing]
         reading = (
-            await self._ring((*asked, *nobodys.values()))
+            await self._ring((*asked, *unclaimed.values()))
             if initialized is True
             else initialized or Unknown("the control plane is not initialized yet")
         )
         known = {name: node if isinstance(node, Node) else None for name, node in nodes.items()}
         unlisted = await look_for_nodes(self.workload, reading, node_names((*there, *nodes.values())))
         if found := {name: node for name, node in unlisted.items() if isinstance(node, Node)}:  # whose members are asked, too
-            there, nobodys = (*there, *found.values()), nobodys | found
-            reading = await self._ring((*asked, *nobodys.values()))
-        members = match(reading, known, {**nobodys, **unlisted})
+            there, unclaimed = (*there, *found.values()), unclaimed | found
+            reading = await self._ring((*asked, *unclaimed.values()))
+        members = match(reading, known, {**unclaimed, **unlisted})
         observed = tuple(
             self._machine(
                 machine,
@@ -180,7 +180,7 @@ class _Pass:
         seen = (metadata.uid for m in observed for metadata in (m.machine.metadata, *([m.node.metadata] if m.node else [])))
         arrivals = self.observer.arrivals.of(self.request, seen, self.now)
         replicas = tuple(self._replica(m, members, arrivals) for m in observed)
-        orphans, lost_nodes = _of_nobody(members, observed, there)
+        orphans, lost_nodes = _orphans(members, observed, there)
         return Observation(
             kcp=self.kcp,
             cluster=self.cluster,
@@ -190,7 +190,7 @@ class _Pass:
             nodes=there,
             orphans=orphans,
             lost_nodes=lost_nodes,
-            alarms=alarms_of_nobody(reading),
+            alarms=alarms_without_member(reading),
             unmatched=self._unmatched(members, observed),
             initialized=initialized is True,
             template_missing=bool(template_problem),
@@ -355,7 +355,7 @@ class _Pass:
         return tuple(m.name for m in observed if isinstance(members.of[m.name], Absent) and not m.deleting and old_enough(m.node))
 
     def _orphan_members(self, members: Membership, reading: RingReading | Unknown) -> tuple[Orphan, ...]:
-        """Members of nobody, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
+        """Orphan members, each since it was first seen as that. A ring that could not be read says nothing, for or against."""
         if isinstance(reading, Unknown):
             return ()
         since = self.observer.sightings.of(self.request, (member.id for member in members.orphans), self.now)
@@ -403,12 +403,12 @@ def _unsupported(replicas: Sequence[Replica]) -> tuple[str, ...]:
     return tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
 
 
-def _of_nobody(
+def _orphans(
     members: Membership, observed: tuple[ObservedMachine, ...], there: Iterable[Node]
 ) -> tuple[tuple[Member, ...], tuple[str, ...]]:
     """Members and Nodes without a Machine; none as long as a Machine without a Node may yet turn out to be theirs."""
     if any(machine.node is None for machine in observed):
         return (), ()
     orphans = (member for member in members.orphans if member.id not in members.contested)
-    nodes = nodes_of_nobody(there, (machine.node for machine in observed))
+    nodes = nodes_without_machine(there, (machine.node for machine in observed))
     return tuple(sorted(orphans, key=lambda member: member.label)), tuple(sorted(nodes))

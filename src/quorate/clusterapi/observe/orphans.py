@@ -1,4 +1,4 @@
-"""Etcd members of nobody: the Node that each runs on, and whether its owner asked for its removal; and the Nodes on which members are looked for."""
+"""Etcd orphan members: the Node that each runs on, and whether its owner asked for its removal; and the Nodes on which members are looked for."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def node_names(nodes: Iterable[Node | Absent | Unknown | None]) -> frozenset[str
     return frozenset(node.metadata.name for node in nodes if isinstance(node, Node))
 
 
-def nodes_of_nobody(nodes: Iterable[Node], machines: Iterable[Node | Absent | Unknown | None]) -> dict[str, Node]:
+def nodes_without_machine(nodes: Iterable[Node], machines: Iterable[Node | Absent | Unknown | None]) -> dict[str, Node]:
     """Those of the control-plane Nodes, by name, that are none of the Machines'."""
     theirs = node_names(machines)
     return {node.metadata.name: node for node in nodes if node.metadata.name not in theirs}

@@ -22,7 +22,7 @@ class Owner(StrEnum):
     """Whose a Machine is, as what is said of it."""
 
     CONTROL_PLANE = "this control plane's"
-    NOBODY = "nobody's"
+    NONE = "without an owner"
     OTHER = "somebody else's"
 
 
@@ -44,7 +44,7 @@ def owner_of(machine: Machine, kcp: KubeadmControlPlane) -> Owner:
     """Whose it is, by the controller among its owners."""
     if is_ours(machine.metadata, kcp):
         return Owner.CONTROL_PLANE
-    return Owner.OTHER if any(owner.controller for owner in machine.metadata.owner_references) else Owner.NOBODY
+    return Owner.OTHER if any(owner.controller for owner in machine.metadata.owner_references) else Owner.NONE
 
 
 def ownership(control_plane: Iterable[Machine], kcp: KubeadmControlPlane) -> Ownership:
@@ -52,10 +52,10 @@ def ownership(control_plane: Iterable[Machine], kcp: KubeadmControlPlane) -> Own
     of: dict[Owner, list[Machine]] = {owner: [] for owner in Owner}
     for machine in sorted(control_plane, key=lambda machine: machine.metadata.name):
         of[owner_of(machine, kcp)].append(machine)
-    nobodys = [] if kcp.metadata.deletion_timestamp else of[Owner.NOBODY]
+    unowned = [] if kcp.metadata.deletion_timestamp else of[Owner.NONE]
     return Ownership(
         ours=tuple(of[Owner.CONTROL_PLANE]),
-        adoptable=tuple(Adoptable(machine.metadata.name, _problem(machine, kcp)) for machine in nobodys),
+        adoptable=tuple(Adoptable(machine.metadata.name, _problem(machine, kcp)) for machine in unowned),
         foreign=tuple(machine.metadata.name for machine in of[Owner.OTHER]),
     )
 

@@ -26,14 +26,14 @@ _ONE_ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members by the name of their Machine, and those of nobody, among them the contested: several that fit one Machine, of which one may be its own, and
+    """The members by the name of their Machine, and the orphans, among them the contested: several that fit one Machine, of which one may be its own, and
     those that fit several Machines.
     """
 
     of: Mapping[str, int | Absent | Unknown]
     orphans: tuple[Member, ...]
     contested: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by id: the Machines
-    homes: Mapping[int, Node | Unknown] = field(default_factory=dict)  # by id: of those of nobody, the Node of no Machine that it runs on
+    homes: Mapping[int, Node | Unknown] = field(default_factory=dict)  # by id: of orphans, the Node of no Machine that it runs on
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _missing(node: Node | None, orphans: Sequence[Member], near: Sequence[Member
     unstarted = [member for member in orphans if not member.name]
     candidates = unstarted if node is not None else list(orphans)
     if candidates:
-        return Unknown(f"member {candidates[0].label} is nobody's yet and may be its own", _way_out(candidates[0]))
+        return Unknown(f"member {candidates[0].label} is an orphan so far and may be its own", _way_out(candidates[0]))
     return Absent()
 
 

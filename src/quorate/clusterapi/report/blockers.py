@@ -9,9 +9,9 @@ from quorate.core.checks import Check
 from quorate.core.machines import checks
 from quorate.core.machines.rules.certificates import KUBECONFIG
 from quorate.core.machines.rules.maintenance import ADDONS, COREDNS, EXPIRIES
-from quorate.core.machines.rules.orphans import AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ
+from quorate.core.machines.rules.orphans import AGED, HAS_NO_OWNER, IS_OF_NO_NEWCOMER, RING_IS_READ
 
-_ELSEWHERE = frozenset({KUBECONFIG, ADDONS, COREDNS, EXPIRIES, AGED, IS_NOBODYS, NOBODY_ELSES, RING_IS_READ})
+_ELSEWHERE = frozenset({KUBECONFIG, ADDONS, COREDNS, EXPIRIES, AGED, HAS_NO_OWNER, IS_OF_NO_NEWCOMER, RING_IS_READ})
 """Checks that hold up something else than a change of the number of Machines; other conditions tell of them."""
 
 _ORDER = (checks.TOPOLOGY, checks.NOBODY_LEAVES, checks.CERTIFICATES, checks.COMPONENTS_HEALTHY, checks.MEMBERS_HEALTHY)

@@ -14,7 +14,7 @@ from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.report.machines import COMPONENTS, MachineReport
 from quorate.clusterapi.types.names import ClusterHealthReason, ControlPlaneCondition, MachineCondition
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.machines.rules.orphans import IS_NOBODYS, NOBODY_ELSES
+from quorate.core.machines.rules.orphans import HAS_NO_OWNER, IS_OF_NO_NEWCOMER
 from quorate.core.ring import Member, Ring
 
 _EXTERNAL = {
@@ -42,7 +42,7 @@ def etcd_cluster_healthy(facts: Facts, machines: Sequence[MachineReport]) -> Con
 def ring_problems(facts: Facts) -> list[str]:
     """Sentences about the ring as a whole: members without a Machine and why they may not go yet, alarms that are no member's, and members that disagree."""
     orphans = [f"etcd member {member.label} has no Machine" for member in orphan_members(facts)]
-    uncertain = [sentence(check) for check in facts.decision.refusals if check.name in (IS_NOBODYS, NOBODY_ELSES)] if orphans else []
+    uncertain = [sentence(check) for check in facts.decision.refusals if check.name in (HAS_NO_OWNER, IS_OF_NO_NEWCOMER)] if orphans else []
     return [*orphans, *uncertain, *facts.observation.alarms, *filter(None, [facts.view.membership_problem])]
 
 

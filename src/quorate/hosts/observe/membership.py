@@ -39,11 +39,11 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members by the host that they are of, and those of nobody. `apart`: the ids with which hosts' own etcd answers, and which the ring does not have.
+    """The members by the host that they are of, and the orphans. `apart`: the ids with which hosts' own etcd answers, and which the ring does not have.
     `unasked`: hosts on which an etcd runs that gave no answer, and that was never of this ring by what is known.
 
     `contradictions` say in words where the manifest claims something else than a host's own etcd, or its data, says. While there is one nothing can be told
-    of any member of nobody: it may be that of the host whose address is wrong.
+    of any orphan: it may be that of the host whose address is wrong.
     """
 
     by_host: Mapping[str, Member | Absent | Unknown]
@@ -170,7 +170,7 @@ class _Matching:
         return member.name if member.name in self.claims else None
 
     def _none(self, host: str, orphans: Sequence[Member]) -> Absent | Unknown:
-        """That a host has no member is proven by the host; one that cannot tell may have any that is of nobody."""
+        """That a host has no member is proven by the host; one that cannot tell may have any orphan."""
         log = self._log(host)
         if host in self.answering or not isinstance(log, Unknown):
             return Absent()

@@ -43,7 +43,7 @@ from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import Machine, node_address
 from quorate.hosts.render.provider_files import PATHS, is_its_owners, with_file
 from quorate.kubernetes import objects
-from quorate.workload.membership import RingReading, alarms_of_nobody
+from quorate.workload.membership import RingReading, alarms_without_member
 
 Facts = Mapping[str, HostFacts | Unreachable]
 _NO_WISHES = RunOptions()
@@ -190,7 +190,7 @@ def _cluster(manifest: Manifest, contents: Contents, answers: _Answers, memory: 
             if member not in members.orphans and (missed_probes := memory.members.of(member.id)) is not None
         ),
         membership_problem=reading.disagreement if isinstance(reading, RingReading) else "",
-        alarms=alarms_of_nobody(reading),
+        alarms=alarms_without_member(reading),
         addon_drift=addon_drift(manifest, answers.api),
         configuration_drift=configuration_drift(_as_the_hosts(manifest, contents, answers, list(claims.control_planes)), answers.api),
         lasting_drift=lasting_configuration_drift(manifest, answers.api),

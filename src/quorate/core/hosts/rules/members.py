@@ -80,7 +80,7 @@ def remove_the_surplus(cluster: Cluster, _now: datetime) -> Proposal[Step]:
         _Leaver(
             orphan.member,
             orphan.member.name,
-            (_matches_nobody(cluster, orphan.member), as_many_as_said(cluster), _replaced(missing, orphan.member)),
+            (_matches_no_host(cluster, orphan.member), as_many_as_said(cluster), _replaced(missing, orphan.member)),
         )
         for orphan in cluster.orphans
         if _leaves_in_turn(orphan)
@@ -121,7 +121,7 @@ def _lost_orphans(cluster: Cluster, now: datetime) -> Iterator[_Leaver]:
     for orphan in cluster.orphans:
         if _leaves_in_turn(orphan):
             continue
-        reasons = [_matches_nobody(cluster, orphan.member)]
+        reasons = [_matches_no_host(cluster, orphan.member)]
         dead = orphan.missed_probes is not None or not orphan.member.started  # one that never started has nothing that could answer
         wake = _next_probe(orphan.missed_probes, now) if dead else None
         reasons += [_dead(orphan.member, orphan.missed_probes)] if dead else []
@@ -173,7 +173,7 @@ def _leaves_in_turn(orphan: OrphanMember) -> bool:
     return orphan.missed_probes is None and orphan.member.votes and orphan.member.health is not Health.BAD
 
 
-def _matches_nobody(cluster: Cluster, member: Member) -> Check:
+def _matches_no_host(cluster: Cluster, member: Member) -> Check:
     """As long as it is not known which member is a host's, this one may be."""
     unmatched = [host for host in cluster.control_planes if isinstance(host.member, Unknown)]
     if unmatched:

@@ -56,7 +56,7 @@ def _alone(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
 
 
 def _quorum(control_plane: ControlPlane, replica: Replica) -> Check:
-    """The gate of every removal. A member that cannot be told from others that are nobody's may go if each one of them may, whichever it is.
+    """The gate of every removal. A member that cannot be told from orphans may go if each one of them may, whichever it is.
 
     So it is with a replica that added its member and never started it: it has no Node by which the two could be matched. And with one whose host came back
     empty under its name and is silent now: two members have that name, and neither answers. They leave at its hook, one after the other: see orphans.py.
@@ -65,8 +65,8 @@ def _quorum(control_plane: ControlPlane, replica: Replica) -> Check:
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown) or not isinstance(replica.member, Unknown):
         return quorum_survives_removal(control_plane, replica)
     candidates = _candidates(control_plane)
-    nobodys = {orphan.member.id for orphan in control_plane.orphans}
-    if not candidates or not candidates <= nobodys:  # nothing would ever remove it from the ring: see orphans.py
+    orphans = {orphan.member.id for orphan in control_plane.orphans}
+    if not candidates or not candidates <= orphans:  # nothing would ever remove it from the ring: see orphans.py
         return quorum_survives_removal(control_plane, replica)
     answers = [removal_keeps_quorum(ring, member) for member in sorted(candidates)]
     return next((answer for answer in answers if not answer.passed), answers[0])

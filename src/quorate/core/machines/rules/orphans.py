@@ -25,9 +25,9 @@ GIVEN_UP = timedelta(minutes=20)
 CONSENT = "quorate.dev/remove-member"
 """Annotation on the KubeadmControlPlane: ids of members, in hexadecimal with commas between, that are to go although they run on a Node."""
 
-AGED = "the member has been nobody's for long enough"
-NOBODY_ELSES = "the member cannot be that of a replica on its way"
-IS_NOBODYS = "the member does not run on somebody's Node"
+AGED = "the member has been an orphan for long enough"
+IS_OF_NO_NEWCOMER = "the member cannot be that of a replica on its way"
+HAS_NO_OWNER = "the member does not run on somebody's Node"
 RING_IS_READ = "the ring was read"
 AGREEMENT = "the etcd members agree about who they are"
 
@@ -42,7 +42,7 @@ def members_agree(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]
 
 
 def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """A member that is nobody's leaves the ring once it is certain that it is nobody's, if the ring can do without it. One at a time.
+    """An orphan leaves the ring once it is certain that it is one, if the ring can do without it. One at a time.
 
     Those that never started go first: they keep everybody from joining. An orphan that leads may go too: it hands over first where it can be asked, else etcd
     elects another; the gate counts without it.
@@ -70,8 +70,8 @@ def may_be_removed(control_plane: ControlPlane, ring: Ring, orphan: Orphan, now:
     coming = [replica for replica in owners if replica not in at_hook]
     return (
         _aged(orphan, now),
-        _nobody_elses(orphan, coming),
-        _is_nobodys(orphan),
+        _is_of_no_newcomer(orphan, coming),
+        _has_no_owner(orphan),
         a_replica_holds_the_data(control_plane),
         *(check for replica in at_hook for check in _can_do_without(control_plane, replica)),
         removal_keeps_quorum(ring, orphan.member.id),
@@ -120,40 +120,40 @@ def _aged(orphan: Orphan, now: datetime) -> Check:
     return passed(AGED, evidence) if now >= orphan.since + GRACE else failed(AGED, evidence)
 
 
-def _is_nobodys(orphan: Orphan) -> Check:
+def _has_no_owner(orphan: Orphan) -> Check:
     """Whoever has a Node has an owner, whatever the objects say (S17): a restore of older objects, or an adoption of one Machine, forgets the others.
 
     Only what is down on a Node that is not ready either is given up without being asked for. What could not be asked may be well.
     """
     member, node = orphan.member, orphan.node
     if isinstance(node, Unknown):
-        return unknown(IS_NOBODYS, f"cannot tell whether {member.label} runs on a Node: {node.reason}")
+        return unknown(HAS_NO_OWNER, f"cannot tell whether {member.label} runs on a Node: {node.reason}")
     if not node:
-        return passed(IS_NOBODYS, f"no Node is known that {member.label} runs on")
+        return passed(HAS_NO_OWNER, f"no Node is known that {member.label} runs on")
     if orphan.consented:
-        return passed(IS_NOBODYS, f"the removal of {member.id:x} on Node {node} was asked for")
+        return passed(HAS_NO_OWNER, f"the removal of {member.id:x} on Node {node} was asked for")
     if member.health is Health.BAD and not member.only_alarmed and not orphan.node_ready:
-        return passed(IS_NOBODYS, f"{member.label} is down, and Node {node} is not ready")
+        return passed(HAS_NO_OWNER, f"{member.label} is down, and Node {node} is not ready")
     remedy = (
         f"Bring back the Machine of Node {node}. If it is to leave the cluster, annotate the KubeadmControlPlane "
         f"with {CONSENT}={member.id:x}: the member is removed when the others can do without it."
     )
-    return failed(IS_NOBODYS, f"{member.label} ({member.id:x}) runs on Node {node}, which is there and belongs to no Machine", remedy)
+    return failed(HAS_NO_OWNER, f"{member.label} ({member.id:x}) runs on Node {node}, which is there and belongs to no Machine", remedy)
 
 
-def _nobody_elses(orphan: Orphan, coming: list[Replica]) -> Check:
+def _is_of_no_newcomer(orphan: Orphan, coming: list[Replica]) -> Check:
     """Whose owner asked for its removal may go whether a replica on its way is it or not: the quorum is asked for all the same."""
     member = orphan.member
     if orphan.consented:
-        return passed(NOBODY_ELSES, f"the removal of {member.id:x} was asked for")
+        return passed(IS_OF_NO_NEWCOMER, f"the removal of {member.id:x} was asked for")
     if not coming:
-        return passed(NOBODY_ELSES, f"{member.label} is that of no Machine that stays, or has yet to reach our hook")
+        return passed(IS_OF_NO_NEWCOMER, f"{member.label} is that of no Machine that stays, or has yet to reach our hook")
     which = f"{member.name} ({member.id:x})" if member.name else member.label
     names = ", ".join(sorted(replica.name for replica in coming))
     remedy = ""
     if any(replica.overdue for replica in coming):  # else time will tell
         remedy = f"If it is not, and is to leave, annotate the KubeadmControlPlane with {CONSENT}={member.id:x}."
-    return failed(NOBODY_ELSES, f"{which} may be the member of {names}", remedy)
+    return failed(IS_OF_NO_NEWCOMER, f"{which} may be the member of {names}", remedy)
 
 
 def _wake_moments(control_plane: ControlPlane, orphan: Orphan) -> list[datetime]:

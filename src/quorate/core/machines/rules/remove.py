@@ -99,7 +99,7 @@ def another_holds_the_data(control_plane: ControlPlane, replica: Replica) -> Che
 
 
 def a_replica_holds_the_data(control_plane: ControlPlane) -> Check:
-    """Does a replica of ours have a voting member, so that members of nobody can be done without (S4)? Needs a ring."""
+    """Does a replica of ours have a voting member, so that orphan members can be done without (S4)? Needs a ring."""
     ring = control_plane.ring
     voting = [replica.name for replica in control_plane.holding if isinstance(ring, Ring) and _votes(ring, replica)]
     if voting:
