@@ -14,7 +14,7 @@ import click
 
 from quorate.cli.durations import parse_duration
 from quorate.local import LocalError
-from tests.bench import results, table
+from tests.bench import plots, results, table
 from tests.bench.measure import NotSettled, Plan, run
 from tests.bench.results import Provider, Results, Run
 
@@ -53,7 +53,7 @@ def bench(runs: int, phases: list[float], idle: float, output: Path | None, mark
     """Measure upstream's control-plane provider and quorate, one after the other, on fresh local management clusters.
 
     Each run creates a control plane of 3, replaces failed machines, upgrades it, scales it to 5 and back to 3, and deletes it. The raw numbers are
-    written after every run.
+    written after every run, and in the end pictures of them, one for each phase duration, beside them.
     Ends with 0 also where a bar is not met: the table says so. Nothing else should run on the machine meanwhile.
     """
     started = datetime.now(UTC)
@@ -66,12 +66,19 @@ def bench(runs: int, phases: list[float], idle: float, output: Path | None, mark
     except (LocalError, NotSettled) as error:
         raise click.ClickException(str(error)) from error
     click.echo(table.render(done, markdown=markdown))
-    click.echo(f"raw numbers: {chosen}", err=True)
+    pictures = [_drawn(done, phase_seconds, chosen) for phase_seconds in table.phases(done)]
+    click.echo(f"raw numbers: {chosen}; pictures: {', '.join(map(str, pictures))}", err=True)
 
 
 def _measured(plan: Plan, runs: int) -> Run:
     title = f"{plan.provider}, {plan.phase_seconds:g} s a phase, run {plan.number} of {runs}"
     return asyncio.run(run(plan, _FOLDER / "run", lambda line: click.echo(f"{title}: {line}", err=True)))
+
+
+def _drawn(done: list[Run], phase_seconds: float, beside: Path) -> Path:
+    path = beside.with_name(f"{beside.stem}-{phase_seconds:g}s.svg")
+    path.write_text(plots.picture(done, phase_seconds))
+    return path
 
 
 def _results(started: datetime, done: list[Run]) -> Results:
