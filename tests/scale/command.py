@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from quorate.clusterapi.connect import descriptors
-from quorate.kubernetes import garbage_collection
 from quorate.kubernetes.errors import Timeout
+from quorate.kubernetes.garbage_collection import GarbageCollector
 from quorate.kubernetes.tasks import sole
 from quorate.local import ports
 from tests.bench.table import percentile
@@ -157,7 +157,7 @@ class Measurement:
 
 @asynccontextmanager
 async def _set_up(size: int, folder: Path, say: Callable[[str], None]) -> AsyncIterator[Measurement]:
-    garbage_collection.settle()  # or this process, with all of the clusters, answers nothing for a second at a time
+    GarbageCollector().settle()  # or this process, with all of the clusters, answers nothing for a second at a time
     (port,) = ports.choose(1, start=7)
     workloads = Workloads([f"plane-{number}" for number in range(1, size + 1)], port)
     await workloads.start()

@@ -33,7 +33,7 @@ from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.controller import Controller, Request
 from quorate.kubernetes.events import EventRecorder
 from quorate.kubernetes.expectations import Expectations
-from quorate.kubernetes.garbage_collection import FullCollections
+from quorate.kubernetes.garbage_collection import GarbageCollector
 from quorate.kubernetes.health_server import DiagnosticsServer, HealthCheck, HealthServer
 from quorate.kubernetes.leader import LeaderElector, boot_time
 from quorate.kubernetes.manager import Manager, Runnable
@@ -155,11 +155,13 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     )
     elector = _elector(options, elects, random, identity, metrics) if options.leader_elect else None
     parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)
+    collector = GarbageCollector()
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, FullCollections(), *_servers(options, config, registry, parts)],
+        runnables=[*parts.runnables, collector, *_servers(options, config, registry, parts)],
         elector=elector,
+        after_sync=collector.settle,
     )
     try:
         await manager.run(stopping)

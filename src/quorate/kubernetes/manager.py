@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from quorate.kubernetes import garbage_collection
 from quorate.kubernetes.controller import Controller
 from quorate.kubernetes.leader import LeaderElector, LeadershipLost
 from quorate.kubernetes.reflector import Reflector
@@ -48,7 +47,7 @@ class Manager:
         elector: LeaderElector | None = None,
         sync_timeout: float = 300.0,
         grace: float = 30.0,
-        after_sync: Callable[[], None] = garbage_collection.settle,
+        after_sync: Callable[[], None] = lambda: None,
     ) -> None:
         self._reflectors = tuple(reflectors)
         self._controllers = tuple(controllers)

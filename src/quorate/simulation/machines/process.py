@@ -72,7 +72,6 @@ class Process:
             controllers=(self.parts.controller,),
             runnables=self.parts.runnables,
             elector=self.elector,
-            after_sync=lambda: None,
         )
         self._task = tasks.create_task(self._run(manager), name=self.name)
 
