@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from quorate.kubernetes.controller import Request
 
-GATHER, PACE, WORDING = 0.15, 1.0, 5.0
-"""Seconds from a change to the report of it, from one report of a control plane to the next, and to one that changes only the wording of conditions.
+GATHER, PACE, WORDING = 0.15, 1.0, 10.0
+"""Seconds from a change to the report of it, from one report of a control plane to the next, and from one that writes the wording of conditions to the next.
 
 A machine that comes up changes a dozen facts within a second, each report is several writes, and other controllers write to the same Machines at the same time.
+Without the last, one status write in five would change nothing but a sentence.
 """
 
 SHARE, LONGEST_PACE = 0.1, 10.0
@@ -30,6 +31,7 @@ class Pace:
         self._due: dict[Request, float] = {}
         self._last: dict[Request, float] = {}
         self._next: dict[Request, float] = {}
+        self._worded: dict[Request, float] = {}
         self._conflicts: dict[Request, int] = {}
 
     def too_early(self, request: Request) -> float:
@@ -42,14 +44,16 @@ class Pace:
         return 0.0
 
     def too_early_for_wording(self, request: Request) -> float:
-        """How long a report that has no news but another wording must wait; 0 means that it is made now."""
-        return max(0.0, self._last.get(request, -WORDING) + WORDING - self._clock())
+        """How long another wording must wait where there is no news; 0 means that it is written now."""
+        return max(0.0, self._worded.get(request, -WORDING) + WORDING - self._clock())
 
-    def begun(self, request: Request) -> None:
-        """A report is being written, of all that has changed."""
+    def begun(self, request: Request, *, wording: bool) -> None:
+        """A report is being written: of all that has changed, or of what is news."""
         now = self._clock()
         self._due.pop(request, None)
         self._last[request], self._next[request] = now, now + PACE
+        if wording:
+            self._worded[request] = now
 
     def written(self, request: Request) -> None:
         """The report that was begun has been written, or could not be."""
@@ -69,5 +73,5 @@ class Pace:
 
     def forget(self, request: Request) -> None:
         """The control plane is gone."""
-        for kept in (self._conflicts, self._due, self._last, self._next):
+        for kept in (self._conflicts, self._due, self._last, self._next, self._worded):
             kept.pop(request, None)

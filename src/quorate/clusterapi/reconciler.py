@@ -128,13 +128,14 @@ class Reconciler:
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
         now = self.clock()
         result = self._reported(newest, decision, error, now)
-        if error is None and not self.publisher.is_news(observation.kcp, result) and (wait := self.pace.too_early_for_wording(request)):
-            return Result(requeue_after=min([wait, *self._looks_again(observation)]))
-        self.pace.begun(request)
+        early = 0.0 if error else self.pace.too_early_for_wording(request)
+        if early and not self.publisher.is_news(observation.kcp, result):
+            return Result(requeue_after=min([early, *self._looks_again(observation)]))
+        self.pace.begun(request, wording=not early)
         for event in result.events:
             self.recorder.warning(_reference(observation), event.reason, event.message)
         try:
-            await self.publisher.publish(observation.kcp, result)
+            left = await self.publisher.publish(observation.kcp, result, wording=not early)
         except ExceptionGroup as errors:
             if not _is_only(errors, Conflict, NotFound):
                 raise sole(errors) from None
@@ -144,6 +145,7 @@ class Reconciler:
             self.pace.written(request)
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
+        waits += [early] if left else []
         return Result(requeue_after=min(waits, default=None))
 
     def _reported(self, observation: Observation, decision: Decision, error: Exception | None, now: datetime) -> Report:

@@ -159,6 +159,21 @@ async def test_another_wording_is_no_news_and_everything_else_is(three: World, p
     assert publisher.is_news(three.kcp, told(replicas=3))
 
 
+async def test_with_the_news_of_one_object_no_other_is_written_for_its_wording_alone(three: World, publisher: Publisher) -> None:
+    def told(message: str, machine: str) -> Report:
+        return report(
+            condition("Available", "True", message), machines=of(three, "cp-1", condition("UpToDate", machine, message)), **INITIALIZED
+        )
+
+    await publisher.publish(three.kcp, told("", "True"))
+    three.log.clear()
+    assert await publisher.publish(three.kcp, told("in other words", "False"), wording=False)
+    assert [line.split()[1:3] for line in three.log] == [["machines", "cp-1/status"]]
+    three.log.clear()
+    assert not await publisher.publish(three.kcp, told("in other words", "False"), wording=True)
+    assert [line.split()[1:3] for line in three.log] == [["kubeadmcontrolplanes", "demo/status"]]
+
+
 async def test_there_is_no_news_of_what_the_cache_has_lost(three: World, publisher: Publisher) -> None:
     kcp = three.kcp
     three.api.objects.clear()

@@ -274,14 +274,14 @@ def test_changes_are_gathered_and_reports_are_spread() -> None:
     assert pace.too_early(DEMO) == pytest.approx(GATHER / 2)  # a further change does not put it off
     clock.now += GATHER / 2 + 0.001
     assert pace.too_early(DEMO) == 0
-    pace.begun(DEMO)
+    pace.begun(DEMO, wording=True)
     pace.written(DEMO)
     assert pace.too_early(DEMO) == pytest.approx(PACE)
     assert pace.too_early_for_wording(DEMO) == pytest.approx(WORDING)
     assert pace.too_early(Request("default", "other")) == pytest.approx(GATHER)
     clock.now += WORDING
     assert pace.too_early_for_wording(DEMO) == 0
-    pace.begun(DEMO)
+    pace.begun(DEMO, wording=True)
     pace.forget(DEMO)
     assert pace.too_early(DEMO) == pytest.approx(GATHER)
     assert pace.too_early_for_wording(DEMO) == 0
@@ -292,17 +292,27 @@ def test_the_slower_the_api_server_the_rarer_the_reports(took: float, wait: floa
     clock = Clock()
     pace = Pace(clock)
     assert pace.too_early(DEMO)  # and is reported at once all the same, because others wait
-    pace.begun(DEMO)
+    pace.begun(DEMO, wording=True)
     clock.now += took
     pace.written(DEMO)
     assert pace.too_early(DEMO) == pytest.approx(wait)
     assert pace.too_early(Request("default", "other")) == pytest.approx(GATHER)
 
 
+def test_news_after_news_does_not_put_off_the_wording() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begun(DEMO, wording=True)
+    for _ in range(2):
+        clock.now += WORDING / 2
+        pace.begun(DEMO, wording=False)
+    assert pace.too_early_for_wording(DEMO) == 0
+
+
 async def test_what_others_wait_for_is_reported_at_once(three: World) -> None:
     loop = Loop(three)
     await loop.settled()
-    loop.reconciler.pace.begun(DEMO)
+    loop.reconciler.pace.begun(DEMO, wording=True)
     three.api.change(KCPS, "demo", {"status": {"initialization": None}})
     await loop.turn()
     assert three.api.raw(KCPS, "demo")["status"]["initialization"] == {"controlPlaneInitialized": True}

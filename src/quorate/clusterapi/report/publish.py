@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from quorate.kubernetes.store import Store
 T = TypeVar("T")
 
 _TRIES = 5  # writers of the same status are few: the Machine controller, the health check, and us
+_WORDING = frozenset({"message", "observedGeneration"})
 _OWN = frozenset({*ControlPlaneCondition, STALLED})  # conditions of the control plane that nobody else writes
 
 
@@ -40,38 +42,36 @@ class Publisher:
         cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
         if cached is None:
             return False
-        if _without_wording(_status_of(self.newest.of(cached))) != _without_wording(report.status):
-            return True
-        for name, conditions in report.machine_conditions.items():
-            machine = self._caches.machines.get(kcp.metadata.namespace, name)
-            if (
-                machine is not None
-                and machine.metadata.uid == conditions.uid
-                and _changes_more_than_wording(self.newest.of(machine), conditions)
-            ):
-                return True
-        return False
+        machines = self._machines(kcp, report)
+        return _is_news(self.newest.of(cached), report) or any(_is_news_of(machine, conditions) for machine, conditions in machines)
 
-    async def publish(self, kcp: KubeadmControlPlane, report: Report) -> None:
-        """Make what is stored equal to the report; what equals it already is not written."""
+    async def publish(self, kcp: KubeadmControlPlane, report: Report, *, wording: bool = True) -> bool:
+        """Make what is stored equal to the report; what equals it already is not written. Without `wording` an object of which no more than the wording of
+        conditions would change stays as it is, and the answer is whether there was any.
+        """
+        left = False
         async with asyncio.TaskGroup() as tasks:
-            for name, conditions in report.machine_conditions.items():
-                tasks.create_task(self._publish_machine(kcp.metadata.namespace, name, conditions))
-            tasks.create_task(self._publish_control_plane(kcp, report))
+            for machine, conditions in self._machines(kcp, report):
+                machine_patch = partial(_machine_patch, conditions=conditions)
+                if wording or _is_news_of(machine, conditions):
+                    tasks.create_task(self._write(MACHINES, machine, machine_patch))
+                else:
+                    left |= bool(machine_patch(machine))
+            cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
+            if cached is not None and cached.metadata.uid == kcp.metadata.uid:
+                current, patch = self.newest.of(cached), partial(_control_plane_patch, report=report)
+                if wording or _is_news(current, report):
+                    tasks.create_task(self._write(KUBEADM_CONTROL_PLANES, current, patch))
+                else:
+                    left |= bool(patch(current))
+        return left
 
-    async def _publish_control_plane(self, kcp: KubeadmControlPlane, report: Report) -> None:
-        def patch(current: KubeadmControlPlane) -> dict[str, Any]:
-            status = _status_of(current)
-            return _difference(status, _merged(status, report.status))
-
-        cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
-        if cached is not None and cached.metadata.uid == kcp.metadata.uid:
-            await self._write(KUBEADM_CONTROL_PLANES, self.newest.of(cached), patch)
-
-    async def _publish_machine(self, namespace: str, name: str, conditions: MachineConditions) -> None:
-        cached = self._caches.machines.get(namespace, name)
-        if cached is not None and cached.metadata.uid == conditions.uid:
-            await self._write(MACHINES, self.newest.of(cached), lambda machine: _machine_patch(machine, conditions))
+    def _machines(self, kcp: KubeadmControlPlane, report: Report) -> Iterator[tuple[Machine, MachineConditions]]:
+        """Those that the report is about, as they are known to be, each with what is to be said of it."""
+        for name, conditions in report.machine_conditions.items():
+            cached = self._caches.machines.get(kcp.metadata.namespace, name)
+            if cached is not None and cached.metadata.uid == conditions.uid:
+                yield self.newest.of(cached), conditions
 
     async def _write(self, resource: Resource[T], current: T, patch: Callable[[T], dict[str, Any]]) -> None:
         for attempt in range(_TRIES):
@@ -113,7 +113,12 @@ class Publisher:
         return found if found.metadata.uid == metadata.uid else None  # type: ignore[attr-defined]
 
 
-def _machine_patch(machine: Machine, conditions: MachineConditions) -> dict[str, Any]:
+def _control_plane_patch(kcp: KubeadmControlPlane, *, report: Report) -> dict[str, Any]:
+    status = _status_of(kcp)
+    return _difference(status, _merged(status, report.status))
+
+
+def _machine_patch(machine: Machine, *, conditions: MachineConditions) -> dict[str, Any]:
     current = [as_dict(condition) for condition in machine.status.conditions]
     legacy = [legacy_as_dict(condition) for condition in machine.status.deprecated.v1beta1.conditions]
     wanted, wanted_legacy = conditions.over(current), conditions.legacy_over(legacy)
@@ -149,12 +154,18 @@ def _difference(current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, An
 
 
 def _without_wording(status: dict[str, Any]) -> dict[str, Any]:
-    """A status with what its conditions say in words, and the deprecated generation that repeats them, left out."""
-    conditions = [{key: value for key, value in condition.items() if key != "message"} for condition in status.get("conditions", [])]
+    """A status without what its conditions say in words, the deprecated generation that repeats them, and of which generation of the object each is: a
+    control plane's status has that once for all, and a Machine's generation changes three times while it comes up.
+    """
+    conditions = [{key: value for key, value in condition.items() if key not in _WORDING} for condition in status.get("conditions", [])]
     return {**{key: value for key, value in status.items() if key != "deprecated"}, "conditions": conditions}
 
 
-def _changes_more_than_wording(machine: Machine, conditions: MachineConditions) -> bool:
+def _is_news(kcp: KubeadmControlPlane, report: Report) -> bool:
+    return _without_wording(_status_of(kcp)) != _without_wording(report.status)
+
+
+def _is_news_of(machine: Machine, conditions: MachineConditions) -> bool:
     before = [as_dict(condition) for condition in machine.status.conditions]
     after = conditions.over(before)
     return _without_wording({"conditions": before}) != _without_wording({"conditions": after})
