@@ -157,16 +157,18 @@ class Measurement:
 
 @asynccontextmanager
 async def _set_up(size: int, folder: Path, say: Callable[[str], None]) -> AsyncIterator[Measurement]:
-    GarbageCollector().settle()  # or this process, with all of the clusters, answers nothing for a second at a time
+    collector = GarbageCollector()  # or this process, with all of the clusters, answers nothing for a second at a time
+    collector.settle()
     (port,) = ports.choose(1, start=7)
     workloads = Workloads([f"plane-{number}" for number in range(1, size + 1)], port)
     await workloads.start()
     try:
         async with management(folder / "management") as site, asyncio.TaskGroup() as tasks:
             providers = Providers(site.client, workloads)
-            running = tasks.create_task(providers.run())
+            running = [tasks.create_task(part.run()) for part in (providers, collector)]
             yield Measurement(site, workloads, providers, Reactions(site.client, providers), say, Results(size))
-            running.cancel()
+            for task in running:
+                task.cancel()
     finally:
         await workloads.close()
 

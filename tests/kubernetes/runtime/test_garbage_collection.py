@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -12,69 +12,97 @@ import pytest
 
 from quorate.kubernetes.garbage_collection import GarbageCollector
 
-Watch = Callable[[str, dict[str, Any]], None]
-
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     yield
-    gc.set_threshold(*thresholds)
-    gc.callbacks[:] = callbacks
+    gc.enable()
     gc.unfreeze()
 
 
-def test_what_is_there_when_the_caches_are_filled_is_not_looked_at_again() -> None:
+class Node:
+    """One half of a cycle."""
+
+    other: Node
+
+
+def a_cycle() -> Node:
+    first, second = Node(), Node()
+    first.other, second.other = second, first
+    return first
+
+
+def left() -> bool:
+    """Whether any such cycle is there, frozen or not: what is frozen is shown only once it is not."""
+    gc.unfreeze()
+    found = any(isinstance(each, Node) for each in gc.get_objects())
+    gc.freeze()
+    return found
+
+
+async def running(collector: GarbageCollector, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await collector.run()
+
+
+def test_what_is_there_when_the_caches_are_filled_is_not_looked_at_again_and_nothing_begins_by_itself() -> None:
     GarbageCollector().settle()
     assert gc.get_freeze_count() > 1000
+    assert not gc.isenabled()
 
 
-def test_a_process_that_grows_by_two_million_objects_looks_at_few_of_them_at_a_time() -> None:
-    """Without it each full collection looks at all that came before, and takes longer than the one before."""
-    GarbageCollector().settle()
-    most = 0
+async def test_what_was_dropped_is_collected_in_a_moment() -> None:
+    collector = GarbageCollector(lambda: 0.0)
+    collector.settle()
+    a_cycle()
+    await running(collector, 2.5)
+    assert not left()
 
-    def count(phase: str, info: dict[str, Any]) -> None:
-        nonlocal most
-        if phase == "start" and info["generation"] == 2:
-            most = max(most, sum(len(gc.get_objects(generation)) for generation in range(3)))
 
+async def test_a_process_that_grows_looks_at_what_is_new_alone() -> None:
+    """Without it each collection looks at all that came before, and takes longer than the one before."""
+    collector = GarbageCollector()
+    collector.settle()
+    looked_at: list[int] = []
+
+    def count(phase: str, _info: dict[str, Any]) -> None:
+        if phase == "start":
+            looked_at.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
+
+    grown: list[list[list[int]]] = []
     gc.callbacks.append(count)
-    grown: list[list[list[int]]] = [[[]] for _ in range(1_000_000)]
-    assert len(grown) == 1_000_000
-    assert 300_000 < most < 1_000_000
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            collecting = tasks.create_task(collector.run())
+            for _ in range(10):
+                grown += ([[]] for _ in range(100_000))
+                await asyncio.sleep(2.0)
+            collecting.cancel()
+    finally:
+        gc.callbacks.remove(count)
+    assert len(looked_at) >= 9
+    assert max(looked_at) < 500_000 < 2 * len(grown)
 
 
-@pytest.mark.parametrize(("seconds", "frozen"), [(0.01, False), (0.03, True)])
-def test_only_what_takes_long_to_look_at_is_spared(seconds: float, frozen: bool) -> None:
+@pytest.mark.parametrize(("seconds", "frozen"), [(0.004, False), (0.006, True)])
+async def test_only_what_takes_long_to_look_at_is_spared(seconds: float, frozen: bool) -> None:
     times = iter([0.0, seconds])
-    GarbageCollector(lambda: next(times)).settle()
+    collector = GarbageCollector(lambda: next(times))
+    collector.settle()
     gc.unfreeze()
-    gc.collect()
+    await running(collector, 2.5)
     assert (gc.get_freeze_count() > 0) is frozen
 
 
-async def test_cycles_that_were_spared_are_collected_once_a_day() -> None:
-    class Node:
-        other: Node
-
-    collector = GarbageCollector()
+async def test_cycles_that_were_spared_are_collected_once_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = GarbageCollector(lambda: 0.0)
+    monkeypatch.setattr(collector, "_look", lambda: None)  # 43,200 times a day
     collector.settle()
-    first, second = Node(), Node()
-    first.other, second.other = second, first
+    cycle = a_cycle()
     gc.freeze()
-    del first, second
+    del cycle
     gc.collect()
-    assert any(isinstance(found, Node) for found in _everything())
-    with suppress(TimeoutError):
-        async with asyncio.timeout(86_401):
-            await collector.run()
-    assert not any(isinstance(found, Node) for found in _everything())
-
-
-def _everything() -> list[Any]:
-    """All objects that the collector knows, frozen ones included, which are shown only once they are not."""
-    gc.unfreeze()
-    found = gc.get_objects()
-    gc.freeze()
-    return found
+    assert left()
+    await running(collector, 86_401)
+    assert not left()
