@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import stat
 import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -88,6 +90,11 @@ def manifest(image: str, *flags: str) -> str:
     )
 
 
+_HERE = b"<the folder of this host>"
+_answers: dict[tuple[object, ...], tuple[int, bytes, bytes]] = {}
+"""What the script has said of hosts: it changes nothing, and most tests begin with the same ones. A run takes a third of a second, for 200 processes."""
+
+
 class Folder:
     """The host's root folder, and beside it the programs in its PATH."""
 
@@ -140,7 +147,22 @@ class Folder:
         """Run the script on stdin, as over SSH."""
         command = [shutil.which(shell) or shell, *(["sh"] if shell == "busybox" else []), "-s", str(self.root)]
         environment = {"PATH": str(self.programs), "LC_ALL": "C", "HOME": os.devnull}
-        return subprocess.run(command, input=(text or script()).encode(), env=environment, capture_output=True, timeout=50, check=False)
+        here = str(self.root.parent).encode()
+        text = text or script()
+        asked = (shell, text, *self._content(here))
+        if asked not in _answers:
+            done = subprocess.run(command, input=text.encode(), env=environment, capture_output=True, timeout=50, check=False)
+            _answers[asked] = (done.returncode, done.stdout.replace(here, _HERE), done.stderr.replace(here, _HERE))
+        status, stdout, stderr = _answers[asked]
+        return subprocess.CompletedProcess(command, status, stdout.replace(_HERE, here), stderr.replace(_HERE, here))
+
+    def _content(self, here: bytes) -> Iterator[tuple[object, ...]]:
+        """All that the script can find, in an order of its own: files by their content, and those of logs by their age, too."""
+        for path in sorted((*self.root.rglob("*"), *self.programs.iterdir())):
+            found = path.lstat()
+            is_log = stat.S_ISREG(found.st_mode) and "log" in path.parts
+            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+            yield path.relative_to(self.root.parent), found.st_mode, content.replace(here, _HERE), found.st_mtime_ns if is_log else 0
 
 
 def installed(folder: Folder, version: str = "v1.34.4") -> None:
