@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test programs manifests rules docs guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
+.PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -15,8 +15,11 @@ run: programs ## A real control plane on this machine: three nodes, shown live u
 	@$(RUN) quorate run
 
 test: lint programs ## Everything that CI runs
-	$(RUN) pytest -n 2 -m "not integration and not fleet and not e2e" tests
+	$(RUN) pytest -n 2 --dist worksteal -m "not integration and not fleet and not e2e" tests
 	$(RUN) python -m pytest $(SIDE_BY_SIDE) -m integration tests
+
+unit: .venv/ready ## What needs no programs and takes less than three minutes: for between two edits
+	$(RUN) pytest -n 2 --dist worksteal -m "not thorough and not integration and not fleet and not e2e" tests
 
 programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
 	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"

@@ -1,8 +1,11 @@
-"""What every test run tells at its end: how many states the exhaustive checks went through, and what was simulated, wherever their tests ran."""
+"""Which tests `make unit` leaves to `make test`; and what every test run tells at its end: how many states the exhaustive checks went through, and what was
+simulated, wherever their tests ran.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,7 +19,20 @@ STATES = "states"
 SIMULATIONS = "simulations"
 """The property in which a test records each simulation: for how many seconds, with how many faults, and with how many violations."""
 
+_THOROUGH = (
+    *("proof", "simulation", "explore", "scale", "core/test_decide.py", "core/hosts/test_hosts_exhaustive.py", "cli/test_other_systems.py"),
+    *("hosts/observe", "hosts/probe", "hosts/test_fence.py", "hosts/test_hostile_manifest.py", "hosts/test_manifest_fields.py"),
+)
+"""Folders and files of tests that take more than 10 s: thousands of cases, whole simulated clusters, or scripts that a shell runs for hundreds of hosts."""
 _YEAR = 365 * 86400.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark those that `make unit` leaves out."""
+    thorough = [Path(__file__).parent / each for each in _THOROUGH]
+    for item in items:
+        if any(item.path.is_relative_to(each) for each in thorough):
+            item.add_marker("thorough")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
