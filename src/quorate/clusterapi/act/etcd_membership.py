@@ -156,7 +156,7 @@ async def _let_go(clients: Clients, observation: Observation, replica: str) -> N
 
 
 async def remove_orphan(clients: Clients, observation: Observation, member: int, now: datetime) -> None:
-    """Remove a orphan member through the member of a Machine, if it is an orphan still and the ring can do without it. Idempotent. Raises Refused.
+    """Remove an orphan member through the member of a Machine, if it is an orphan still and the ring can do without it. Idempotent. Raises Refused.
 
     One that leads, and has a Node on which it can be asked, hands leadership over first (S7).
     Somebody who had consented may have taken that back, and the cache may learn of it too late: it is read before each request.
@@ -194,7 +194,7 @@ async def remove_orphan(clients: Clients, observation: Observation, member: int,
 
 
 def _orphan(view: ControlPlane, member: int) -> Orphan | None:
-    """The member, if it is nobody's."""
+    """The member, if it is an orphan."""
     return next((orphan for orphan in view.orphans if orphan.member.id == member), None)
 
 

@@ -1,4 +1,4 @@
-"""Etcd orphan members: the Node that each runs on, and whether its owner asked for its removal; and the Nodes on which members are looked for."""
+"""Orphan members of etcd: the Node that each runs on, and whether its owner asked for its removal; and the Nodes on which members are looked for."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class ControlPlane:
     remediation_intended: Remediation | None = None  # our own record, made before the replica is deleted
     remediating: Remediation | None = None  # upstream's record, made after it was deleted and kept until its replacement exists
     remediation_problem: str = ""  # why one of the two cannot be read
-    orphans: tuple[Orphan, ...] = ()  # orphan members
+    orphans: tuple[Orphan, ...] = ()
     membership_problem: str = ""  # in what the members disagree about who they are
     external_etcd: Finding | None = None  # how the API servers find the etcd that is not ours; None: it is ours
     preparation: Maintenance = UP_TO_DATE  # permissions and kubeadm's configuration, as the desired version wants them before anybody joins
