@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -159,7 +160,7 @@ class Measurement:
 async def _set_up(size: int, folder: Path, say: Callable[[str], None]) -> AsyncIterator[Measurement]:
     collector = GarbageCollector()  # or this process, with all of the clusters, answers nothing for a second at a time
     collector.settle()
-    (port,) = ports.choose(1, start=7)
+    (port,) = ports.choose(1, start=os.getpid())
     workloads = Workloads([f"plane-{number}" for number in range(1, size + 1)], port)
     await workloads.start()
     try:

@@ -119,7 +119,7 @@ async def called_initialized(client: Client, workload: Workload) -> None:
 
 async def test_control_planes_go_to_another_management_cluster_in_the_middle_of_a_rollout_and_back(tmp_path: Path) -> None:
     """Nothing is made twice or removed on the way: every member that leaves a ring leaves it for the rollout, and nobody founds a second cluster."""
-    workloads = Workloads(["plane-1", "plane-2"], *ports.choose(1, start=13))
+    workloads = Workloads(["plane-1", "plane-2"], *ports.choose(1, start=os.getpid()))
     await workloads.start()
     try:
         async with home(tmp_path / "here", workloads) as here, home(tmp_path / "there", workloads) as there:

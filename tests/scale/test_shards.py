@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -57,7 +58,7 @@ async def give(site: Management, workload: Workload, name: str) -> None:
 
 
 async def test_two_shards_and_one_that_takes_over_what_the_other_has_begun(tmp_path: Path) -> None:
-    (port,) = ports.choose(1, start=11)
+    (port,) = ports.choose(1, start=os.getpid())
     workloads = Workloads([f"plane-{number}" for number in range(1, PLANES + 1)], port)
     await workloads.start()
     every = list(workloads.by_name.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -37,7 +38,7 @@ ALGORITHM = KeyAlgorithm.ECDSA_P256
 
 @pytest_asyncio.fixture
 async def workloads() -> AsyncIterator[Workloads]:
-    (port,) = ports.choose(1, start=11)
+    (port,) = ports.choose(1, start=os.getpid())
     served = Workloads(["plane-1", "plane-2"], port)
     await served.start()
     yield served

@@ -147,11 +147,15 @@ def test_a_corefile_that_is_larger_or_deeper_than_any_is_refused_with_the_way_ou
 
 
 def test_thousands_of_stub_domains_hold_nobody_up() -> None:
-    """Each was compared with all others."""
-    corefile = ".:53 {\n" + "".join(f"forward {number} x\n" for number in range(8000)) + "}\n"
-    started = thread_time()
-    assert migrate(corefile, "1.3.1", "1.4.0").count("forward . x") == 8000
-    assert thread_time() - started < 2
+    """Each was compared with all others: four times as many took 16 times as long."""
+
+    def taken(count: int) -> float:
+        corefile = ".:53 {\n" + "".join(f"forward {number} x\n" for number in range(count)) + "}\n"
+        started = thread_time()
+        assert migrate(corefile, "1.3.1", "1.4.0").count("forward . x") == count
+        return thread_time() - started
+
+    assert taken(8000) < 10 * taken(2000)
 
 
 def test_what_is_said_of_a_server_block_of_a_thousand_zones_stays_a_line() -> None:

@@ -14,6 +14,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -24,17 +25,33 @@ _DAY = 86_400.0
 _log = structlog.get_logger(__name__)
 
 
+class Collector(Protocol):
+    """What Python's module `gc` is."""
+
+    def disable(self) -> None:
+        """Begin no collection by itself."""
+
+    def collect(self) -> int:
+        """Look at all that is not frozen, and free what nobody can reach; how many objects that were."""
+
+    def freeze(self) -> None:
+        """Look no more at what there is now."""
+
+    def unfreeze(self) -> None:
+        """Look at everything again."""
+
+
 class GarbageCollector:
     """The collector of this process, once its caches are filled. `now` is a monotonic clock in seconds."""
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
-        self._now = now
+    def __init__(self, collector: Collector = gc, now: Callable[[], float] = time.perf_counter) -> None:
+        self._collector, self._now = collector, now
 
     def settle(self) -> None:
         """Collect what there is, have everything that is there now looked at no more, and nothing but `run` begin a collection. For the whole process."""
-        gc.disable()
-        gc.collect()
-        gc.freeze()
+        self._collector.disable()
+        self._collector.collect()
+        self._collector.freeze()
 
     async def run(self) -> None:
         """Look at what is new, and at everything once a day: at cycles, too, that were dropped after they had been frozen. Until cancelled."""
@@ -42,12 +59,12 @@ class GarbageCollector:
             for _ in range(round(_DAY / _EVERY)):
                 await asyncio.sleep(_EVERY)
                 self._look()
-            gc.unfreeze()
-            _log.info("full garbage collection", unreachable=gc.collect())
-            gc.freeze()
+            self._collector.unfreeze()
+            _log.info("full garbage collection", unreachable=self._collector.collect())
+            self._collector.freeze()
 
     def _look(self) -> None:
         began = self._now()
-        gc.collect()
+        self._collector.collect()
         if self._now() - began > _LONG:
-            gc.freeze()
+            self._collector.freeze()
