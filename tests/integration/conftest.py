@@ -92,6 +92,7 @@ class Stage:
     namespace: str
     logs: Path
     managers: list[Manager] = field(default_factory=list)
+    paused: list[Object] = field(default_factory=list)  # clusters of other tests
 
     @property
     def client(self) -> Client:
@@ -106,6 +107,17 @@ class Stage:
         """Make the namespace."""
         await self.client.create(KINDS["Namespace"], {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         return self
+
+    async def close(self) -> None:
+        """End the managers, and let the clusters of other tests go on."""
+        for manager in self.managers:
+            manager.kill()
+        while self.paused:
+            await self._pause(self.paused.pop(), None)
+
+    async def _pause(self, cluster: Object, paused: bool | None) -> None:
+        meta = cluster["metadata"]
+        await self.client.merge_patch(KINDS["Cluster"], meta["name"], {"spec": {"paused": paused}}, meta["namespace"])
 
     def start_manager(self, *arguments: str, kubeconfig: Path | None = None, everywhere: bool = False) -> Manager:
         """A manager for this namespace, or with `everywhere` for all of them."""
@@ -125,15 +137,15 @@ class Stage:
         return self.managers[-1]
 
     async def start_upstream(self) -> Manager:
-        """Upstream's provider, in place of ours; it serves webhooks that nobody is told to ask. The clusters of other tests are paused for it.
+        """Upstream's provider, in place of ours; it serves webhooks that nobody is told to ask. The clusters of other tests are paused until this one's end.
 
         Restricted to one namespace, as ours is, it does not work (it casts its informers to a type that those of one namespace do not have), nor by a label
         (its filter drops the event of a new connection, which has none).
         """
         for cluster in (await self.client.list(KINDS["Cluster"])).items:
-            where = cluster["metadata"]["namespace"]
-            if where != self.namespace:
-                await self.client.merge_patch(KINDS["Cluster"], cluster["metadata"]["name"], {"spec": {"paused": True}}, where)
+            if cluster["metadata"]["namespace"] != self.namespace and not cluster["spec"].get("paused"):
+                await self._pause(cluster, True)
+                self.paused.append(cluster)
         served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
         command = (
             PROGRAMS_FOLDER / KCP.program,
@@ -343,8 +355,7 @@ async def three(nursery: Nursery, tmp_path: Path) -> AsyncIterator[Stage]:
     try:
         yield made
     finally:
-        for manager in made.managers:
-            manager.kill()
+        await made.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -355,8 +366,7 @@ async def stage(stack: LocalCluster, request: pytest.FixtureRequest, tmp_path: P
     try:
         yield opened
     finally:
-        for manager in opened.managers:
-            manager.kill()
+        await opened.close()
 
 
 @pytest.fixture
