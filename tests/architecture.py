@@ -10,14 +10,14 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
+
+from tests.svg import FONT, text
 
 ROOT = Path(__file__).parents[1]
 _PACKAGE = "quorate"
 _WIDTH, _EDGE, _GAP = 960, 24, 12  # pixels
 _TITLE, _FLOOR = 28, 24  # heights of a room's name and of one floor
 _HEADER = 88
-_FONT = "system-ui, -apple-system, Segoe UI, sans-serif"
 _PARTS = {
     "observe": ("observe", "#dbeafe"),
     "probe": ("observe", "#dbeafe"),
@@ -65,11 +65,11 @@ def picture() -> str:
         drawn += (_room(room, *place, y) for room, place in zip(level, _columns(len(level), _EDGE, _WIDTH - 2 * _EDGE), strict=True))
         y += height + _GAP
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + _GAP}" font-family="{_FONT}" fill="#0f172a">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + _GAP}" font-family="{FONT}" fill="#0f172a">',
         "<!-- Made by `make rules` from the contracts of import-linter in pyproject.toml. -->",
         "<title>The packages of quorate and their layers: each imports only what stands below it</title>",
         f'<rect width="{_WIDTH}" height="{y + _GAP}" fill="#ffffff"/>',
-        _text(_EDGE, 34, "Each package imports only packages below it, and each layer only layers below it", size=17, weight=600),
+        text(_EDGE, 34, "Each package imports only packages below it, and each layer only layers below it", size=17, weight=600),
         *_legend(_EDGE, 52),
     )
     return "\n".join((*head, *drawn, "</svg>", ""))
@@ -84,14 +84,14 @@ def _columns(count: int, left: int, width: int) -> Sequence[tuple[int, int]]:
 def _room(room: Room, x: int, width: int, y: int) -> str:
     lines = [
         f'<rect x="{x}" y="{y}" width="{width}" height="{room.height}" rx="6" fill="#ffffff" stroke="#475569"/>',
-        _text(x + 12, y + 20, room.name, size=15, weight=600),
+        text(x + 12, y + 20, room.name, size=15, weight=600),
     ]
     for number, floor in enumerate(room.floors):
         top = y + _TITLE + number * _FLOOR
         for name, (left, wide) in zip(floor, _columns(len(floor), x + 10, width - 20), strict=True):
             colour = _part(room, name)[1]
             lines.append(f'<rect x="{left}" y="{top}" width="{wide}" height="{_FLOOR - 4}" rx="3" fill="{colour}"/>')
-            lines.append(_text(left + 10, top + 14, name, size=13))
+            lines.append(text(left + 10, top + 14, name, size=13))
     return "\n".join(lines)
 
 
@@ -104,13 +104,9 @@ def _part(room: Room, floor: str) -> tuple[str, str]:
 def _legend(x: int, y: int) -> list[str]:
     lines = []
     for part, colour in dict.fromkeys(_PARTS.values()):
-        lines += [f'<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="{colour}"/>', _text(x + 26, y + 14, part, size=13)]
+        lines += [f'<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="{colour}"/>', text(x + 26, y + 14, part, size=13)]
         x += 110
     return lines
-
-
-def _text(x: int, y: int, text: str, *, size: int, weight: int = 400) -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}">{escape(text)}</text>'
 
 
 if __name__ == "__main__":

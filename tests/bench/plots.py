@@ -11,9 +11,9 @@ from xml.sax.saxutils import escape
 from tests.bench import table
 from tests.bench.results import Provider, Run
 from tests.bench.table import Row
+from tests.svg import FONT, text
 
 _COLOURS = {Provider.UPSTREAM: "#94a3b8", Provider.QUORATE: "#2563eb"}
-_FONT = "system-ui, -apple-system, Segoe UI, sans-serif"
 _WIDTH, _EDGE = 860, 24  # pixels
 _LABELS, _VALUES = 250, 80  # widths of what stands before and after the bars
 _HEADER, _TITLE, _ROW, _BAR = 76, 34, 34, 12  # heights
@@ -27,10 +27,10 @@ def picture(runs: Sequence[Run], phase_seconds: float) -> str:
         y += _TITLE + _ROW * len(rows)
     title = f"One control plane, machines of {phase_seconds:g} s a phase: upstream's provider and quorate"
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + _EDGE}" font-family="{_FONT}" fill="#0f172a">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + _EDGE}" font-family="{FONT}" fill="#0f172a">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{_WIDTH}" height="{y + _EDGE}" fill="#ffffff"/>',
-        _text(_EDGE, 34, title, size=17, weight=600),
+        text(_EDGE, 34, title, size=17, weight=600),
         *_legend(),
     )
     return "\n".join((*head, *drawn, "</svg>", ""))
@@ -48,14 +48,14 @@ def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 def _group(title: str, rows: Sequence[Row], y: int) -> list[str]:
     most = max((value for row in rows for value in (row.upstream, row.quorate) if value), default=1.0)
-    lines = [_text(_EDGE, y + 22, title, size=14, weight=600)]
+    lines = [text(_EDGE, y + 22, title, size=14, weight=600)]
     for number, row in enumerate(rows):
         top = y + _TITLE + number * _ROW
-        lines.append(_text(_EDGE, top + 17, row.label.removesuffix(", s"), size=13))
+        lines.append(text(_EDGE, top + 17, row.label.removesuffix(", s"), size=13))
         for value, cell, colour, below in zip((row.upstream, row.quorate), row.cells()[1:3], _COLOURS.values(), (0, _BAR + 1), strict=True):
             width = round((value or 0.0) / most * (_WIDTH - 2 * _EDGE - _LABELS - _VALUES))
             lines.append(f'<rect x="{_EDGE + _LABELS}" y="{top + below}" width="{width}" height="{_BAR}" fill="{colour}"/>')
-            lines.append(_text(_EDGE + _LABELS + width + 8, top + below + 10, cell or "not measured", size=11))
+            lines.append(text(_EDGE + _LABELS + width + 8, top + below + 10, cell or "not measured", size=11))
     return lines
 
 
@@ -63,8 +63,4 @@ def _legend() -> Iterator[str]:
     for number, (provider, colour) in enumerate(_COLOURS.items()):
         x = _EDGE + number * 110
         yield f'<rect x="{x}" y="48" width="14" height="14" fill="{colour}"/>'
-        yield _text(x + 22, 60, provider.value, size=13)
-
-
-def _text(x: int, y: int, text: str, *, size: int, weight: int = 400) -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}">{escape(text)}</text>'
+        yield text(x + 22, 60, provider.value, size=13)
