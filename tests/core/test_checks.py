@@ -144,6 +144,14 @@ def test_who_has_no_node_for_too_long_or_no_more_is_brought_back_by_somebody(
     assert bool(remedy) is bool(components.remedy)
 
 
+def test_where_the_cluster_cannot_be_asked_nobody_is_told_to_delete_a_machine_for_its_missing_node(build: Build) -> None:
+    silent = Finding(Health.BAD, "Lost", "no answer within 10 s")
+    lost = build.three(workload=silent, ring=Unknown("the workload cluster is not connected"))
+    for check in checks.components_healthy(lost, tuple(build.joining(number, had_node=True) for number in (1, 2, 3))):
+        assert (check.outcome, check.evidence, check.remedy) == (Outcome.UNKNOWN, "no Node is known: no answer within 10 s", "")
+    assert checks.ways_to_nodes(lost, (build.joining(1, overdue=True),)) == ""
+
+
 def test_a_replica_of_which_nothing_is_known_is_not_well(build: Build) -> None:
     components, _ = checks.components_healthy(build.three(), (build.replica(1, component_findings=()),))
     assert components.evidence == "cp-1 has not been looked at yet"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from quorate.core.health import Health, Unknown
+from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines.forecast import Forecast, forecast
 from quorate.core.machines.state import Certificates, Deletion, Kubeconfig, Orphan
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
@@ -28,6 +28,17 @@ def test_a_converged_control_plane_has_an_empty_plan(build: Build) -> None:
     plan = forecast(build.three(), build.noon)
     assert told(plan) == []
     assert plan.converged
+
+
+def test_a_cluster_that_cannot_be_asked_has_no_plan_and_is_not_called_as_desired(build: Build) -> None:
+    """Of its Machines no Node is known then, which is not to say that they are on their way."""
+    silent = Finding(Health.BAD, "Lost", "no answer")
+    unseen = tuple(build.joining(number, had_node=True, member=Unknown("not connected")) for number in (1, 2, 3))
+    old = tuple(replace(replica, outdated=("Version",)) for replica in unseen)
+    for replicas in (unseen, old):
+        plan = forecast(build.control_plane(*replicas, workload=silent, ring=Unknown("not connected")), build.noon)
+        assert (told(plan), plan.converged) == ([], False)
+        assert "the workload cluster answers" in {check.name for check in plan.refusals}
 
 
 def test_scaling_up_creates_one_after_the_other_and_the_ring_grows(build: Build) -> None:

@@ -254,7 +254,7 @@ async def test_no_member_leaves_before_a_hook_that_the_cache_has_yet_to_see(thre
     three.delete_machine("cp-3")
     observation = await three.look()
     three.api.change("machines", "cp-3", BACKUP)
-    await refused(three, observation, RemoveMember, "the Machine waits at our hook: cp-3 waits for other hooks first: .*/backup")
+    await refused(three, observation, RemoveMember, "the Machine has reached our hook: cp-3 waits for other hooks first: .*/backup")
 
 
 async def test_no_machine_is_let_go_before_a_hook_that_came_while_its_member_left(three: World) -> None:

@@ -17,7 +17,7 @@ CERTIFICATES = "certificates are available"
 NOBODY_LEAVES = "no replica is leaving"
 TOPOLOGY = "the topology's version has arrived"
 ROOM = "there is room for one more replica"
-HOOK_HELD = "the Machine will wait at our hook"
+HOOK_HELD = "the Machine will stop at our hook"
 TEMPLATE = "the infrastructure template exists"
 INITIALIZED = "the cluster is initialized"
 VERSION_NEAR = "the version is at most one minor away from every one that runs"
@@ -69,8 +69,11 @@ def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...
 
     Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
     """
+    if not control_plane.knows_nodes:
+        why = f"no Node is known: {control_plane.workload.message or control_plane.workload.reason}"
+        return unknown(COMPONENTS_HEALTHY, why), unknown(MEMBERS_HEALTHY, why)
     ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
-    components = _all_well(COMPONENTS_HEALTHY, ill, replicas, ways_to_nodes(replicas))
+    components = _all_well(COMPONENTS_HEALTHY, ill, replicas, ways_to_nodes(control_plane, replicas))
     if not control_plane.desired.etcd_managed:
         return components, _external_etcd_answers(control_plane.external_etcd)
     ill_members = [text for replica in replicas for text in _ills(replica, replica.member_findings)]
@@ -94,9 +97,11 @@ def _ills(replica: Replica, findings: tuple[tuple[str, Finding], ...]) -> list[s
     ]
 
 
-def ways_to_nodes(replicas: Iterable[Replica]) -> str:
-    """What somebody has to do for each of these to have a Node; empty where all have one, or time may bring it."""
-    return " ".join(filter(None, map(_way_to_a_node, replicas)))
+def ways_to_nodes(control_plane: ControlPlane, replicas: Iterable[Replica]) -> str:
+    """What somebody has to do for each of these to have a Node; empty where all have one, time may bring it, or it is not known: whoever has lost the quorum
+    is not told to delete the Machines that have the data.
+    """
+    return " ".join(filter(None, map(_way_to_a_node, replicas))) if control_plane.knows_nodes else ""
 
 
 def _way_to_a_node(replica: Replica) -> str:

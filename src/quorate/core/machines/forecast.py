@@ -90,7 +90,7 @@ class _Model:
         if view.deletion is not None:
             return not view.has_finalizer
         settled = len(view.replicas) == len(view.staying) == view.desired.replicas
-        return self.decision.step is None and settled and not view.outdated and view.creation is None
+        return self.decision.step is None and not self.decision.refusals and settled and not view.outdated and view.creation is None
 
     @property
     def ring(self) -> Ring | Unknown:
@@ -202,7 +202,7 @@ class _Model:
         staying_or_held = tuple(replica for replica in before.replicas if replica not in before.vanishing)
         self.view = replace(before, replicas=tuple(replace(r, waits_at_hook=True) if r.deleting_since else r for r in staying_or_held))
         for replica in self.view.staying:
-            if replica.node is None and not replica.unhealthy:
+            if replica.node is None and not replica.unhealthy and before.knows_nodes:
                 self._come_up(replica)
         return self.view != before
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from quorate.core.health import Absent, Finding, Unknown
+from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.maintenance import UP_TO_DATE, Maintenance
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
@@ -180,6 +180,11 @@ class ControlPlane:
     def may_be_initialized(self) -> bool:
         """Whether there may be data: for all that is known, kubeadm has founded the cluster. What is not known is never taken for "no" (S16)."""
         return self.initialized is not False
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether a replica without a Node has none. Of a cluster that may be initialized and cannot be asked no Node is known, which proves nothing."""
+        return self.workload.health is Health.GOOD or not self.may_be_initialized
 
     @property
     def leaving(self) -> tuple[Replica, ...]:

@@ -11,7 +11,7 @@ from quorate.core.machines.state import ControlPlane
 from quorate.core.machines.steps import EVERYTHING, GROWS, SHRINKS, AbandonCreation, AddFinalizer, Step, WriteKubeconfig
 from quorate.core.proposal import NOTHING, Proposal, blocking
 
-NOT_PAUSED = "not paused"
+NOT_PAUSED = "nothing is paused"
 WORKLOAD_ANSWERS = "the workload cluster answers"
 _TO_ACCESS = (
     "Restore access to the workload cluster's API server. If etcd has lost its quorum for good, restore a snapshot on the host of one of the Machines; "

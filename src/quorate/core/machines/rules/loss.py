@@ -46,7 +46,8 @@ def _nobody_coming_up(control_plane: ControlPlane, replica: Replica) -> Check:
     """A replica without a Node that nobody found unhealthy may be well at any moment, and is then the better one to lean on."""
     coming = [other for other in control_plane.staying if other.name != replica.name and other.node is None and not other.unhealthy]
     if coming:
-        return failed(NOBODY_COMING_UP, f"{', '.join(sorted(other.name for other in coming))} has no Node yet", ways_to_nodes(coming))
+        names, state = ", ".join(sorted(other.name for other in coming)), "yet" if control_plane.knows_nodes else "that is known"
+        return failed(NOBODY_COMING_UP, f"{names} has no Node {state}", ways_to_nodes(control_plane, coming))
     return passed(NOBODY_COMING_UP, "every other replica has its Node or failed too")
 
 

@@ -15,7 +15,7 @@ from quorate.core.ring import Ring
 from quorate.core.versions import parse_or_none
 
 LAST_HOOK_SINCE = (1, 31, 0)  # from here the kubelet talks to the local API server, so whatever needs a working kubelet goes before us
-AT_HOOK = "the Machine waits at our hook"
+AT_HOOK = "the Machine has reached our hook"
 BEFORE_INITIALIZATION = "exempt before initialization"
 ANOTHER_HOLDS_THE_DATA = "another replica holds the data"
 NOBODY_JOINS = "kubeadm is not joining on its host"
@@ -95,7 +95,9 @@ def another_holds_the_data(control_plane: ControlPlane, replica: Replica) -> Che
         return passed(name, voting[0])
     if any(isinstance(other.member, Unknown) for other in others):
         return unknown(name, f"cannot tell whether a replica other than {replica.name} has a voting member")
-    return failed(name, f"no replica other than {replica.name} has a voting member: its etcd data would be lost", ways_to_nodes(others))
+    return failed(
+        name, f"no replica other than {replica.name} has a voting member: its etcd data would be lost", ways_to_nodes(control_plane, others)
+    )
 
 
 def a_replica_holds_the_data(control_plane: ControlPlane) -> Check:
