@@ -130,7 +130,11 @@ def test_every_hazard_has_its_tests() -> None:
     assert [hazard for hazard, times in Counter(hazards).items() if times > 1] == []
 
 
-OUTPUTS = [path for folder in ("cli/golden", "cli/recorded", "e2e/plans") for path in (ROOT / "tests" / folder).glob("*.txt")]
+OUTPUTS = [
+    path
+    for folder in ("cli/golden/hosts", "cli/golden/machines", "cli/recorded", "e2e/plans")
+    for path in (ROOT / "tests" / folder).glob("*.txt")
+]
 
 
 def pieces(page: str) -> list[str]:

@@ -59,7 +59,7 @@ def test_a_refusal_that_time_resolves_is_progress_and_one_that_needs_somebody_is
     assert describe.standing(look(decision=Decision("nothing to do", None, (waiting,), None))) is Standing.PROGRESSING
     stalled = look(decision=Decision("nothing to do", None, (passed("x", "y"), waiting, acting), None))
     assert describe.standing(stalled) is Standing.STALLED
-    assert describe.next_step(stalled) == "waits: valid? replicas is even"
+    assert describe.next_step(stalled) == "waits until valid: replicas is even"
 
 
 def test_maintenance_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLook) -> None:
@@ -70,7 +70,13 @@ def test_maintenance_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLo
 def test_machines_that_are_not_ready_yet_keep_it_from_being_converged(look: MakeLook) -> None:
     finding = look(kcp=kcp(readyReplicas=2))
     assert describe.standing(finding) is Standing.PROGRESSING
-    assert describe.next_step(finding) == "waits for machines to become ready and available"
+    assert describe.next_step(finding) == "waits until the Machines are ready and available"
+
+
+def test_it_names_the_machine_that_is_waited_for(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
+    silent = machine("cp-2", findings={"EtcdMemberHealthy": Finding(Health.UNKNOWN, "Silent", "no answer")})
+    finding = look(machine("cp-1"), silent, kcp=kcp(readyReplicas=2))
+    assert describe.next_step(finding) == "waits until cp-2 is ready: EtcdMemberHealthy: no answer"
 
 
 def test_without_a_cluster_it_is_stalled(look: MakeLook) -> None:

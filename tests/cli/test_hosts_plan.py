@@ -21,7 +21,7 @@ from quorate.hosts.run.resetting import Request
 from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).with_name("golden") / "hosts"
 DRIFT = ("kube-apiserver flag --v: 2, not set required",)
 MISSING = ("package kubeadm", "sysctl net.ipv4.ip_forward")
 

@@ -145,5 +145,5 @@ def test_plain_lines_tell_each_change_with_its_time(seen: MakeMachine, noon: dat
 
 def test_a_plain_line_is_left_out_where_a_reader_would_see_nothing_new(summary: MakeControlPlane) -> None:
     view = folded([summary(next="create a machine")])
-    assert line(summary(after=1, next="waits: nobody leaves?"), view) == ""
+    assert line(summary(after=1, next="waits until nobody leaves"), view) == ""
     assert "2 of 3 ready" in line(summary(after=1, ready=2), view)

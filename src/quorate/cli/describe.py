@@ -40,8 +40,10 @@ def next_step(finding: Finding) -> str:
     decision = finding.decision
     if decision is None:
         return "waits for a Cluster that owns it"
-    settled = counts(finding.observation.kcp).settled
-    return coming(decision) or ("" if settled else "waits for machines to become ready and available")
+    if (said := coming(decision)) or counts(finding.observation.kcp).settled:
+        return said
+    pending = [(each.name, reason) for each in finding.observation.machines if (reason := waits_for(finding.observation, each))]
+    return "waits until " + (f"{pending[0][0]} is ready: {pending[0][1]}" if pending else "the Machines are ready and available")
 
 
 def role(observation: Observation, machine: ObservedMachine) -> str:

@@ -302,5 +302,14 @@ def _joins(plan: Plan) -> list[str]:
 def _end(plan: Plan) -> list[str]:
     if plan.converges:
         everything = "everything else" if plan.lasting else "everything"
-        return [f"{'Then' if plan.steps else 'Nothing to do:'} {everything} is as {_ASKS[plan.status.mode]} says."]
+        return [f"{'Then' if plan.steps else 'Nothing to do:'} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
+
+
+def _unwell(status: Status) -> list[str]:
+    """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification."""
+    ill = [each.name for each in status.machines if each.wrong and each.state not in ("starting", "leaving")]
+    if status.mode is Mode.HOSTS or not ill:
+        return []
+    remedy = "A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."
+    return [f"{', '.join(ill)} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", f"  -> {remedy}"]

@@ -253,7 +253,7 @@ def coming(found: proposal.Decision[AnyStep]) -> str:
     if found.step is not None:
         return str(found.step)
     first = min(found.refusals, key=lambda check: not check.remedy, default=None)
-    return "" if first is None else f"waits: {first.name}? {first.evidence}"
+    return "" if first is None else f"waits until {first.name}: {first.evidence}"
 
 
 def steps(foreseen: Iterable[plan.Foreseen[AnyStep]], involved: Callable[[AnyStep], tuple[str, ...]]) -> tuple[Step, ...]:

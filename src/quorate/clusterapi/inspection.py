@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -43,10 +43,13 @@ class Finding:
 
 
 class Inspector:
-    """Looks at control planes. `changed` gets the key of every control plane that something has changed of; each look may be repeated at will."""
+    """Looks at control planes. `changed` gets the key of every control plane that something has changed of; each look may be repeated at will.
 
-    def __init__(self, observer: Observer, caches: Caches, changed: asyncio.Queue[Request]) -> None:
-        self._observer, self._caches = observer, caches
+    `now` is aware.
+    """
+
+    def __init__(self, observer: Observer, caches: Caches, changed: asyncio.Queue[Request], now: Callable[[], datetime]) -> None:
+        self._observer, self._caches, self._now = observer, caches, now
         self.changed = changed
 
     def control_planes(self, namespace: str = "") -> list[Request]:
@@ -64,9 +67,11 @@ class Inspector:
             return None
         if observation.view is None:
             return Finding(observation, None)
-        preparation, following = await addons.foreseen(self._observer.clients, observation, _now())  # the manager's memory cannot be asked
+        preparation, following = await addons.foreseen(
+            self._observer.clients, observation, self._now()
+        )  # the manager's memory cannot be asked
         view = replace(observation.view, preparation=preparation, addons=following)
-        return Finding(replace(observation, view=view), decide(view, _now()))
+        return Finding(replace(observation, view=view), decide(view, self._now()))
 
 
 class _Changes:
@@ -127,7 +132,7 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Insp
     workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
     every = Specifications(frozenset(FeatureGate))  # which are on is the manager's to say, and it does, in a condition
-    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every), caches, changes.queue), _Background(caches, workloads)
+    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every), caches, changes.queue, _now), _Background(caches, workloads)
 
 
 def _now() -> datetime:

@@ -36,12 +36,18 @@ class Proposal(Generic[AnyStep_co]):
 NOTHING: Proposal[Never] = Proposal()
 """The rule has nothing to say."""
 
+NO_RULE = "nothing to do"
+"""The rule of a decision about which no rule had anything to say."""
+
 Rule = Callable[[View, datetime], Proposal[AnyStep]]
 
 
 @dataclass(frozen=True)  # without slots: an alias such as Decision[Step] could not make one then (CPython 46414)
 class Decision(Generic[AnyStep_co]):
-    """What to do next, which rule said so, and everything that was asked on the way."""
+    """What to do next, which rule said so, and everything that was asked on the way.
+
+    Without a step, `rule` is the one that stops everything, or else the first that refuses something; NO_RULE where none does.
+    """
 
     rule: str
     step: AnyStep_co | None
@@ -70,14 +76,16 @@ def judge(
     """The decision of a table of rules, of which `everything` is every kind of step. Pure; total where the rules are."""
     blocked: frozenset[type[AnyStep]] = frozenset()
     checks: tuple[Check, ...] = ()
+    refuses = ""
     wake: list[datetime] = []
     for name, rule in rules:
         proposal = rule(view, now)
         checks += proposal.checks
+        refuses = refuses or ("" if all(check.passed for check in proposal.checks) else name)
         wake += [proposal.wake_at] if proposal.wake_at else []
         if proposal.step is not None and not blocked & {type(proposal.step), proposal.prepares}:
             return Decision(name, proposal.step, checks, min(wake, default=None))
         blocked |= proposal.blocks
         if blocked >= everything:  # nothing later could win, and its refusals would only hide this one
             return Decision(name, None, checks, min(wake, default=None))
-    return Decision("nothing to do", None, checks, min(wake, default=None))
+    return Decision(refuses or NO_RULE, None, checks, min(wake, default=None))
