@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from quorate.core.health import Finding, Health, Unknown
-from quorate.core.machines.forecast import Forecast, forecast
+from quorate.core.machines.forecast import EFFECTS, Forecast, forecast
 from quorate.core.machines.state import Certificates, Deletion, Kubeconfig, Orphan
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
+from quorate.core.machines.steps import EVERYTHING, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
 from quorate.core.maintenance import Maintenance
 from quorate.core.versions import Version
 
@@ -150,3 +150,7 @@ def test_a_forecast_starts_where_things_are(build: Build) -> None:
     plan = forecast(build.control_plane(leaving, *old, new), build.noon)
     assert told(plan)[0] == "remove etcd member 1 of cp-1"
     assert plan.converged
+
+
+def test_a_plan_knows_what_every_step_leaves_behind() -> None:
+    assert EFFECTS.keys() == EVERYTHING

@@ -10,9 +10,10 @@ import pytest
 
 from quorate.core.checks import passed
 from quorate.core.health import Absent, Unknown
-from quorate.core.hosts.forecast import Forecast, forecast
+from quorate.core.hosts.forecast import EFFECTS, Forecast, forecast
 from quorate.core.hosts.rules import found, guard, join, leftovers, repair
 from quorate.core.hosts.state import Cluster, Kind, Node
+from quorate.core.hosts.steps import EVERYTHING
 from quorate.core.ring import Ring, Verdict
 from quorate.core.versions import Version
 
@@ -245,3 +246,7 @@ def test_the_end_of_a_plan_is_what_the_manifest_says(build: Build) -> None:
     end = played(build, build.new(build.bare(1), build.bare(2), build.bare(3))).end
     assert all(host.kind is Kind.MEMBER and not isinstance(host.member, Absent) for host in end.hosts)
     assert replace(end, hosts=()).running == end.version
+
+
+def test_a_plan_knows_what_every_step_leaves_behind() -> None:
+    assert EFFECTS.keys() == EVERYTHING

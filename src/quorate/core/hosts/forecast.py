@@ -6,9 +6,10 @@ recovery that nobody has promised. A host that joins is well afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeAlias, assert_never
+from typing import Any
 
 from quorate.core import plan
 from quorate.core.health import Absent, Finding, Health, Unknown
@@ -63,12 +64,6 @@ def forecast(cluster: Cluster, now: datetime) -> Forecast:
     return plan.Forecast(foreseen, world.cluster, is_converged(last), last.refusals)
 
 
-_Kept: TypeAlias = (
-    Prepare | TakeSnapshot | ChangeEncryption | RewriteSecrets | UpdateConfiguration | UpdateNodes | Uncordon | EnsureMachineDeployments
-)
-"""What takes no member from the ring, nor adds one."""
-
-
 class _Model:
     """The hosts as the plan leaves them, step by step."""
 
@@ -108,7 +103,7 @@ class _Model:
         """The step succeeds. It makes no host that is not in the manifest."""
         if isinstance(step, UpgradeControlPlane | UpgradeKubelet | Reconfigure | ChangeEncryption | RenewCertificates):
             self._hand_over(self.cluster.host(step.host).member_id)
-        self.cluster = self._after(step)
+        self.cluster = EFFECTS[type(step)](self, step)
         return ""
 
     def _hand_over(self, member: int | None) -> None:
@@ -117,117 +112,91 @@ class _Model:
         if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := ring.successor) is not None:
             self.cluster = replace(self.cluster, ring=Ring(ring.members, to.id))
 
-    def _after(self, step: Step) -> Cluster:
-        match step:
-            case Initialize(host):
-                return self._initialized(host)
-            case Join(host):
-                return self._joined(host)
-            case JoinWorkers(hosts):
-                cluster = self.cluster
-                for host in hosts:
-                    cluster = _changed(cluster, (host,), **self._member_facts(host))
-                return cluster
-            case RemoveMember(member):
-                return self._without_member(member)
-            case DeleteNode(node):
-                return self._without_node(node)
-            case Reset(host):
-                return self._reset(host)
-            case StartServices(host):
-                return self._mended(host, stopped=())
-            case UpgradeControlPlane() | UpgradeKubelet() | Reconfigure() | RenewCertificates():
-                return self._changed_in_place(step)
-        return self._kept_up(step)
-
-    def _changed_in_place(self, step: UpgradeControlPlane | UpgradeKubelet | Reconfigure | RenewCertificates) -> Cluster:
-        cluster, version = self.cluster, self.cluster.version
-        match step:
-            case UpgradeControlPlane(host):
-                cluster = self._mended(host, components=version, kubeadm=version, drift=())
-                return replace(cluster, running=version, regenerated=(*cluster.regenerated, host))
-            case UpgradeKubelet(host):
-                changed = _with_node(cluster.host(host), kubelet=version, unschedulable=False, cordoned_by_us=False)
-                return self._change((host,), kubelet=version, node=changed.node)
-            case Reconfigure(host):
-                return self._mended(host, drift=())
-            case RenewCertificates(host):
-                findings = tuple(finding for finding in self.cluster.host(host).findings if finding.reason != EXPIRED)
-                cluster = self._change((host,), findings=findings, certificates_expire=self._renewed(host))
-                return replace(cluster, renewed=(*cluster.renewed, host))
-
-    def _kept_up(self, step: _Kept) -> Cluster:
+    def join_workers(self, step: JoinWorkers) -> Cluster:
+        """With all of them as workers."""
         cluster = self.cluster
-        match step:
-            case Prepare(hosts):
-                return self._change(hosts, kind=Kind.PACKAGES_ONLY, lacks=(), kubelet=cluster.version, kubeadm=cluster.version)
-            case TakeSnapshot():
-                return replace(cluster, snapshot_taken=True)
-            case ChangeEncryption():
-                return self._encrypting(step)
-            case RewriteSecrets(provider):
-                return replace(cluster, encryption=replace(cluster.encryption, written=provider))
-            case UpdateConfiguration():
-                return replace(cluster, configuration_drift=(), addon_drift=())
-            case UpdateNodes(hosts):
-                return self._change(hosts, node_drift=())
-            case Uncordon(host):
-                node = _with_node(cluster.host(host), unschedulable=False, cordoned_by_us=False).node
-                return self._change((host,), node=node)
-            case EnsureMachineDeployments():
-                return replace(cluster, machine_deployments=Maintenance())
-        assert_never(step)
+        for host in step.hosts:
+            cluster = _changed(cluster, (host,), **self._member_facts(host))
+        return cluster
 
-    def _encrypting(self, step: ChangeEncryption) -> Cluster:
-        """kubeadm's configuration follows as soon as all API servers have providers, or one has none any more."""
+    def upgrade_control_plane(self, step: UpgradeControlPlane) -> Cluster:
+        """With the host's control plane, and kubeadm's configuration, at the version."""
+        version = self.cluster.version
+        cluster = self.mended(step.host, components=version, kubeadm=version, drift=())
+        return replace(cluster, running=version, regenerated=(*cluster.regenerated, step.host))
+
+    def upgrade_kubelet(self, step: UpgradeKubelet) -> Cluster:
+        """With the host's kubelet at the version, and Pods let in."""
+        version = self.cluster.version
+        node = _with_node(self.cluster.host(step.host), kubelet=version, unschedulable=False, cordoned_by_us=False).node
+        return self.change((step.host,), kubelet=version, node=node)
+
+    def uncordon(self, step: Uncordon) -> Cluster:
+        """With Pods let in."""
+        node = _with_node(self.cluster.host(step.host), unschedulable=False, cordoned_by_us=False).node
+        return self.change((step.host,), node=node)
+
+    def renew_certificates(self, step: RenewCertificates) -> Cluster:
+        """With certificates made now."""
+        findings = tuple(finding for finding in self.cluster.host(step.host).findings if finding.reason != EXPIRED)
+        cluster = self.change((step.host,), findings=findings, certificates_expire=self._renewed(step.host))
+        return replace(cluster, renewed=(*cluster.renewed, step.host))
+
+    def change_encryption(self, step: ChangeEncryption) -> Cluster:
+        """With the host's providers: kubeadm's configuration follows as soon as all API servers have providers, or one has none any more."""
         before = self.cluster
         encryption = Encryption(step.configuration, flagged=step.configuration != PLAIN)
         cluster = replace(
-            self._change((step.host,), encryption=encryption), rotated=before.rotated or before.exchanges_keys or step.exchanges_keys
+            self.change((step.host,), encryption=encryption), rotated=before.rotated or before.exchanges_keys or step.exchanges_keys
         )
         told = ("encryption",) if cluster.encrypts != before.encrypts else ()
         return replace(cluster, configuration_drift=(*cluster.configuration_drift, *told))
 
-    def _initialized(self, name: str) -> Cluster:
-        """A ring of one; that of an initialization that goes on keeps its member."""
+    def initialize(self, step: Initialize) -> Cluster:
+        """With a ring of one; that of an initialization that goes on keeps its member."""
+        name = step.host
         had = self.cluster.host(name).member_id
         member = Member(1 if had is None else had, name, Health.GOOD)
-        cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
+        cluster = self.change((name,), member=member.id, **self._control_plane_facts(name))
         stored = next(iter(cluster.api_servers.values()), Encryption()).configuration
         desired = replace(cluster.encryption, written=stored.secrets[0] if stored != PLAIN else "")
         ring = Ring((member,), member.id)
         return replace(cluster, ring=ring, api=_WELL, running=cluster.version, lasting_drift=(), encryption=desired)
 
-    def _joined(self, name: str) -> Cluster:
+    def join(self, step: Join) -> Cluster:
+        """With the host as one more member."""
+        name = step.host
         ring = self.cluster.ring if isinstance(self.cluster.ring, Ring) else Ring((), None)
         member = Member(max((other.id for other in ring.members), default=0) + 1, name, Health.GOOD)
-        cluster = self._change((name,), member=member.id, **self._control_plane_facts(name))
+        cluster = self.change((name,), member=member.id, **self._control_plane_facts(name))
         return replace(cluster, ring=Ring((*ring.members, member), ring.leader))
 
-    def _mended(self, name: str, **changes: object) -> Cluster:
+    def mended(self, name: str, **changes: object) -> Cluster:
         """The host after a step that succeeds only when it is well: if it was broken, it and its member are well now."""
         host = self.cluster.host(name)
         if host.kind is not Kind.BROKEN:
-            return self._change((name,), **changes)
+            return self.change((name,), **changes)
         asked: dict[str, object] = {"member_health": _WELL, "api_server": _WELL} if host.control_plane else {}
-        cluster = self._change((name,), kind=Kind.MEMBER, findings=(_WELL,), **{**asked, **changes})
+        cluster = self.change((name,), kind=Kind.MEMBER, findings=(_WELL,), **{**asked, **changes})
         if not isinstance(cluster.ring, Ring) or host.member_id is None:
             return cluster
         members = tuple(replace(m, health=Health.GOOD, only_alarmed=False) if m.id == host.member_id else m for m in cluster.ring.members)
         missed = tuple(silent for silent in cluster.members_missed_probes if silent[0] != host.member_id)
         return replace(cluster, ring=Ring(members, cluster.ring.leader), members_missed_probes=missed)
 
-    def _without_member(self, member: int) -> Cluster:
-        cluster = self.cluster
+    def remove_member(self, step: RemoveMember) -> Cluster:
+        """Without the member; a host of it that is there has joined by half."""
+        cluster, member = self.cluster, step.member
         owners = [host for host in cluster.control_planes if host.member_id == member]
         for host in owners:
             kind = host.kind if host.is_wiped or host.kind is Kind.UNREACHABLE else Kind.HALF_JOINED
-            cluster = self._change((host.name,), member=Absent(), member_health=None, kind=kind, etcd_data_lost=False)
+            cluster = self.change((host.name,), member=Absent(), member_health=None, kind=kind, etcd_data_lost=False)
         ring = plan.without(cluster.ring, member) if isinstance(cluster.ring, Ring) else cluster.ring
         return replace(cluster, ring=ring, orphans=tuple(orphan for orphan in cluster.orphans if orphan.member.id != member))
 
-    def _without_node(self, node: str) -> Cluster:
-        """A host on which nothing is left is then one that nobody lists: it may lack anything."""
+    def delete_node(self, step: DeleteNode) -> Cluster:
+        """Without the Node. A host on which nothing is left is then one that nobody lists: it may lack anything."""
+        node = step.node
         cluster = replace(
             self.cluster,
             lost_nodes=tuple(name for name in self.cluster.lost_nodes if name != node),
@@ -239,9 +208,12 @@ class _Model:
                 cluster = _changed(cluster, (host.name,), node=Absent(), **found)
         return cluster
 
-    def _reset(self, name: str) -> Cluster:
-        """The packages stay. Where they are of another version they are replaced, as on a host that has none. A member that it has yet has lost its data."""
-        host, ring = self.cluster.host(name), self.cluster.ring
+    def reset(self, step: Reset) -> Cluster:
+        """With nothing of the cluster on the host but the packages. Where they are of another version they are replaced, as on a host that has none.
+
+        A member that it has yet has lost its data.
+        """
+        host, ring = self.cluster.host(step.host), self.cluster.ring
         if isinstance(ring, Ring) and host.member_id is not None:
             self.cluster = replace(self.cluster, ring=ring.losing({host.member_id}))
         free: dict[str, object] = {
@@ -256,7 +228,7 @@ class _Model:
             "lasting_drift": (),
         }
         kind = Kind.PACKAGES_ONLY if host.kubelet == self.cluster.version else Kind.BARE
-        return self._change((name,), kind=kind, findings=(), node=Absent(), **free)
+        return self.change((step.host,), kind=kind, findings=(), node=Absent(), **free)
 
     def _member_facts(self, name: str) -> dict[str, object]:
         version = self.cluster.version
@@ -288,7 +260,8 @@ class _Model:
         donor = next(iter(others.values()))
         return Encryption(donor.configuration, flagged=True) if all(each.flagged for each in others.values()) else Encryption()
 
-    def _change(self, hosts: tuple[str, ...], **changes: object) -> Cluster:
+    def change(self, hosts: tuple[str, ...], **changes: object) -> Cluster:
+        """With these hosts changed."""
         return _changed(self.cluster, hosts, **changes)
 
 
@@ -308,3 +281,29 @@ def _seen_again(orphan: OrphanMember, then: datetime, now: datetime) -> OrphanMe
 
 def _probed(missed_probes: MissedProbes | None, now: datetime) -> MissedProbes | None:
     return MissedProbes(missed_probes.count + 1, now) if missed_probes is not None and missed_probes.count < PROBES else missed_probes
+
+
+EFFECTS: Mapping[type[Step], Callable[[_Model, Any], Cluster]] = {
+    Prepare: lambda model, step: model.change(
+        step.hosts, kind=Kind.PACKAGES_ONLY, lacks=(), kubelet=model.cluster.version, kubeadm=model.cluster.version
+    ),
+    Initialize: _Model.initialize,
+    Join: _Model.join,
+    JoinWorkers: _Model.join_workers,
+    Reset: _Model.reset,
+    StartServices: lambda model, step: model.mended(step.host, stopped=()),
+    TakeSnapshot: lambda model, _: replace(model.cluster, snapshot_taken=True),
+    RemoveMember: _Model.remove_member,
+    DeleteNode: _Model.delete_node,
+    UpdateConfiguration: lambda model, _: replace(model.cluster, configuration_drift=(), addon_drift=()),
+    UpgradeControlPlane: _Model.upgrade_control_plane,
+    UpgradeKubelet: _Model.upgrade_kubelet,
+    Reconfigure: lambda model, step: model.mended(step.host, drift=()),
+    ChangeEncryption: _Model.change_encryption,
+    RewriteSecrets: lambda model, step: replace(model.cluster, encryption=replace(model.cluster.encryption, written=step.provider)),
+    RenewCertificates: _Model.renew_certificates,
+    Uncordon: _Model.uncordon,
+    UpdateNodes: lambda model, step: model.change(step.hosts, node_drift=()),
+    EnsureMachineDeployments: lambda model, _: replace(model.cluster, machine_deployments=Maintenance()),
+}
+"""What each step leaves behind where it succeeds; every one there is has its entry (`tests/core/hosts/test_hosts_forecast.py`)."""

@@ -7,14 +7,15 @@ arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeAlias, assert_never
+from typing import Any
 
 from quorate.core import plan
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines.decide import Decision, decide
-from quorate.core.machines.state import Adoptable, Certificates, ControlPlane, Kubeconfig, Remediation, Replica
+from quorate.core.machines.state import Certificates, ControlPlane, Kubeconfig, Remediation, Replica
 from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
@@ -58,23 +59,6 @@ def forecast(control_plane: ControlPlane, now: datetime) -> Forecast:
     return plan.Forecast(foreseen, world.view, world.converged, world.decision.refusals)
 
 
-_Kept: TypeAlias = (
-    AddFinalizer
-    | RemoveFinalizer
-    | EnsureCertificates
-    | WriteKubeconfig
-    | AbandonCreation
-    | AdoptReplicas
-    | PrepareWorkload
-    | MoveCoreDNS
-    | UpdateAddons
-    | RecordExpiries
-    | RecordRemediation
-    | ForgetRemediation
-)
-"""What changes no member."""
-
-
 class _Model:
     """The control plane as the plan leaves it, step by step."""
 
@@ -104,7 +88,7 @@ class _Model:
     def take(self, step: Step) -> str:
         """The step succeeds."""
         made = self.made
-        self.view = self._after(step)
+        self.view = EFFECTS[type(step)](self, step)
         if not self.is_last(step):
             self._go_on()
         return f"new-{self.made}" if self.made > made else ""
@@ -124,51 +108,8 @@ class _Model:
         self.now += TICK
         self.decision = decide(self.view, self.now)
 
-    def _after(self, step: Step) -> ControlPlane:
-        match step:
-            case CreateReplica():
-                return self._create(step)
-            case DeleteReplica(name) | Remediate(name):
-                return self._delete(name, step)
-            case RemoveMember(name, member):
-                return self._change(self._without_member(member), name, holds_hook=False, waits_at_hook=False, member=Absent())
-            case ReleaseHook(name):
-                return self._change(self.view, name, holds_hook=False, waits_at_hook=False)
-            case RemoveOrphan(member):
-                orphans = tuple(orphan for orphan in self.view.orphans if orphan.member.id != member)
-                return _matched_anew(replace(self._without_member(member), orphans=orphans))
-            case DeleteAll(names):
-                return replace(self.view, replicas=tuple(self._released(r) if r.name in names else r for r in self.view.replicas))
-        return self._kept_up(step)
-
-    def _kept_up(self, step: _Kept) -> ControlPlane:
-        view = self.view
-        match step:
-            case AddFinalizer() | RemoveFinalizer():
-                return replace(view, has_finalizer=isinstance(step, AddFinalizer))
-            case EnsureCertificates():
-                return replace(view, certificates=Certificates())
-            case WriteKubeconfig():
-                return replace(view, kubeconfig=Kubeconfig(exists=True))
-            case AbandonCreation():
-                return replace(view, creation=None)
-            case AdoptReplicas():
-                return replace(view, adoptable=tuple[Adoptable, ...]())
-            case PrepareWorkload():
-                return replace(view, preparation=Maintenance())
-            case MoveCoreDNS(name):
-                return self._change(view, name, coredns=Maintenance())
-            case UpdateAddons():
-                return replace(view, addons=Maintenance())
-            case RecordExpiries():
-                return replace(view, replicas=tuple(replace(replica, expiry_known=True) for replica in view.replicas))
-            case RecordRemediation():
-                return replace(view, remediating=view.remediation_intended, remediation_intended=None)
-            case ForgetRemediation():
-                return replace(view, remediating=None, remediation_intended=None)
-        assert_never(step)
-
-    def _create(self, step: CreateReplica) -> ControlPlane:
+    def create(self, step: CreateReplica) -> ControlPlane:
+        """With one more replica, which has yet to come up."""
         self.made += 1
         new = Replica(
             name=f"new-{self.made}",
@@ -180,21 +121,21 @@ class _Model:
         )
         return replace(self.view, replicas=(*self.view.replicas, new), creation=None, remediating=None)
 
-    def _delete(self, name: str, step: Step) -> ControlPlane:
-        view = self._change(self.view, name, deleting_since=self.now)
-        if isinstance(step, Remediate):
-            view = replace(view, remediating=Remediation(name, self.now, step.retries), remediation_intended=None)
+    def delete(self, step: DeleteReplica | Remediate) -> ControlPlane:
+        """With the replica on its way out."""
+        return _changed(self.view, step.replica, deleting_since=self.now)
+
+    def remediate(self, step: Remediate) -> ControlPlane:
+        """The same, with the record of it."""
+        return replace(self.delete(step), remediating=Remediation(step.replica, self.now, step.retries), remediation_intended=None)
+
+    def delete_all(self, step: DeleteAll) -> ControlPlane:
+        """With all of them on their way out, and not held."""
+        gone = {"holds_hook": False, "waits_at_hook": False}
+        view = self.view
+        for replica in (replica for replica in view.replicas if replica.name in step.replicas):
+            view = _changed(view, replica.name, deleting_since=replica.deleting_since or self.now, **gone)
         return view
-
-    def _released(self, replica: Replica) -> Replica:
-        return replace(replica, deleting_since=replica.deleting_since or self.now, holds_hook=False, waits_at_hook=False)
-
-    def _change(self, view: ControlPlane, name: str, **changes: object) -> ControlPlane:
-        return replace(view, replicas=tuple(replace(r, **changes) if r.name == name else r for r in view.replicas))  # type: ignore[arg-type]
-
-    def _without_member(self, member_id: int) -> ControlPlane:
-        ring = self.view.ring
-        return self.view if isinstance(ring, Unknown) else replace(self.view, ring=plan.without(ring, member_id))
 
     def _arrive(self) -> bool:
         """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
@@ -213,7 +154,7 @@ class _Model:
         else:
             member = replica.member if isinstance(replica.member, int) else self._join(replica.name)
         kinds = _kinds(view)
-        view = self._change(
+        view = _changed(
             self.view,
             replica.name,
             node=replica.name,
@@ -231,6 +172,23 @@ class _Model:
         others = tuple(member for member in ring.members if member.id != new_id)
         self.view = replace(self.view, ring=Ring((*others, Member(new_id, name, Health.GOOD)), ring.leader or new_id))
         return new_id
+
+
+def _changed(view: ControlPlane, name: str, **changes: object) -> ControlPlane:
+    return replace(view, replicas=tuple(replace(r, **changes) if r.name == name else r for r in view.replicas))  # type: ignore[arg-type]
+
+
+def _let_go(view: ControlPlane, name: str, **changes: object) -> ControlPlane:
+    return _changed(view, name, holds_hook=False, waits_at_hook=False, **changes)
+
+
+def _without_member(view: ControlPlane, member_id: int) -> ControlPlane:
+    return view if isinstance(view.ring, Unknown) else replace(view, ring=plan.without(view.ring, member_id))
+
+
+def _without_orphan(view: ControlPlane, member_id: int) -> ControlPlane:
+    orphans = tuple(orphan for orphan in view.orphans if orphan.member.id != member_id)
+    return _matched_anew(replace(_without_member(view, member_id), orphans=orphans))
 
 
 def _matched_anew(view: ControlPlane) -> ControlPlane:
@@ -252,3 +210,27 @@ def _kinds(view: ControlPlane) -> tuple[str, ...]:
     """What is looked at on every replica, as those that are there show it."""
     default = ("APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy")
     return next((tuple(kind for kind, _ in replica.component_findings) for replica in view.replicas if replica.component_findings), default)
+
+
+EFFECTS: Mapping[type[Step], Callable[[_Model, Any], ControlPlane]] = {
+    AddFinalizer: lambda model, _: replace(model.view, has_finalizer=True),
+    RemoveFinalizer: lambda model, _: replace(model.view, has_finalizer=False),
+    EnsureCertificates: lambda model, _: replace(model.view, certificates=Certificates()),
+    WriteKubeconfig: lambda model, _: replace(model.view, kubeconfig=Kubeconfig(exists=True)),
+    AdoptReplicas: lambda model, _: replace(model.view, adoptable=()),
+    CreateReplica: _Model.create,
+    AbandonCreation: lambda model, _: replace(model.view, creation=None),
+    DeleteReplica: _Model.delete,
+    Remediate: _Model.remediate,
+    RecordRemediation: lambda model, _: replace(model.view, remediating=model.view.remediation_intended, remediation_intended=None),
+    ForgetRemediation: lambda model, _: replace(model.view, remediating=None, remediation_intended=None),
+    RemoveMember: lambda model, step: _let_go(_without_member(model.view, step.member), step.replica, member=Absent()),
+    ReleaseHook: lambda model, step: _let_go(model.view, step.replica),
+    RemoveOrphan: lambda model, step: _without_orphan(model.view, step.member),
+    DeleteAll: _Model.delete_all,
+    PrepareWorkload: lambda model, _: replace(model.view, preparation=Maintenance()),
+    MoveCoreDNS: lambda model, step: _changed(model.view, step.replica, coredns=Maintenance()),
+    UpdateAddons: lambda model, _: replace(model.view, addons=Maintenance()),
+    RecordExpiries: lambda model, _: replace(model.view, replicas=tuple(replace(each, expiry_known=True) for each in model.view.replicas)),
+}
+"""What each step leaves behind where it succeeds; every one there is has its entry (`tests/core/test_forecast.py`)."""
