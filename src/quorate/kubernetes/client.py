@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import urlencode
@@ -177,7 +178,6 @@ class Client:
         self.config = config
         self._transport = transport
         self._bounds = bounds
-        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
@@ -387,17 +387,22 @@ class Client:
         most = self._bounds.values
         if most is not None and isinstance(data, bytes) and data.count(b",") > most:
             raise ServerError(f"{doing}: the answer has more than {most} values, which take too long to read")
-        if type_ not in self._decoders:
-            self._decoders[type_] = msgspec.json.Decoder(type_)
+        decoder: msgspec.json.Decoder[T] = _decoder(cast("Hashable", type_))
         try:
             try:
-                return cast("T", moments.readable(data, self._decoders[type_], moments.MOST if most is None else _MOST_MOMENTS))
+                return moments.readable(data, decoder, moments.MOST if most is None else _MOST_MOMENTS)
             except RecursionError:
                 if not of_many or most is not None:  # where values are counted, all of them are of one tenant
                     raise
-                return cast("T", moments.readable(depth.shallow(bytes(data)), self._decoders[type_]))
+                return moments.readable(depth.shallow(bytes(data)), decoder)
         except UNREADABLE as error:
             raise ServerError(f"{doing}: the answer cannot be read: {error}") from error
+
+
+@cache
+def _decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
+    """One of each type for the whole process: those of a workload cluster take 20 ms to make."""
+    return msgspec.json.Decoder(type_)
 
 
 def _doing(verb: str, resource: Resource[Any], namespace: str, name: str = "", subresource: str = "") -> str:
