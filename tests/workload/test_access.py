@@ -17,7 +17,7 @@ from quorate.etcd.grpc_client import GrpcClient
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound, ServerError
 from quorate.pki import KeyAlgorithm, generate_ca, verify_pair
 from quorate.pki.keys import KeyPair
-from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdIdentity, EtcdSecrets, port_forward_dialer
+from quorate.workload.access import AccessUnavailable, EtcdClientKey, EtcdIdentity, EtcdSecrets, port_forward_dialer
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINTED = KeyPair(b"minted", b"minted key")
@@ -26,12 +26,11 @@ MINTED = KeyPair(b"minted", b"minted key")
 async def test_a_certificate_is_minted_once_for_a_ca() -> None:
     cas: list[KeyPair] = []
 
-    async def mint(ca: KeyPair, algorithm: str) -> KeyPair:
-        assert algorithm == "ECDSA-P384"
+    async def mint(ca: KeyPair) -> KeyPair:
         cas.append(ca)
         return MINTED
 
-    identity = EtcdIdentity(mint, "ECDSA-P384")
+    identity = EtcdIdentity(mint)
     first, second = KeyPair(b"ca", b"key"), KeyPair(b"other ca", b"other key")
     results = await asyncio.gather(*(identity.credentials(EtcdSecrets(first)) for _ in range(5)))
     assert {(result.ca, result.certificate, result.key) for result in results} == {(b"ca", b"minted", b"minted key")}
@@ -44,7 +43,7 @@ async def test_without_the_cas_key_the_users_pair_is_shown() -> None:
     assert (credentials.ca, credentials.certificate, credentials.key) == (b"ca", b"theirs", b"their key")
 
 
-async def _never(_: KeyPair, _algorithm: str) -> KeyPair:
+async def _never(_: KeyPair) -> KeyPair:
     raise AssertionError("nothing can be minted without a key")
 
 
@@ -54,24 +53,20 @@ async def test_without_either_the_missing_secret_is_named(pair: KeyPair | None) 
         await EtcdIdentity(_never).credentials(EtcdSecrets(KeyPair(b"ca", b""), pair))
 
 
-async def test_every_cluster_is_shown_the_same_key_of_an_algorithm_with_a_certificate_of_its_own_ca() -> None:
-    keys = EtcdClientKeys(lambda: NOON)
-    cas = [generate_ca(KeyAlgorithm.ECDSA_P256, now=NOON) for _ in range(3)]
-    pairs = await asyncio.gather(*(keys.mint(ca, algorithm) for ca in cas for algorithm in ("", "ECDSA-P256")))
-    for ca, pair in zip([each for each in cas for _ in range(2)], pairs, strict=True):
+async def test_every_cluster_is_shown_the_same_key_with_a_certificate_of_its_own_ca() -> None:
+    key = EtcdClientKey(lambda: NOON)
+    cas = [generate_ca(algorithm, now=NOON) for algorithm in (KeyAlgorithm.ECDSA_P256, KeyAlgorithm.ECDSA_P384, KeyAlgorithm.RSA_2048)]
+    pairs = await asyncio.gather(*map(key.mint, cas))
+    for ca, pair in zip(cas, pairs, strict=True):
         verify_pair(pair)
         load_pem_x509_certificate(pair.certificate).verify_directly_issued_by(load_pem_x509_certificate(ca.certificate))
-    assert len({pair.key for pair in pairs[::2]}) == len({pair.key for pair in pairs[1::2]}) == 1
-    assert pairs[0].key != pairs[1].key
+    assert len({pair.key for pair in pairs}) == 1
 
 
-async def test_a_ca_that_cannot_sign_or_an_algorithm_that_there_is_not_is_said_to_be_one() -> None:
-    keys = EtcdClientKeys(lambda: NOON)
+async def test_a_ca_that_cannot_sign_is_said_to_be_one() -> None:
     ca = generate_ca(KeyAlgorithm.ECDSA_P256, now=NOON)
     with pytest.raises(AccessUnavailable, match=r"tls\.key: not a PEM encoded private key"):
-        await EtcdIdentity(keys.mint, "ECDSA-P256").credentials(EtcdSecrets(KeyPair(ca.certificate, b"nonsense")))
-    with pytest.raises(AccessUnavailable, match="'RSA-1' is none of"):
-        await EtcdIdentity(keys.mint, "RSA-1").credentials(EtcdSecrets(ca))
+        await EtcdIdentity(EtcdClientKey(lambda: NOON).mint).credentials(EtcdSecrets(KeyPair(ca.certificate, b"nonsense")))
 
 
 class _Refusing:

@@ -62,7 +62,7 @@ class FakeSecrets:
         return self.etcd_secrets
 
 
-async def _minted(ca: KeyPair, _algorithm: str) -> KeyPair:
+async def _minted(ca: KeyPair) -> KeyPair:
     return ca
 
 

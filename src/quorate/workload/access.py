@@ -17,7 +17,7 @@ from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ApiError, ConnectionFailed
 from quorate.kubernetes.inline_kubeconfig import InlineKubeconfig
 from quorate.pki import issue_etcd_client
-from quorate.pki.keys import KeyAlgorithm, KeyPair, PrivateKey, generate_key
+from quorate.pki.keys import KeyAlgorithm, KeyPair, generate_key
 
 _SOURCE = "the Secret of the kubeconfig"
 
@@ -84,39 +84,30 @@ def _server(kubeconfig: InlineKubeconfig) -> tuple[str, bytes, str]:
     return kubeconfig.server, kubeconfig.ca, kubeconfig.tls_server_name
 
 
-Mint = Callable[[KeyPair, str], Awaitable[KeyPair]]
-"""Makes a client certificate for etcd from its CA and an `encryptionAlgorithm` (common name cluster-api.x-k8s.io, 10 years). Raises PkiError."""
+Mint = Callable[[KeyPair], Awaitable[KeyPair]]
+"""Makes a client certificate for etcd from its CA (common name cluster-api.x-k8s.io, 10 years). Raises PkiError."""
 
 
-class EtcdClientKeys:
-    """The keys that this process shows to the etcds of all clusters: one of each algorithm, made when it is first needed.
+class EtcdClientKey:
+    """The key that this process shows to the etcds of all clusters, whatever `encryptionAlgorithm` says of the keys that a cluster keeps.
 
-    An RSA key takes 40 to 400 ms of CPU, which a process with a thousand clusters would spend for a minute after each start.
+    An RSA key would take 40 to 400 ms of CPU, and each handshake with it ten times as long.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._lock = asyncio.Lock()
-        self._keys: dict[KeyAlgorithm, PrivateKey] = {}
+        self._key = generate_key(KeyAlgorithm.ECDSA_P256)
 
-    async def mint(self, ca: KeyPair, algorithm: str) -> KeyPair:
-        """A certificate of the key of this algorithm, by `ca`; see `Mint`."""
-        key = await self._key(KeyAlgorithm.parse(algorithm))
-        return await asyncio.to_thread(issue_etcd_client, ca, key, now=self._now())
-
-    async def _key(self, algorithm: KeyAlgorithm) -> PrivateKey:
-        async with self._lock:
-            if algorithm not in self._keys:
-                self._keys[algorithm] = await asyncio.to_thread(generate_key, algorithm)
-            return self._keys[algorithm]
+    async def mint(self, ca: KeyPair) -> KeyPair:
+        """A certificate of the key, by `ca`; see `Mint`."""
+        return await asyncio.to_thread(issue_etcd_client, ca, self._key, now=self._now())
 
 
 class EtcdIdentity:
     """Who we are toward one cluster's etcd: a minted certificate, kept until the CA changes, or the pair that the user supplied."""
 
-    def __init__(self, mint: Mint, algorithm: str = "") -> None:
+    def __init__(self, mint: Mint) -> None:
         self._mint = mint
-        self._algorithm = algorithm
         self._lock = asyncio.Lock()
         self._minted: tuple[KeyPair, KeyPair] | None = None
 
@@ -133,7 +124,7 @@ class EtcdIdentity:
         async with self._lock:  # one task mints, the others wait for its result
             if self._minted is None or self._minted[0] != ca:
                 try:
-                    self._minted = ca, await self._mint(ca, self._algorithm)
+                    self._minted = ca, await self._mint(ca)
                 except ValueError as error:
                     raise AccessUnavailable(f"no client certificate could be made from etcd's CA: {error}") from error
             return self._minted[1]

@@ -129,21 +129,19 @@ class _Ending:
 
 
 class Workload(Generic[Client]):
-    """The connection to one workload cluster, kept while `run` runs. `cluster` is its namespace/name; `key_algorithm` that of the key shown to its etcd.
+    """The connection to one workload cluster, kept while `run` runs. `cluster` is its namespace/name.
 
     `on_change` is called, and must not block, when the connection comes or goes and when a control-plane Node or Pod changes.
     What is read here while there is no connection is Unknown, with the reason: nothing old is ever passed off as new.
     """
 
-    def __init__(
-        self, cluster: str, secrets: Secrets, setup: Setup[Client], on_change: Callable[[], None], *, key_algorithm: str = ""
-    ) -> None:
+    def __init__(self, cluster: str, secrets: Secrets, setup: Setup[Client], on_change: Callable[[], None]) -> None:
         self.cluster = cluster
         self.connectivity = Connectivity(Phase.NEVER_CONNECTED, setup.now(), "no attempt to connect has ended yet")
         self._secrets = secrets
         self._setup = setup
         self._on_change = on_change
-        self._identity = EtcdIdentity(setup.mint, key_algorithm)
+        self._identity = EtcdIdentity(setup.mint)
         self._expected: frozenset[str] = frozenset()
         self._eager_until = 0.0
         self._hurry = asyncio.Event()

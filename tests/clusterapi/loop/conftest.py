@@ -164,7 +164,7 @@ class FakeWorkloads:
     workload: FakeWorkload
     find: Callable[[str, str], ClusterSecrets]
 
-    def begin(self, cluster: Cluster, algorithm: str, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
+    def begin(self, cluster: Cluster, on_change: Callable[[], None]) -> FakeWorkload:  # noqa: ARG002
         return self.workload
 
     def existing(self, cluster: Cluster) -> FakeWorkload:  # noqa: ARG002

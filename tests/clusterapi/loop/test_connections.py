@@ -139,10 +139,10 @@ async def test_nor_by_what_was_read_through_that_a_moment_ago(three: World) -> N
 
 
 async def test_a_connection_that_ended_and_is_asked_for_again_is_kept_once(workloads: Workloads) -> None:
-    first = workloads.begin(GONE, "", lambda: None)
+    first = workloads.begin(GONE, lambda: None)
     assert workloads.end_unclaimed() == ["default/gone"]
     assert workloads.end_unclaimed() == []
-    assert workloads.begin(GONE, "", lambda: None) is not first
+    assert workloads.begin(GONE, lambda: None) is not first
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(workloads.run())
         await a_moment()
@@ -160,7 +160,7 @@ async def test_more_connections_than_there_are_file_descriptors_for_are_told_of_
     workloads = Workloads(empty.caches, api, setup)
     with capture_logs() as logged:
         for name in ("a", "b", "a", "c", "d"):
-            workloads.begin(cluster(name, name), "", lambda: None)
+            workloads.begin(cluster(name, name), lambda: None)
     (said,) = logged
     assert (said["log_level"], said["room"]) == ("warning", 2)
 

@@ -27,7 +27,7 @@ from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
 from quorate.kubernetes.transport import tcp_connector
 from quorate.pki import KeyPair, PkiError
-from quorate.workload.access import AccessUnavailable, EtcdClientKeys, EtcdSecrets, port_forward_dialer
+from quorate.workload.access import AccessUnavailable, EtcdClientKey, EtcdSecrets, port_forward_dialer
 from quorate.workload.api_server_certificate import certificate_expiry, expiry_through_port_forward
 from quorate.workload.connection import Setup, Workload
 
@@ -130,17 +130,15 @@ class Workloads:
         finally:
             await self._setup.pool.aclose()
 
-    def begin(self, cluster: Cluster, algorithm: str, on_change: Callable[[], None]) -> Workload[Client]:
-        """Begin the connection to a cluster, if it has not begun yet, and end that to its namesake. `algorithm` is that of its keys, `on_change` is told of
-        every change in the cluster.
-        """
+    def begin(self, cluster: Cluster, on_change: Callable[[], None]) -> Workload[Client]:
+        """Begin the connection to a cluster, if it has not begun yet, and end that to its namesake. `on_change` is told of every change in the cluster."""
         metadata = cluster.metadata
         key = _key(cluster)
         if key in self._connections and self._connections[key].uid != metadata.uid:
             self._end(key)
         if key not in self._connections:
             secrets = self.secrets(metadata.namespace, metadata.name)
-            self._connections[key] = _Connection(metadata.uid, Workload(key, secrets, self._setup, on_change, key_algorithm=algorithm))
+            self._connections[key] = _Connection(metadata.uid, Workload(key, secrets, self._setup, on_change))
             self._to_start.put_nowait(key)
             self._warn_of_little_room()
         return self._connections[key].workload
@@ -203,7 +201,7 @@ def network_setup(
     return Setup(
         connect=partial(_connect, qps=qps, burst=burst, connector=partial(tcp_connector, Lookups())),
         dialer=port_forward_dialer if port_forward else _in_memory_dialer,
-        mint=EtcdClientKeys(now).mint,
+        mint=EtcdClientKey(now).mint,
         pool=Pool(clock, limit=etcd_connections),
         now=now,
         random=random,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from quorate.clusterapi.api.fields import text_at
 from quorate.clusterapi.connect.caches import BY_CLUSTER, is_ours, owner_cluster
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.foreign import ContractMissing, ForeignObject
@@ -89,18 +88,17 @@ class Observer:
             self._end_connections()
             connection = Connection(Health.UNKNOWN, "there is no Cluster yet")
             return Observation(kcp, None, (), connection, Unknown(connection.message))
-        return await _Pass(self, kcp, cluster, request, self._begin_connection(kcp, cluster)).observe(invalid)
+        return await _Pass(self, kcp, cluster, request, self._begin_connection(cluster)).observe(invalid)
 
     def wake_all_of(self, cluster: str) -> None:
         """Have the control planes of a Cluster (`namespace/name`) looked at again."""
         for request in self.clients.caches.requests_of(cluster):
             self.wake(request)
 
-    def _begin_connection(self, kcp: KubeadmControlPlane, cluster: Cluster) -> Workload[Client]:
+    def _begin_connection(self, cluster: Cluster) -> Workload[Client]:
         """The connection to the workload cluster, begun by the first look."""
         namespace, name = cluster.metadata.namespace, cluster.metadata.name
-        algorithm = text_at(kcp.spec.kubeadm_config_spec, "clusterConfiguration", "encryptionAlgorithm")
-        return self.clients.workloads.begin(cluster, algorithm, lambda: self.wake_all_of(f"{namespace}/{name}"))
+        return self.clients.workloads.begin(cluster, lambda: self.wake_all_of(f"{namespace}/{name}"))
 
     def _end_connections(self) -> None:
         for cluster in self.clients.workloads.end_unclaimed():

@@ -29,7 +29,7 @@ from quorate.simulation.engine.world import World
 from quorate.simulation.machines.etcd_client import SimulatedEtcd, WayToEtcd
 from quorate.simulation.machines.handshake import shown_expiry
 from quorate.simulation.machines.workload_cluster import WorkloadCluster
-from quorate.workload.access import EtcdClientKeys
+from quorate.workload.access import EtcdClientKey
 from quorate.workload.connection import Setup
 
 MANAGEMENT = RestConfig("https://management.test:6443")
@@ -164,7 +164,7 @@ class Process:
         return Setup(
             connect=self._connect,
             dialer=lambda _: way,
-            mint=EtcdClientKeys(self.now).mint,
+            mint=EtcdClientKey(self.now).mint,
             pool=Pool(self._world.time, connect=_etcd),
             now=self.now,
             random=self._random,
