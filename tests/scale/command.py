@@ -20,7 +20,7 @@ from quorate.kubernetes.garbage_collection import GarbageCollector
 from quorate.kubernetes.tasks import sole
 from quorate.local import ports
 from tests.bench.table import percentile
-from tests.scale import planes
+from tests.scale import planes, priority
 from tests.scale.management import Management, management
 from tests.scale.measure import Reactions, Use, using
 from tests.scale.providers import Providers
@@ -187,6 +187,7 @@ async def measure(size: int, folder: Path, say: Callable[[str], None]) -> Result
 def scale(sizes: tuple[int, ...], folder: Path | None) -> None:
     """Measure one manager process with many control planes of three."""
     descriptors.raised()
+    priority.give_way()
     for size in sizes:
         with tempfile.TemporaryDirectory(prefix="quorate-scale-", ignore_cleanup_errors=True) as temporary:
             chosen = (folder / str(size)) if folder else Path(temporary)

@@ -23,6 +23,7 @@ from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER
 from quorate.local.startup import OWN_KINDS
+from tests.scale import priority
 
 
 class Management:
@@ -36,6 +37,7 @@ class Management:
         mine = ManagerPorts(self._free.pop(), self._free.pop(), self._free.pop())
         arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", *mine.flags[1:], *flags)
         self.cluster.launcher.start(Command(name, (sys.executable, *arguments), mine.ready_url))
+        priority.come_first(self.identity(name).pid)
         return mine
 
     def identity(self, name: str) -> processes.Identity:
