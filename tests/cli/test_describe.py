@@ -13,10 +13,11 @@ from quorate.cli.machines.events import sight
 from quorate.cli.views import Standing
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.clusterapi.observe.observation import ObservedMachine
-from quorate.core.checks import failed, passed
+from quorate.core.checks import Check, failed, passed
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.machines import steps
 from quorate.core.machines.decide import Decision
+from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
 from quorate.core.machines.rules.maintenance import ADDONS
 from quorate.core.machines.state import Deletion, Remediation, Replica
 from quorate.core.ring import Member, Ring
@@ -62,9 +63,17 @@ def test_a_refusal_that_time_resolves_is_progress_and_one_that_needs_somebody_is
     assert describe.next_step(stalled) == "waits until valid: replicas is even"
 
 
-def test_maintenance_that_fails_is_a_stall_though_it_is_tried_again(look: MakeLook) -> None:
-    failing = failed(ADDONS, "the last attempt failed: CoreDNS v1.99.0 is not known")
-    assert describe.standing(look(decision=Decision("nothing to do", None, (failing,), None))) is Standing.STALLED
+@pytest.mark.parametrize(
+    "check", [failed(ADDONS, "the last attempt failed: no answer"), failed(WORKLOAD_ANSWERS, "no answer", "Restore access.")]
+)
+def test_what_may_pass_by_itself_is_a_stall_once_the_manager_has_called_it_one(look: MakeLook, check: Check) -> None:
+    decision = Decision("update add-ons", None, (check,), None)
+    told = [("False", Standing.PROGRESSING), ("True", Standing.STALLED)]
+    assert describe.standing(look(decision=decision)) is Standing.PROGRESSING
+    for status, standing in told:
+        stalled = kcp(conditions=[{"type": "Stalled", "status": status}])
+        assert describe.standing(look(decision=decision, kcp=stalled)) is standing
+    assert describe.standing(look(kcp=kcp(conditions=[{"type": "Stalled", "status": "True"}]))) is Standing.CONVERGED
 
 
 def test_machines_that_are_not_ready_yet_keep_it_from_being_converged(look: MakeLook) -> None:
@@ -76,7 +85,14 @@ def test_machines_that_are_not_ready_yet_keep_it_from_being_converged(look: Make
 def test_it_names_the_machine_that_is_waited_for(look: MakeLook, machine: Callable[..., ObservedMachine]) -> None:
     silent = machine("cp-2", findings={"EtcdMemberHealthy": Finding(Health.UNKNOWN, "Silent", "no answer")})
     finding = look(machine("cp-1"), silent, kcp=kcp(readyReplicas=2))
-    assert describe.next_step(finding) == "waits until cp-2 is ready: EtcdMemberHealthy: no answer"
+    assert describe.next_step(finding) == "waits until cp-2 is well: EtcdMemberHealthy: no answer"
+
+
+def test_one_whose_member_is_silent_is_not_converged_though_core_has_not_noticed_yet(
+    look: MakeLook, machine: Callable[..., ObservedMachine]
+) -> None:
+    silent = machine("cp-2", findings={"EtcdMemberHealthy": Finding(Health.UNKNOWN, "Silent", "no answer")})
+    assert describe.standing(look(machine("cp-1"), silent)) is Standing.PROGRESSING
 
 
 def test_without_a_cluster_it_is_stalled(look: MakeLook) -> None:

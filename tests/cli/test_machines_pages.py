@@ -76,7 +76,7 @@ def pages() -> dict[str, str]:
         await stage.passes(OLD)
         for name in stage.followers(2):
             stage.destroy(name)
-        await stage.passes(120.0)
+        await stage.passes(300.0)
         await _print(stage, found, "quorum-lost", "get", "explain", "plan")
         await _print(stage, found, "quorum-lost-upgrade", "plan", change=edit(NAME, None, ("version=v1.34.4",)))
 

@@ -148,6 +148,14 @@ def test_what_time_alone_changes_is_said_to_resolve_by_itself(seen: Callable[...
     assert f"cp-2: APIServerPodHealthy crashes\n    -> {RESOLVES_BY_ITSELF}\n" in text
 
 
+def test_a_plan_without_steps_says_who_is_on_the_way_and_does_not_call_that_ill(seen: Callable[..., Look]) -> None:
+    plan = plan_of(seen())
+    leaving = replace(plan.status.machines[2], name="cp-4", state="leaving", wrong=("EtcdMemberHealthy: no member",))
+    text = text_of(replace(plan, status=replace(plan.status, machines=(*plan.status.machines, leaving))))
+    assert text.endswith("\n\nNothing to do but to wait: cp-4 is leaving. Then everything is as the specification says.\n")
+    assert "Not well" not in text
+
+
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",), has_finalizer=False, paused="Cluster demo"))
     assert steps_of(plan) == [("add the finalizer", "3 of 3")]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quorate.cli.views import Replicas, Standing, coming
+from quorate.cli.views import LEAVING, STARTING, Replicas, Standing, coming
 from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine, is_coming_up
-from quorate.clusterapi.report.lifecycle import needing_somebody
+from quorate.clusterapi.report.lifecycle import STALLED, cannot_pass, needing_somebody
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.core.health import Absent, Health, Unknown, worst
 from quorate.core.machines.rules.placement import choose_victim
@@ -25,25 +25,28 @@ def counts(kcp: KubeadmControlPlane) -> Replicas:
 
 
 def standing(finding: Finding) -> Standing:
-    """Converged, on the way there, or stalled."""
+    """Converged, on the way there, or stalled, by which the manager means what cannot pass by itself or has lasted for minutes."""
     decision, kcp = finding.decision, finding.observation.kcp
-    if decision is None:
+    if decision is None or cannot_pass(decision) or (needing_somebody(decision) and _is_called_stalled(kcp)):
         return Standing.STALLED
-    if needing_somebody(decision):
-        return Standing.STALLED
-    done = decision.step is None and not decision.refusals and counts(kcp).settled
-    return Standing.CONVERGED if done else Standing.PROGRESSING
+    return Standing.PROGRESSING if decision.step is not None or next_step(finding) else Standing.CONVERGED
+
+
+def _is_called_stalled(kcp: KubeadmControlPlane) -> bool:
+    return any(condition.type == STALLED and condition.status == "True" for condition in kcp.status.conditions)
 
 
 def next_step(finding: Finding) -> str:
-    """The step that comes next, or what it waits for; empty where nothing is left to do."""
-    decision = finding.decision
+    """The step that comes next, or what it waits for; empty where nothing is left to do, and every Machine is well."""
+    decision, observation = finding.decision, finding.observation
     if decision is None:
         return "waits for a Cluster that owns it"
-    if (said := coming(decision)) or counts(finding.observation.kcp).settled:
+    if said := coming(decision):
         return said
-    pending = [(each.name, reason) for each in finding.observation.machines if (reason := waits_for(finding.observation, each))]
-    return "waits until " + (f"{pending[0][0]} is ready: {pending[0][1]}" if pending else "the Machines are ready and available")
+    for machine in observation.machines:
+        if reason := waits_for(observation, machine):
+            return f"waits until {machine.name} is {'gone' if machine.deleting else 'well'}: {reason}"
+    return "" if counts(observation.kcp).settled else "waits until the Machines are ready and available"
 
 
 def role(observation: Observation, machine: ObservedMachine) -> str:
@@ -73,9 +76,6 @@ def _replica(observation: Observation, machine: ObservedMachine) -> Replica | No
 def health(machine: ObservedMachine) -> Health:
     """The worst of what was found of the machine's components, member and Node; UNKNOWN where nothing was."""
     return worst([finding.health for finding in machine.findings.values()])
-
-
-STARTING, LEAVING = "starting", "leaving"
 
 
 def condition(machine: ObservedMachine, now: datetime) -> str:

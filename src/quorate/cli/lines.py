@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from quorate.cli import table
-from quorate.cli.views import Etcd, Finding, Machine, Mode, Plan, Replicas, Status, Step, Verdict
+from quorate.cli.views import ON_THE_WAY, STARTING, Etcd, Finding, Machine, Mode, Plan, Replicas, Status, Step, Verdict
 from quorate.core import ring as core
 from quorate.core.checks import Check
 from quorate.core.text import together
@@ -231,7 +231,7 @@ def _table(status: Status) -> list[str]:
 
 
 def _not_well(status: Status) -> list[str]:
-    return _section("Not well", ((ill, each.name) for each in status.machines for ill in each.wrong))
+    return _section("Not well", ((ill, each.name) for each in status.machines if each.state not in ON_THE_WAY for ill in each.wrong))
 
 
 def _differs(status: Status) -> list[str]:
@@ -288,7 +288,7 @@ def _ring_with(step: Step) -> str:
 def _joins(plan: Plan) -> list[str]:
     """Beside each step during which Machines that are on their way join etcd, and which has nothing to do with them: who they are."""
     given_up = {name for step in plan.steps if step.kind == "Remediate" for name in step.machines}
-    coming = [each.name for each in plan.status.machines if each.state == "starting" and not each.etcd_role and each.name not in given_up]
+    coming = [each.name for each in plan.status.machines if each.state == STARTING and not each.etcd_role and each.name not in given_up]
     notes = []
     for step in plan.steps:
         coming += [step.makes] if step.makes else []
@@ -302,13 +302,20 @@ def _joins(plan: Plan) -> list[str]:
 def _end(plan: Plan) -> list[str]:
     if plan.converges:
         everything = "everything else" if plan.lasting else "everything"
-        return [f"{'Then' if plan.steps else 'Nothing to do:'} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
+        return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
+
+
+def _before_the_end(plan: Plan) -> str:
+    waited_for = [f"{each.name} is {each.state}" for each in plan.status.machines if each.state in ON_THE_WAY]
+    if plan.steps or not waited_for:
+        return "Then" if plan.steps else "Nothing to do:"
+    return f"Nothing to do but to wait: {', '.join(waited_for)}. Then"
 
 
 def _unwell(status: Status) -> list[str]:
     """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification."""
-    ill = [each.name for each in status.machines if each.wrong and each.state not in ("starting", "leaving")]
+    ill = [each.name for each in status.machines if each.wrong and each.state not in ON_THE_WAY]
     if status.mode is Mode.HOSTS or not ill:
         return []
     remedy = "A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."

@@ -42,6 +42,11 @@ class Standing(Enum):
     STALLED = "stalled"  # it waits for something that neither time nor a step under way will bring
 
 
+STARTING, LEAVING = "starting", "leaving"
+ON_THE_WAY = (STARTING, LEAVING)
+"""States of a Machine that was just made or is being deleted: what is wrong with it is no illness."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether etcd has its quorum, and by how much."""

@@ -240,8 +240,8 @@ def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer 
     only_alarmed, raised = False, sorted(alarm.kind for alarm in alarms if alarm.member_id == member.id)
     if raised:
         only_alarmed = health is Health.GOOD
-        said = f"raised the alarm {', '.join(raised)}"
-        health, evidence = Health.BAD, said if only_alarmed else f"{said}, and {evidence}"
+        said = "; ".join(f"raised the alarm {kind}, for which etcd refuses writes: {_way_out(kind)}" for kind in raised)
+        health, evidence = Health.BAD, said if only_alarmed else f"{evidence}; {said}"
     return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed)
 
 
@@ -254,7 +254,7 @@ def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health
         case etcd.Status(leader=leader):
             return Health.GOOD, f"answers and follows leader {leader:x}"
         case NoWay(message=message):
-            return Health.UNKNOWN, f"cannot be asked: {message}"
+            return Health.UNKNOWN, message
         case EtcdError(message=message):
             return Health.BAD, f"does not answer while others do: {message}"
     return (Health.UNKNOWN, "no node is known on which it could be asked") if member.name else (Health.BAD, "was added but never started")
@@ -278,6 +278,8 @@ def alarms_without_member(reading: RingReading | Unknown | Absent) -> tuple[str,
 
 def _alarm(kind: str, member: int) -> str:
     whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
-    return (
-        f"etcd refuses writes for the alarm {kind}{whose}: {_MAKE_ROOM if kind == 'NOSPACE' else _COMPARE}, then run `etcdctl alarm disarm`"
-    )
+    return f"etcd refuses writes for the alarm {kind}{whose}: {_way_out(kind)}"
+
+
+def _way_out(kind: str) -> str:
+    return f"{_MAKE_ROOM if kind == 'NOSPACE' else _COMPARE}, then run `etcdctl alarm disarm`"

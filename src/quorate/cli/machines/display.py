@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from quorate.cli.machines.events import Event, encode
 from quorate.cli.machines.view import HEADINGS, View, fold, footer, line, rows, title
 from quorate.cli.render import Display
+from quorate.cli.views import LEAVING, STARTING
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-_COLOURS = {"good": "green", "bad": "red", "unknown": "yellow", "starting": "cyan", "leaving": "cyan"}
+_COLOURS = {"good": "green", "bad": "red", "unknown": "yellow", STARTING: "cyan", LEAVING: "cyan"}
 
 
 def picture(view: View, now: datetime) -> Group:

@@ -216,7 +216,7 @@ def _judged(member: Member) -> Finding:
             return Finding(Health.GOOD, EtcdMemberReason.HEALTHY)
         case Health.BAD:
             return Finding(Health.BAD, EtcdMemberReason.NOT_HEALTHY, f"the member {member.evidence}")
-    return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, f"the member could not be asked: {member.evidence}")
+    return Finding(Health.UNKNOWN, EtcdMemberReason.INSPECTION_FAILED, f"the member cannot be asked: {member.evidence}")
 
 
 def ring_of(reading: RingReading | Unknown) -> Ring | Unknown:

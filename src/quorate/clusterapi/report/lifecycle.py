@@ -76,7 +76,7 @@ def stalled(facts: Facts) -> Condition | None:
     if not lines:
         return None
     reason = RECONCILE_ERROR if facts.error else _camel_case(needing[0].name)
-    lasting = any(not _may_pass(check) for check in needing) or _has_lasted(facts)
+    lasting = cannot_pass(facts.decision) or _has_lasted(facts)
     return facts.ledger.make(STALLED, TRUE if lasting else FALSE, reason, "\n".join(dict.fromkeys(lines)))
 
 
@@ -103,6 +103,11 @@ def needing_somebody(decision: Decision) -> list[Check]:
     if decision.step is not None:
         return []
     return [check for check in decision.refusals if check.remedy or check.name in (PREPARED, ADDONS, EXPIRIES)]
+
+
+def cannot_pass(decision: Decision) -> bool:
+    """Whether somebody is needed whatever time brings."""
+    return any(not _may_pass(check) for check in needing_somebody(decision))
 
 
 def _camel_case(name: str) -> str:
