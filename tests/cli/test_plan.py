@@ -156,6 +156,11 @@ def test_a_plan_without_steps_says_who_is_on_the_way_and_does_not_call_that_ill(
     assert "Not well" not in text
 
 
+def test_a_plan_that_cannot_know_what_follows_says_so(seen: Callable[..., Look]) -> None:
+    plan = replace(plan_of(seen(old=("cp-1",))), converges=False)
+    assert text_of(plan).endswith("\n\nWhat follows depends on what these find: plan again then.\n")
+
+
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",), has_finalizer=False, paused="Cluster demo"))
     assert steps_of(plan) == [("add the finalizer", "3 of 3")]

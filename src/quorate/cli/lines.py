@@ -303,6 +303,8 @@ def _end(plan: Plan) -> list[str]:
     if plan.converges:
         everything = "everything else" if plan.lasting else "everything"
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
+    if plan.steps and not plan.in_the_way:
+        return ["What follows depends on what these find: plan again then."]
     return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
 
 
