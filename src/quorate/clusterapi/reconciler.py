@@ -128,14 +128,16 @@ class Reconciler:
         newest = replace(observation, kcp=self._with_newest_status(observation.kcp), machines=machines)
         now = self.clock()
         result = self._reported(newest, decision, error, now)
+        changes = self.publisher.changes(observation.kcp, result)
         early = 0.0 if error else self.pace.too_early_for_wording(request)
-        if early and not self.publisher.is_news(observation.kcp, result):
+        due = [change for change in changes if change.is_news or not early]
+        if early and not due:
             return Result(requeue_after=min([early, *self._looks_again(observation)]))
         self.pace.begun(request, wording=not early)
         for event in result.events:
             self.recorder.warning(_reference(observation), event.reason, event.message)
         try:
-            left = await self.publisher.publish(observation.kcp, result, wording=not early)
+            await self.publisher.publish(due)
         except ExceptionGroup as errors:
             if not _is_only(errors, Conflict, NotFound):
                 raise sole(errors) from None
@@ -145,7 +147,7 @@ class Reconciler:
             self.pace.written(request)
         moments = [moment for moment in (decision.wake_at, result.wake_at) if moment is not None]
         waits = [max(0.0, (moment - now).total_seconds()) for moment in moments] + self._looks_again(observation)
-        waits += [early] if left else []
+        waits += [early] if len(due) < len(changes) else []
         return Result(requeue_after=min(waits, default=None))
 
     def _reported(self, observation: Observation, decision: Decision, error: Exception | None, now: datetime) -> Report:

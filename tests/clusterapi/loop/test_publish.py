@@ -11,6 +11,7 @@ import pytest
 from quorate.clusterapi.connect.newest import RETENTION, Newest
 from quorate.clusterapi.report import MachineConditions, Report
 from quorate.clusterapi.report.publish import Publisher
+from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.kubernetes.errors import Conflict
 
@@ -34,6 +35,10 @@ def of(world: World, name: str, *conditions: dict[str, Any], withdrawn: tuple[st
     return {name: MachineConditions(uid, conditions, (), withdrawn, withdrawn)}
 
 
+def has_news(publisher: Publisher, kcp: KubeadmControlPlane, told: Report) -> bool:
+    return any(change.is_news for change in publisher.changes(kcp, told))
+
+
 @pytest.fixture
 def publisher(three: World) -> Publisher:
     return Publisher(cast("Any", three.api), three.caches)
@@ -44,20 +49,20 @@ INITIALIZED: dict[str, Any] = {"initialization": {"controlPlaneInitialized": Tru
 
 async def test_what_is_there_already_is_not_written(three: World, publisher: Publisher) -> None:
     told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), replicas=3, **INITIALIZED)
-    await publisher.publish(three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert sorted(three.log) == ["patch kubeadmcontrolplanes demo/status", "patch machines cp-1/status"]
     three.log.clear()
-    await publisher.publish(three.kcp, told)  # before the cache has it
+    await publisher.publish(publisher.changes(three.kcp, told))  # before the cache has it
     await three.sync()
-    await publisher.publish(three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert three.log == []
 
 
 async def test_only_changed_fields_are_written_and_those_that_are_not_reported_any_more_are_cleared(
     three: World, publisher: Publisher
 ) -> None:
-    await publisher.publish(three.kcp, report(condition("Available"), replicas=3, version="v1.34.4", **INITIALIZED))
-    await publisher.publish(three.kcp, report(condition("Available"), replicas=2, **INITIALIZED))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), replicas=3, version="v1.34.4", **INITIALIZED)))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), replicas=2, **INITIALIZED)))
     body = three.api.bodies[-1][1]
     assert body["status"] == {"replicas": 2, "version": None}
     assert set(body["metadata"]) == {"resourceVersion", "uid"}
@@ -68,26 +73,28 @@ async def test_after_a_conflict_the_newest_state_is_read_and_the_conditions_of_o
     theirs = condition("Theirs", message="new")
     three.api.change("machines", "cp-1", {"status": {"conditions": [theirs]}})
     three.api.change(KCPS, "demo", {"status": {"conditions": [theirs]}})
-    await publisher.publish(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    await publisher.publish(
+        publisher.changes(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    )
     assert three.api.raw("machines", "cp-1")["status"]["conditions"] == [condition("UpToDate"), theirs]
     assert three.api.raw(KCPS, "demo")["status"]["conditions"] == [condition("Available"), theirs]
 
 
 async def test_a_condition_of_ours_that_is_not_reported_any_more_goes(three: World, publisher: Publisher) -> None:
-    await publisher.publish(three.kcp, report(condition("Available"), condition("Stalled"), **INITIALIZED))
-    await publisher.publish(three.kcp, report(condition("Available"), **INITIALIZED))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), condition("Stalled"), **INITIALIZED)))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), **INITIALIZED)))
     assert [found["type"] for found in three.api.raw(KCPS, "demo")["status"]["conditions"]] == ["Available"]
 
 
 async def test_the_initialized_latch_is_never_taken_back(three: World, publisher: Publisher) -> None:
-    await publisher.publish(three.kcp, report(condition("Available"), replicas=3))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), replicas=3)))
     assert three.api.raw(KCPS, "demo")["status"]["initialization"] == {"controlPlaneInitialized": True}
 
 
 async def test_endless_conflicts_are_raised(three: World, publisher: Publisher) -> None:
     three.api.trouble["patch", KCPS] = Conflict("again")
     with pytest.raises(ExceptionGroup) as caught:
-        await publisher.publish(three.kcp, report(replicas=1))
+        await publisher.publish(publisher.changes(three.kcp, report(replicas=1)))
     assert caught.group_contains(Conflict)
 
 
@@ -95,14 +102,14 @@ async def test_objects_that_have_gone_are_ignored(three: World, publisher: Publi
     kcp = three.kcp
     told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")) | {"cp-9": MachineConditions("gone", (), ())})
     three.api.objects.clear()
-    await publisher.publish(kcp, told)
+    await publisher.publish(publisher.changes(kcp, told))
     assert three.log == []
 
 
 async def test_an_object_that_goes_between_a_conflict_and_the_next_look_is_ignored(three: World, publisher: Publisher) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"labels": {"new": "er"}}})
     three.api.before["get"] = three.api.objects.clear
-    await publisher.publish(three.kcp, report(machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    await publisher.publish(publisher.changes(three.kcp, report(machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED)))
     assert "patch machines cp-1/status" not in three.log
 
 
@@ -110,22 +117,22 @@ async def test_an_old_report_is_not_written_to_a_new_object_of_the_same_name(thr
     old = three.kcp
     del three.api.objects[KCPS, "default", "demo"]
     renewed = {**three.api.put(KCPS, {"metadata": {"name": "demo", "uid": "another"}, "spec": msgspec.to_builtins(old.spec)})}
-    await publisher.publish(old, report(replicas=3))
+    await publisher.publish(publisher.changes(old, report(replicas=3)))
     await three.sync()
-    await publisher.publish(old, report(replicas=3))
+    await publisher.publish(publisher.changes(old, report(replicas=3)))
     assert three.log == []
     assert "status" not in renewed
 
 
 async def test_a_machine_that_took_the_name_of_another_is_not_told_what_was_seen_of_that_one(three: World, publisher: Publisher) -> None:
     told = report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED)
-    await publisher.publish(three.kcp, report(condition("Available"), **INITIALIZED))
+    await publisher.publish(publisher.changes(three.kcp, report(condition("Available"), **INITIALIZED)))
     three.log.clear()
     del three.api.objects["machines", "default", "cp-1"]
     three.add_machine("cp-1", node=False)
     await three.sync()
-    assert not publisher.is_news(three.kcp, told)
-    await publisher.publish(three.kcp, told)
+    assert not has_news(publisher, three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert three.log == []
 
 
@@ -135,8 +142,8 @@ async def test_a_condition_that_is_withdrawn_goes_and_those_of_others_stay(three
     three.api.change("machines", "cp-1", {"status": {"conditions": [asked, theirs], "deprecated": {"v1beta1": {"conditions": legacy}}}})
     await three.sync()
     told = report(machines=of(three, "cp-1", condition("UpToDate"), withdrawn=("OwnerRemediated",)), **INITIALIZED)
-    assert publisher.is_news(three.kcp, told)
-    await publisher.publish(three.kcp, told)
+    assert has_news(publisher, three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     status = three.api.raw("machines", "cp-1")["status"]
     assert status["conditions"] == [condition("UpToDate"), theirs]
     assert status["deprecated"] == {"v1beta1": {"conditions": []}}
@@ -151,26 +158,28 @@ async def test_another_wording_is_no_news_and_everything_else_is(three: World, p
             **more,
         )
 
-    await publisher.publish(three.kcp, told())
-    assert not publisher.is_news(three.kcp, told())
-    assert not publisher.is_news(three.kcp, told("in other words"))
-    assert publisher.is_news(three.kcp, told(status="False"))
-    assert publisher.is_news(three.kcp, told(machine="False"))
-    assert publisher.is_news(three.kcp, told(replicas=3))
+    await publisher.publish(publisher.changes(three.kcp, told()))
+    assert not has_news(publisher, three.kcp, told())
+    assert not has_news(publisher, three.kcp, told("in other words"))
+    assert has_news(publisher, three.kcp, told(status="False"))
+    assert has_news(publisher, three.kcp, told(machine="False"))
+    assert has_news(publisher, three.kcp, told(replicas=3))
 
 
-async def test_with_the_news_of_one_object_no_other_is_written_for_its_wording_alone(three: World, publisher: Publisher) -> None:
+async def test_what_is_news_is_told_apart_by_object_from_another_wording(three: World, publisher: Publisher) -> None:
     def told(message: str, machine: str) -> Report:
         return report(
             condition("Available", "True", message), machines=of(three, "cp-1", condition("UpToDate", machine, message)), **INITIALIZED
         )
 
-    await publisher.publish(three.kcp, told("", "True"))
+    await publisher.publish(publisher.changes(three.kcp, told("", "True")))
     three.log.clear()
-    assert await publisher.publish(three.kcp, told("in other words", "False"), wording=False)
+    changes = publisher.changes(three.kcp, told("in other words", "False"))
+    assert [(change.resource.kind, change.is_news) for change in changes] == [("Machine", True), ("KubeadmControlPlane", False)]
+    await publisher.publish(change for change in changes if change.is_news)
     assert [line.split()[1:3] for line in three.log] == [["machines", "cp-1/status"]]
     three.log.clear()
-    assert not await publisher.publish(three.kcp, told("in other words", "False"), wording=True)
+    await publisher.publish(publisher.changes(three.kcp, told("in other words", "False")))
     assert [line.split()[1:3] for line in three.log] == [["kubeadmcontrolplanes", "demo/status"]]
 
 
@@ -178,7 +187,7 @@ async def test_there_is_no_news_of_what_the_cache_has_lost(three: World, publish
     kcp = three.kcp
     three.api.objects.clear()
     await three.sync()
-    assert not publisher.is_news(kcp, report(replicas=1))
+    assert not has_news(publisher, kcp, report(replicas=1))
 
 
 async def test_what_was_written_is_forgotten_with_its_object_and_as_soon_as_the_caches_have_it(three: World, publisher: Publisher) -> None:
@@ -189,7 +198,7 @@ async def test_what_was_written_is_forgotten_with_its_object_and_as_soon_as_the_
 
     machines = of(three, "cp-1", condition("UpToDate")) | of(three, "cp-2", condition("UpToDate"))
     told = report(condition("Available"), machines=machines, **INITIALIZED)
-    await publisher.publish(three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert len(publisher.newest) == 3
     tell(KCPS, "demo")
     tell("machines", "cp-1", gone=True)
@@ -199,7 +208,9 @@ async def test_what_was_written_is_forgotten_with_its_object_and_as_soon_as_the_
     tell("machines", "cp-2")
     assert len(publisher.newest) == 0
     three.api.raw("machines", "cp-1")["status"] = {}
-    await publisher.publish(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    await publisher.publish(
+        publisher.changes(three.kcp, report(condition("Available"), machines=of(three, "cp-1", condition("UpToDate")), **INITIALIZED))
+    )
     assert len(publisher.newest) == 0
 
 
@@ -210,14 +221,14 @@ async def test_what_was_written_before_a_restore_of_which_no_watch_tells_is_writ
     backup, now = copy.deepcopy(three.api.objects), [0.0]
     monkeypatch.setattr("quorate.clusterapi.connect.newest._now", lambda: now[0])
     three.api.version += 500
-    await publisher.publish(three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     three.api.objects = backup  # before the watches told of what was written
     await three.sync()
-    await publisher.publish(three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert "conditions" not in three.api.raw(KCPS, "demo")["status"]
     now[0] = RETENTION
-    assert publisher.is_news(three.kcp, told)
-    await publisher.publish(three.kcp, told)
+    assert has_news(publisher, three.kcp, told)
+    await publisher.publish(publisher.changes(three.kcp, told))
     assert three.api.raw(KCPS, "demo")["status"]["conditions"]
     assert three.api.raw("machines", "cp-1")["status"]["conditions"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -30,6 +31,19 @@ _WORDING = frozenset({"message", "observedGeneration"})
 _OWN = frozenset({*ControlPlaneCondition, STALLED})  # conditions of the control plane that nobody else writes
 
 
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What is to be written into the status of an object as it is known to be. `is_news`: it is more than the wording of conditions, and of which generation
+    each is.
+    """
+
+    resource: Resource[T]
+    of: T
+    status: dict[str, Any]  # a merge patch
+    is_news: bool
+    patch: Callable[[T], dict[str, Any]]  # makes the same for another state of the object; empty where nothing is to be written
+
+
 class Publisher:
     """Writes reports through merge patches that fail when the object has changed since it was read, and are then made anew from its newest state."""
 
@@ -37,49 +51,30 @@ class Publisher:
         self._client, self._caches = client, caches
         self.newest = caches.newest
 
-    def is_news(self, kcp: KubeadmControlPlane, report: Report) -> bool:
-        """Whether the report changes more than the wording of conditions: a status, a reason, a count."""
-        cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
-        if cached is None:
-            return False
-        machines = self._machines(kcp, report)
-        return _is_news(self.newest.of(cached), report) or any(_is_news_of(machine, conditions) for machine, conditions in machines)
-
-    async def publish(self, kcp: KubeadmControlPlane, report: Report, *, wording: bool = True) -> bool:
-        """Make what is stored equal to the report; what equals it already is not written. Without `wording` an object of which no more than the wording of
-        conditions would change stays as it is, and the answer is whether there was any.
-        """
-        left = False
-        async with asyncio.TaskGroup() as tasks:
-            for machine, conditions in self._machines(kcp, report):
-                machine_patch = partial(_machine_patch, conditions=conditions)
-                if wording or _is_news_of(machine, conditions):
-                    tasks.create_task(self._write(MACHINES, machine, machine_patch))
-                else:
-                    left |= bool(machine_patch(machine))
-            cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
-            if cached is not None and cached.metadata.uid == kcp.metadata.uid:
-                current, patch = self.newest.of(cached), partial(_control_plane_patch, report=report)
-                if wording or _is_news(current, report):
-                    tasks.create_task(self._write(KUBEADM_CONTROL_PLANES, current, patch))
-                else:
-                    left |= bool(patch(current))
-        return left
-
-    def _machines(self, kcp: KubeadmControlPlane, report: Report) -> Iterator[tuple[Machine, MachineConditions]]:
-        """Those that the report is about, as they are known to be, each with what is to be said of it."""
+    def changes(self, kcp: KubeadmControlPlane, report: Report) -> list[Change[Any]]:
+        """What is stored otherwise than it is reported, of the control plane and its Machines as they are known to be; of what the caches have lost nothing."""
+        found: list[Change[Any] | None] = []
         for name, conditions in report.machine_conditions.items():
-            cached = self._caches.machines.get(kcp.metadata.namespace, name)
-            if cached is not None and cached.metadata.uid == conditions.uid:
-                yield self.newest.of(cached), conditions
+            machine = self._caches.machines.get(kcp.metadata.namespace, name)
+            if machine is not None and machine.metadata.uid == conditions.uid:
+                patch = partial(_machine_patch, conditions=conditions)
+                found.append(_change(MACHINES, self.newest.of(machine), _machine_status, patch))
+        cached = self._caches.kcps.get(kcp.metadata.namespace, kcp.metadata.name)
+        if cached is not None and cached.metadata.uid == kcp.metadata.uid:
+            patch_kcp = partial(_control_plane_patch, report=report)
+            found.append(_change(KUBEADM_CONTROL_PLANES, self.newest.of(cached), _status_of, patch_kcp))
+        return [change for change in found if change is not None]
 
-    async def _write(self, resource: Resource[T], current: T, patch: Callable[[T], dict[str, Any]]) -> None:
+    async def publish(self, changes: Iterable[Change[Any]]) -> None:
+        """Write them, all at once."""
+        async with asyncio.TaskGroup() as tasks:
+            for change in changes:
+                tasks.create_task(self._write(change))
+
+    async def _write(self, change: Change[T]) -> None:
+        resource, metadata, status = change.resource, change.of.metadata, change.status  # type: ignore[attr-defined]
         for attempt in range(_TRIES):
-            metadata = current.metadata  # type: ignore[attr-defined]
-            changes = patch(current)
-            if not changes:
-                return
-            body = {"metadata": {"resourceVersion": metadata.resource_version, "uid": metadata.uid}, "status": changes}
+            body = {"metadata": {"resourceVersion": metadata.resource_version, "uid": metadata.uid}, "status": status}
             try:
                 written = await self._client.merge_patch(
                     resource, metadata.name, body, metadata.namespace, subresource="status", field_manager=FieldManager.DEFAULT
@@ -93,19 +88,18 @@ class Publisher:
                 if self._is_held(resource, metadata):  # or nobody would forget it
                     self.newest.remember(written)
                 return
-            renewed = await self._read_again(resource, current)
-            if renewed is None:
+            renewed = await self._read_again(resource, metadata)
+            if renewed is None or not (status := change.patch(renewed)):
                 return
-            current = renewed
+            metadata = renewed.metadata  # type: ignore[attr-defined]
 
     def _is_held(self, resource: Resource[T], metadata: ObjectMeta) -> bool:
         store: Store[Any] = self._caches.machines if resource is MACHINES else self._caches.kcps
         cached = store.get(metadata.namespace, metadata.name)
         return cached is not None and cached.metadata.uid == metadata.uid
 
-    async def _read_again(self, resource: Resource[T], item: T) -> T | None:
+    async def _read_again(self, resource: Resource[T], metadata: ObjectMeta) -> T | None:
         """The object as it is now; None where it is gone, and so where another has taken its name."""
-        metadata = item.metadata  # type: ignore[attr-defined]
         try:
             found = await self._client.get(resource, metadata.name, metadata.namespace)
         except NotFound:
@@ -113,9 +107,23 @@ class Publisher:
         return found if found.metadata.uid == metadata.uid else None  # type: ignore[attr-defined]
 
 
+def _change(
+    resource: Resource[T], stored: T, status_of: Callable[[T], dict[str, Any]], patch: Callable[[T], dict[str, Any]]
+) -> Change[T] | None:
+    """None where nothing is to be written."""
+    changes, before = patch(stored), status_of(stored)
+    if not changes:
+        return None
+    return Change(resource, stored, changes, _without_wording(before) != _without_wording({**before, **changes}), patch)
+
+
 def _control_plane_patch(kcp: KubeadmControlPlane, *, report: Report) -> dict[str, Any]:
     status = _status_of(kcp)
     return _difference(status, _merged(status, report.status))
+
+
+def _machine_status(machine: Machine) -> dict[str, Any]:
+    return {"conditions": [as_dict(condition) for condition in machine.status.conditions]}
 
 
 def _machine_patch(machine: Machine, *, conditions: MachineConditions) -> dict[str, Any]:
@@ -159,13 +167,3 @@ def _without_wording(status: dict[str, Any]) -> dict[str, Any]:
     """
     conditions = [{key: value for key, value in condition.items() if key not in _WORDING} for condition in status.get("conditions", [])]
     return {**{key: value for key, value in status.items() if key != "deprecated"}, "conditions": conditions}
-
-
-def _is_news(kcp: KubeadmControlPlane, report: Report) -> bool:
-    return _without_wording(_status_of(kcp)) != _without_wording(report.status)
-
-
-def _is_news_of(machine: Machine, conditions: MachineConditions) -> bool:
-    before = [as_dict(condition) for condition in machine.status.conditions]
-    after = conditions.over(before)
-    return _without_wording({"conditions": before}) != _without_wording({"conditions": after})
