@@ -13,7 +13,7 @@ import pytest
 from quorate.cli import render
 from quorate.cli.machines import picture
 from quorate.cli.machines.display import MACHINES
-from quorate.cli.machines.events import ControlPlaneSeen, Event, MachineSeen, encode
+from quorate.cli.machines.events import LINES, ControlPlaneSeen, Event, MachineSeen
 
 MakeMachine = Callable[..., MachineSeen]
 MakeControlPlane = Callable[..., ControlPlaneSeen]
@@ -106,4 +106,4 @@ def test_a_picture_of_nothing_is_refused() -> None:
 
 
 def test_a_recording_keeps_what_a_picture_needs(seen: MakeMachine) -> None:
-    assert json.loads(encode(seen(role="learner")))["role"] == "learner"
+    assert json.loads(LINES.encode(seen(role="learner")))["role"] == "learner"

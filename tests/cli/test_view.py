@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.cli.machines.events import (
+    LINES,
     ControlPlaneGone,
     ControlPlaneSeen,
     Event,
@@ -19,8 +20,6 @@ from quorate.cli.machines.events import (
     Sight,
     StepSeen,
     changes,
-    decode,
-    encode,
 )
 from quorate.cli.machines.view import View, fold, footer, line, rows, title
 
@@ -125,7 +124,7 @@ def _sight(names: set[str], waits_for: str) -> Sight:
 
 def test_a_recording_reads_back_as_it_was_told(seen: MakeMachine, summary: MakeControlPlane, noon: datetime) -> None:
     told: list[Event] = [summary(), seen(after=1), StepSeen(noon, "x", "y"), MachineGone(noon, "a"), ControlPlaneGone(noon, "demo")]
-    read = decode(encode(event) for event in told)
+    read = LINES.decode(LINES.encode(event) for event in told)
     assert read == told
     assert [event.at for event in read] == [event.at for event in told]
 
@@ -133,7 +132,7 @@ def test_a_recording_reads_back_as_it_was_told(seen: MakeMachine, summary: MakeC
 @pytest.mark.parametrize("text", ["nonsense", '{"event": "Unheard"}', '{"event": "MachineGone"}', "[]"])
 def test_a_line_that_is_no_event_is_refused_by_number(text: str) -> None:
     with pytest.raises(ValueError, match="line 2"):
-        decode(["", text])
+        LINES.decode(["", text, LINES.encode(ControlPlaneGone(NOON, "demo"))])
 
 
 def test_plain_lines_tell_each_change_with_its_time(seen: MakeMachine, noon: datetime) -> None:

@@ -10,6 +10,7 @@ import pytest
 from quorate.core.checks import failed
 from quorate.hosts.run import records
 from quorate.hosts.run.events import (
+    LINES,
     Ended,
     Event,
     Observed,
@@ -20,8 +21,6 @@ from quorate.hosts.run.events import (
     StepBroke,
     StepDone,
     Waiting,
-    decode,
-    encode,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -39,14 +38,14 @@ ALL: list[Event] = [
 
 
 def test_every_event_comes_back_from_its_line() -> None:
-    assert decode(encode(event) for event in ALL) == ALL
+    assert LINES.decode(LINES.encode(event) for event in ALL) == ALL
 
 
 def test_a_last_line_that_was_cut_short_is_left_out_and_any_other_is_an_error() -> None:
-    lines = [encode(event) for event in ALL]
-    assert decode([*lines[:-1], lines[-1][:20]]) == ALL[:-1]
+    lines = [LINES.encode(event) for event in ALL]
+    assert LINES.decode([*lines[:-1], lines[-1][:20]]) == ALL[:-1]
     with pytest.raises(ValueError, match="line 2 is no event"):
-        decode([lines[0], lines[1][:20], lines[2]])
+        LINES.decode([lines[0], lines[1][:20], lines[2]])
 
 
 def test_its_name_can_be_typed_without_quotes(tmp_path: Path) -> None:

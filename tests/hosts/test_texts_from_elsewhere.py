@@ -16,8 +16,7 @@ from quorate.hosts.connect.ssh import errors as ssh
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import ManifestError, parse
 from quorate.hosts.manifest.terraform import Outputs
-from quorate.hosts.run.events import Progress, encode
-from quorate.hosts.run.events import decode as decode_events
+from quorate.hosts.run.events import LINES, Progress
 from quorate.hosts.run.operator import Holder, decode
 from quorate.hosts.run.plan_file import WorldMoved
 from quorate.kubernetes import errors as kubernetes
@@ -57,7 +56,7 @@ def mistake(text: str, **changes: Any) -> str:
 
 def recorded(text: str) -> str:
     """Without the line ends of what a step's failure says."""
-    (event,) = decode_events([encode(Progress(NOON, text, text))])
+    (event,) = LINES.decode([LINES.encode(Progress(NOON, text, text))])
     assert isinstance(event, Progress)
     return "".join(f"{event.host}{event.what}".split("\n"))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cli.hosts.view import HEADINGS, View, fold, footer, line, rows, title
 from quorate.cli.render import Display
-from quorate.hosts.run.events import Event, encode
+from quorate.hosts.run.events import LINES, Event
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -28,5 +28,5 @@ def picture(view: View, now: datetime) -> Group:
     return Group(Text(title(view), "bold"), table, Text(footer(view), "dim"))
 
 
-HOSTS: Display[Event, View] = Display(View(), fold, line, encode, picture)
+HOSTS: Display[Event, View] = Display(View(), fold, line, LINES.encode, picture)
 """A cluster's hosts while a run works on them."""

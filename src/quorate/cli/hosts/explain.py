@@ -41,12 +41,12 @@ def run(ctx: click.Context, name: str, flags: dict[str, Any], *, output: str) ->
 def run_of(file: str, flags: dict[str, Any], *, output: str) -> None:
     """`quorate explain --run [FILE]`: a record, the newest of the manifest's cluster where none is named. Raises RecordError and ManifestError."""
     from quorate.hosts.run import records
-    from quorate.hosts.run.events import encode
+    from quorate.hosts.run.events import LINES
 
     path = Path(file) if file != NEWEST else records.newest(_folder(flags))
     events = records.read(path)
     if output == "json":
-        click.echo("".join(f"{encode(event)}\n" for event in events), nl=False)
+        click.echo("".join(f"{LINES.encode(event)}\n" for event in events), nl=False)
     else:
         click.echo(f"{path}\n{history(events)}", nl=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from quorate.cli.machines.events import Event, encode
+from quorate.cli.machines.events import LINES, Event
 from quorate.cli.machines.view import HEADINGS, View, fold, footer, line, rows, title
 from quorate.cli.render import Display
 from quorate.cli.views import LEAVING, STARTING
@@ -32,5 +32,5 @@ def picture(view: View, now: datetime) -> Group:
     return Group(Text(title(view), "bold"), table, Text(footer(view), "dim"))
 
 
-MACHINES: Display[Event, View] = Display(View(), fold, line, encode, picture)
+MACHINES: Display[Event, View] = Display(View(), fold, line, LINES.encode, picture)
 """The demo control plane and its machines."""

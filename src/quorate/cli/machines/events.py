@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from quorate.core.text import printable
+from quorate.event_lines import EventLines
 
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
@@ -81,7 +79,9 @@ class StepSeen:
 
 Event = ControlPlaneSeen | ControlPlaneGone | MachineSeen | MachineGone | StepSeen
 
-_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (ControlPlaneSeen, ControlPlaneGone, MachineSeen, MachineGone, StepSeen)}
+LINES: EventLines[Event] = EventLines(
+    ControlPlaneSeen, ControlPlaneGone, MachineSeen, MachineGone, StepSeen, source="`quorate run -o json`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +148,3 @@ def changes(before: Sight | None, after: Sight | None, at: datetime) -> list[Eve
     if before is None or before.control_plane != after.control_plane:
         events.append(after.control_plane)
     return events
-
-
-def encode(event: Event) -> str:
-    """One JSON line, the kind of event under `event`."""
-    return msgspec.json.encode({"event": type(event).__name__, **msgspec.to_builtins(event)}).decode()
-
-
-def decode(lines: Iterable[str]) -> list[Event]:
-    """The events of JSON lines; raises ValueError for a line that is none, naming its number."""
-    return [_decode(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-
-
-def _decode(number: int, line: str) -> Event:
-    try:
-        data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-        return msgspec.convert(data, _KINDS[data.pop("event")])
-    except (msgspec.MsgspecError, KeyError) as error:
-        raise ValueError(f"line {number} is no event of `quorate run -o json`: {error}") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from quorate.cli.machines.display import picture
-from quorate.cli.machines.events import Event, decode
+from quorate.cli.machines.events import LINES, Event
 from quorate.cli.machines.view import View, fold
 
 _WIDTH = 110  # columns
@@ -49,7 +49,7 @@ def svg(events: list[Event], seconds: float | None) -> str:
 def main(recording: Path, target: Path, at: float | None) -> None:
     """Draw the live view as it was at one moment of a RECORDING."""
     try:
-        drawn = svg(decode(recording.read_text().splitlines()), at)
+        drawn = svg(LINES.decode(recording.read_text().splitlines()), at)
     except ValueError as error:
         raise click.ClickException(f"{recording}: {error}") from error
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from quorate.core.checks import Check
-from quorate.core.text import printable_lines
+from quorate.event_lines import EventLines
 
 
 class Outcome(StrEnum):
@@ -110,41 +107,4 @@ class Ended:
 
 Event: TypeAlias = Started | Observed | StepBegun | Progress | StepDone | StepBroke | Waiting | Ended
 
-_KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Started, Observed, StepBegun, Progress, StepDone, StepBroke, Waiting, Ended)
-}
-
-
-def encode(event: Event) -> str:
-    """One JSON line, the kind of event under `event`."""
-    return msgspec.json.encode({"event": type(event).__name__, **msgspec.to_builtins(event)}).decode()
-
-
-def decode(lines: Iterable[str]) -> list[Event]:
-    """The events of JSON lines, each text of them printable. Raises ValueError for a line that is none, naming its number; a last line that was cut short is
-    left out.
-    """
-    written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    events: list[Event] = []
-    for number, line in written:
-        try:
-            data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-            kind = _KINDS[data.pop("event")]
-            events.append(msgspec.convert(_shown(data), kind))
-        except (msgspec.MsgspecError, KeyError) as error:
-            if number == written[-1][0] and not line.endswith("}"):
-                break  # whoever wrote it was ended while writing
-            raise ValueError(f"line {number} is no event of a run: {error}") from error
-    return events
-
-
-def _shown(value: Any) -> Any:
-    """With every text in it printable, line by line: a record that came from elsewhere may hold anything."""
-    match value:
-        case str():
-            return printable_lines(value)
-        case list():
-            return [_shown(each) for each in value]
-        case dict():
-            return {_shown(key): _shown(each) for key, each in value.items()}
-    return value
+LINES: EventLines[Event] = EventLines(Started, Observed, StepBegun, Progress, StepDone, StepBroke, Waiting, Ended, source="a run")

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.hosts.private_files import create, private_folder
-from quorate.hosts.run.events import Event, Started, decode, encode
+from quorate.hosts.run.events import LINES, Event, Started
 
 KEPT = 20
 """Records of one cluster that stay."""
@@ -46,7 +46,7 @@ class Record:
         """Add an event. Raises RecordError."""
         try:
             descriptor = self._open(event) if self._descriptor is None else self._descriptor
-            os.write(descriptor, f"{encode(event)}\n".encode())
+            os.write(descriptor, f"{LINES.encode(event)}\n".encode())
         except OSError as error:
             raise RecordError(
                 f"{self._folder}: the record of this run cannot be written: {error.strerror}; make the folder writable"
@@ -79,7 +79,7 @@ def newest(folder: Path) -> Path:
 def read(path: Path) -> list[Event]:
     """The events of a record. Raises RecordError where it cannot be read, or is none."""
     try:
-        events = decode(path.read_text(encoding="utf-8").splitlines())
+        events = LINES.decode(path.read_text(encoding="utf-8").splitlines())
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
