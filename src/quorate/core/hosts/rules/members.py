@@ -38,7 +38,7 @@ LOST = "the member's data is lost"
 NEVER_VOTED = "the member never became a voter"
 GIVEN_UP = "nobody makes the member a voter any more"
 NEVER_A_NODE = "the member's host never became a Node"
-NOT_IN_MANIFEST = "no host of the manifest is the member's"
+NOT_IN_MANIFEST = "the member belongs to no host of the manifest"
 REPLACED_FIRST = "every control plane host of the manifest has joined"
 
 
@@ -177,7 +177,7 @@ def _matches_no_host(cluster: Cluster, member: Member) -> Check:
     """As long as it is not known which member is a host's, this one may be."""
     unmatched = [host for host in cluster.control_planes if isinstance(host.member, Unknown)]
     if unmatched:
-        evidence = f"{member.label} may be the member of {names(unmatched)}: which one is theirs is not known"
+        evidence = f"member {member.label} may be that of {names(unmatched)}, of which no member is known"
         return unknown(NOT_IN_MANIFEST, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
     return passed(NOT_IN_MANIFEST, f"{member.label} fits none of them")
 
