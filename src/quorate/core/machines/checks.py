@@ -70,7 +70,7 @@ def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...
     Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
     """
     if not control_plane.knows_nodes:
-        why = f"no Node is known: {control_plane.workload.message or control_plane.workload.reason}"
+        why = "no Node is known while the workload cluster does not answer"
         return unknown(COMPONENTS_HEALTHY, why), unknown(MEMBERS_HEALTHY, why)
     ill = [text for replica in replicas for text in _ills(replica, replica.component_findings)]
     components = _all_well(COMPONENTS_HEALTHY, ill, replicas, ways_to_nodes(control_plane, replicas))
