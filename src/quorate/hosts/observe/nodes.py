@@ -89,7 +89,7 @@ def _ready(node: objects.Node, ready: objects.Condition | None) -> Finding:
     if ready.status == "True" and not is_unreachable(node):
         return Finding(Health.GOOD, "NodeReady", "the Node is Ready")
     health = Health.UNKNOWN if ready.status == "Unknown" else Health.BAD
-    return Finding(health, "NodeReady", f"Ready is {ready.status}: {ready.message or ready.reason}")
+    return Finding(health, "NodeReady", ": ".join(filter(None, (f"Ready is {ready.status}", ready.message or ready.reason))))
 
 
 def _metadata_drift(host: Host, labels: Mapping[str, str], annotations: Mapping[str, str], *, control_plane: bool) -> Iterator[str]:
