@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from quorate.core.health import Absent, Unknown
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Unauthorized
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout, Unauthorized
 from quorate.kubernetes.objects import NodeAddress
 from quorate.pki.keys import KeyPair
 from quorate.workload import connection
@@ -327,6 +327,17 @@ async def test_a_watch_that_breaks_alone_loses_nothing(stage: Stage) -> None:
         await asyncio.sleep(20)
         assert stage.cluster.probes == pytest.approx([0, 3], abs=0.1)
         assert stage.workload.connectivity.consecutive_failures == 0
+
+
+async def test_a_watch_that_was_silent_for_as_long_as_it_may_be_loses_nothing(stage: Stage) -> None:
+    """Cluster API's in-memory server answers a watch with nothing, not even headers, until something happens."""
+    async with stage.running():
+        for _ in range(3):
+            await asyncio.sleep(130)
+            stage.cluster.break_watch("nodes", Timeout("watch nodes: no answer within 130 s", code=504))
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.CONNECTED
+        assert (stage.attempts, len(stage.changes)) == (1, 1)
 
 
 async def test_a_watch_that_breaks_alone_and_stays_broken_loses_the_connection(stage: Stage) -> None:

@@ -1,13 +1,14 @@
 """The reflector: keeps a store equal to what the API server has, by one list and then one watch after another, and tells handlers what changed.
 
-The rules are client-go's (tools/cache/reflector.go), but for one: after two watches of which nothing was heard, silent or failed, it lists again. A server
-whose etcd was restored has lower versions; it accepts a watch from a version that has yet to come, and stays silent.
+The rules are client-go's (tools/cache/reflector.go), but for one: after two watches of which nothing was heard, silent or failed, it lists again, and after one
+that the server did not even accept. A server whose etcd was restored has lower versions; it accepts a watch from a version that has yet to come, and stays
+silent.
 
 The list is a consistent read, never one at resourceVersion "0": a process that comes back must not see an older world than the one it acted in; API servers
 since 1.31 answer it from their watch cache all the same (KEP-2340).
 
-Some servers are less than a whole API server: Cluster API's in-memory workload API ignores selectors for live watch events, sends no periodic bookmarks and
-closes a watch after 120 s. For those there are `client_side_selector` and a longer `inactivity`.
+Some servers are less than a whole API server: Cluster API's in-memory workload API ignores selectors for live watch events, sends nothing, not even headers,
+until something happens, and closes a watch after 120 s. For those there are `client_side_selector` and a longer `inactivity`.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class Reflector(Generic[T]):
     matching is a delete. `keep` makes of each what is stored, and may raise TooMuch; of more than `most` objects that match none more are stored, which is
     TooMuch too. `inactivity` (seconds) is how long a watch may be silent. `on_error` hears of every failure; each is retried after 0.2 s to 30 s.
 
-    `healthy` is False from a failure until the server has answered again, and before the first list; `last_event_at` is the loop time of its last word: a list,
-    the headers of a watch, an event, or the end of a watch that it made itself. A connection that is only not known to be dead says nothing.
+    `healthy` is False from a failure until the server has answered again, and before the first list; `failing_since` is the loop time of that failure, None
+    without one. `last_event_at` is the loop time of its last word: a list, the headers of a watch, an event, or the end of a watch that it made itself. A
+    connection that is only not known to be dead says nothing.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self.healthy = False
         self.last_event_at: float | None = None
+        self.failing_since: float | None = None
         self.last_error: Exception | None = None
         self._client = client
         self._random = random
@@ -176,7 +179,9 @@ class Reflector(Generic[T]):
                     self._worded()
                     self._apply(event)
         finally:
-            if opened and self._now() - opened[0] >= _PROVEN:
+            if not opened:
+                self._must_list = True
+            elif self._now() - opened[0] >= _PROVEN:
                 self._failures = 0
         if self._without_a_word and self._now() - started < 1:
             raise ConnectionFailed(f"the server closed the watch of {self.resource.plural} at once")
@@ -218,7 +223,7 @@ class Reflector(Generic[T]):
                 handler.on_delete(old, final_state_unknown=final_state_unknown)
 
     def _heard(self) -> None:
-        self.healthy = True
+        self.healthy, self.failing_since = True, None
         self.last_error = None
         self.last_event_at = self._now()
 
@@ -230,6 +235,7 @@ class Reflector(Generic[T]):
 
     async def _failed(self, error: Exception) -> None:
         self.healthy = False
+        self.failing_since = self._now() if self.failing_since is None else self.failing_since
         self.last_error = error
         self._on_error(error)
         delay = self._backoff.delay(self._failures)

@@ -49,6 +49,8 @@ PROBE_TIMEOUT = 5.0
 LOST_AFTER_FAILURES = 5
 LOST_AFTER = 75.0
 """Seconds of silence after which the connection is lost whatever the number of probes: upstream's five of 10 s and 5 s."""
+BEGUN_ANEW_WITHIN = 10.0
+"""Seconds for a watch that was silent, and ended for it, to be begun anew: on some servers it is silent for longer than LOST_AFTER while nothing happens."""
 SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
 EAGER_FOR = 600.0
@@ -341,7 +343,7 @@ class Workload(Generic[Client]):
             troubled = await _set_within(watches.over if failing else watches.troubled, next_probe - _loop_time())
             if watches.over.is_set():
                 return _over(watches.last_error)
-            if error := watches.outdated(_loop_time() - LOST_AFTER):
+            if error := watches.outdated(_loop_time() - LOST_AFTER, failing_since=_loop_time() - BEGUN_ANEW_WITHIN):
                 return _Ending(f"Nodes and Pods could not be watched for {LOST_AFTER:g} s: {_text(error)}")
             if moved := await self._kubeconfig.moved():
                 return _Ending(moved)

@@ -81,9 +81,13 @@ class Watches:
         """Loop time of the server's last word; 0 before the first."""
         return max(self.nodes.last_event_at or 0.0, self.pods.last_event_at or 0.0)
 
-    def outdated(self, since: float) -> Exception | None:
-        """Why one of them has not been heard since this loop time, where it fails: what is known of its objects is that old."""
-        late = [each for each in (self.nodes, self.pods) if not each.healthy and (each.last_event_at or 0.0) <= since]
+    def outdated(self, since: float, *, failing_since: float) -> Exception | None:
+        """Why one of them has not been heard since one loop time, where it fails since another: what is known of its objects is that old."""
+        late = [
+            each
+            for each in (self.nodes, self.pods)
+            if (each.last_event_at or 0.0) <= since and each.failing_since is not None and each.failing_since <= failing_since
+        ]
         return next((each.last_error for each in late if each.last_error), None)
 
     @property
