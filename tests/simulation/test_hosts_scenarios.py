@@ -6,21 +6,31 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import ModuleType
 
 import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import RemoveMember, StartServices, Step
+from quorate.core.hosts.steps import RemoveMember, RenewCertificates, StartServices, Step
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import ring
+from quorate.hosts.act import certificates, restarts, ring
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
-from tests.simulation.hosts_scenes import OLD, THREE, Scene, etcd_data_gone, init_interrupted, stage, two_of_three_lost
+from tests.simulation.hosts_scenes import (
+    OLD,
+    THREE,
+    Scene,
+    certificates_renewed,
+    etcd_data_gone,
+    init_interrupted,
+    stage,
+    two_of_three_lost,
+)
 from tests.simulation.hosts_wrong import YES, put_wrong
 
 LIVENESS = "liveness"
@@ -280,6 +290,64 @@ async def test_the_ring_is_asked_again_as_a_member_is_removed(monkeypatch: pytes
         assert any(isinstance(step, RemoveMember) for step in run.steps)
         assert (scene.machine("cp3").member in site.ring.members) is asks
     assert ("s1_removal_keeps_quorum" in broken) is not asks
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A situation in which a step of this kind takes a member down, and the module of the step."""
+
+    scene: Callable[[Scene], Awaitable[None]]
+    step: type[RenewCertificates]
+    module: ModuleType
+
+    def __str__(self) -> str:
+        return self.step.__name__
+
+
+RESTARTS = (Restart(certificates_renewed, RenewCertificates, certificates),)
+
+
+async def restarted(restart: Restart, before: Callable[[Scene, str], None]) -> set[str]:
+    """What is violated where that happens right before the step."""
+    broken: set[str] = set()
+    async with stage() as scene:
+        site = scene.operations.site
+
+        def judge(act: Act) -> None:
+            if act.action is Action.BEGIN and isinstance(act.step, restart.step):
+                before(scene, act.step.host)
+            broken.update(invariant.__name__ for invariant in INVARIANTS if invariant(site, act))
+
+        await restart.scene(scene)
+        scene.operations.witnesses.append(judge)
+        run = scene.run()
+        await run.end()
+        assert any(isinstance(step, restart.step) for step in run.steps)
+    return broken
+
+
+def another_member_ends(scene: Scene, host: str) -> None:
+    other = scene.machine(next(name for name in THREE if name != host))
+    other.etcd_fails, other.member = True, None
+    scene.operations.site.settle()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("restart", RESTARTS, ids=str)
+async def test_the_ring_is_asked_again_as_a_member_is_restarted(monkeypatch: pytest.MonkeyPatch, restart: Restart, *, asks: bool) -> None:
+    """Another member ends right after it was decided: the step's own gate alone keeps the quorum."""
+    if not asks:
+        monkeypatch.setattr(restarts, "restart", lambda *_: YES)
+    assert ("s1_restart_keeps_quorum" in await restarted(restart, another_member_ends)) is not asks
+
+
+@pytest.mark.parametrize("restart", RESTARTS, ids=str)
+async def test_a_restart_for_which_nobody_asks_the_ring_is_found_out(monkeypatch: pytest.MonkeyPatch, restart: Restart) -> None:
+    async def ask_nobody(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(restart.module, "make_ready", ask_nobody)
+    assert "s10_a_reading_is_made_for_each_act" in await restarted(restart, lambda *_: None)
 
 
 async def without_a_look_into_etcd(*_: object) -> frozenset[str]:

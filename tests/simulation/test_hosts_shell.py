@@ -13,9 +13,10 @@ from quorate.hosts.probe.parse import parse
 from quorate.simulation.hosts.acts import Actor
 from quorate.simulation.hosts.facts import facts_of, probed
 from quorate.simulation.hosts.fence import Fence
+from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.observer import Observer
 from quorate.simulation.hosts.reach import Reach
-from quorate.simulation.hosts.shell import Shell, looked
+from quorate.simulation.hosts.shell import Shell
 from tests.simulation.hosts_scenes import THREE, Scene, stage
 
 

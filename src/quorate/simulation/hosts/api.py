@@ -19,7 +19,7 @@ from quorate.hosts.render.core_dns import BUDGETS
 from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
 from quorate.hosts.render.provider_files import RECORD
 from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound
-from quorate.kubernetes.resource import CONFIG_MAPS, NODES, SECRETS
+from quorate.kubernetes.resource import CONFIG_MAPS, NODES, PODS, SECRETS
 from quorate.kubernetes.transport import Request
 from quorate.simulation.engine.patches import merge_patch
 from quorate.simulation.hosts import material
@@ -27,11 +27,12 @@ from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.site import Node, Site
+from quorate.simulation.hosts.static_pods import pod
 from quorate.simulation.hosts.written import LABEL
 from quorate.workload.coredns import DEPLOYMENTS
 from quorate.workload.coredns import NAME as CORE_DNS
 from quorate.workload.nodes import CONTROL_PLANE
-from quorate.workload.static_pods import NAMESPACE
+from quorate.workload.static_pods import NAMESPACE, Component
 
 Json = dict[str, Any]
 
@@ -42,6 +43,7 @@ _BUDGETS = BUDGETS.path(NAMESPACE)
 _DEPLOYMENT = f"{DEPLOYMENTS.path(NAMESPACE)}/{CORE_DNS}"
 _REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _PODS = "/api/v1/pods"
+_STATIC_PODS = f"{PODS.path(NAMESPACE)}/"
 _SECRETS = SECRETS.path()
 _SECRET = f"{SECRETS.path(material.NAMESPACE)}/"
 _REWRITTEN = (1.0, 10.0)
@@ -114,6 +116,10 @@ class Api:
             return {"metadata": {"resourceVersion": "1"}, "items": named}
         if path.startswith(_SECRET) and method == "PATCH":
             return self._write_the_rest(request, name)
+        if path == "/version":
+            return {"gitVersion": str(self._machine.api_version)}
+        if path.startswith(_STATIC_PODS):
+            return self._pod(request, name)
         if path == _DEPLOYMENT and method == "GET":
             _exists(request, objects.addons)
             return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"replicas": 2, "template": {"spec": {"containers": []}}}}
@@ -154,6 +160,16 @@ class Api:
         if request.method == "PATCH":
             _change(node, merge_patch(found, body))
             return _shown(self._site, node)
+        return found
+
+    def _pod(self, request: Request, name: str) -> Json:
+        """A kubelet reports each static Pod of its own Node."""
+        component = next((each for each in Component if name.startswith(f"{each}-")), None)
+        node = self._site.objects.nodes.get(name.removeprefix(f"{component}-"))
+        machine = self._site.machines.get(node.address) if node is not None else None
+        found = pod(self._site, machine, component) if machine is not None and component is not None else None
+        if found is None:
+            raise _missing(request)
         return found
 
     def _record(self, request: Request, body: Json) -> Json:

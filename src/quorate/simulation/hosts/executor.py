@@ -59,18 +59,20 @@ from quorate.simulation.hosts.site import Site
 from quorate.simulation.hosts.written import manifest_of
 
 _Real: TypeAlias = (
-    Initialize | Join | JoinWorkers | Reset | StartServices | RemoveMember | DeleteNode | Uncordon | UpdateNodes | RewriteSecrets
+    Initialize
+    | Join
+    | JoinWorkers
+    | Reset
+    | StartServices
+    | RemoveMember
+    | DeleteNode
+    | Uncordon
+    | UpdateNodes
+    | RewriteSecrets
+    | RenewCertificates
 )
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
-_Change: TypeAlias = (
-    UpdateConfiguration
-    | UpgradeControlPlane
-    | UpgradeKubelet
-    | Reconfigure
-    | RenewCertificates
-    | EnsureMachineDeployments
-    | ChangeEncryption
-)
+_Change: TypeAlias = UpdateConfiguration | UpgradeControlPlane | UpgradeKubelet | Reconfigure | EnsureMachineDeployments | ChangeEncryption
 _TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -137,10 +139,6 @@ class Executor:
                 await self._upgrade_kubelet(host, version)
             case Reconfigure(host):
                 await self._reconfigure(host)
-            case RenewCertificates(host):
-                await self._make_ready(host)
-                await self._run(host, self._kubeadm(host).renew)
-                await self._until_back(host)
             case ChangeEncryption(host, configuration):
                 await self._change_encryption(host, configuration)
             case EnsureMachineDeployments():

@@ -2,7 +2,7 @@
 
 Each is a function from one act to a sentence that says what is wrong, or None. An operator can only know what was true when it asked: the condition must have
 held at some instant between the beginning of the reading that the act rests on and the act. None of them uses the decision that is under test. S6 and S11
-are of Machines; S7, S9 and S10 are about the order of calls in `quorate.hosts.act`, which carries most steps out here, and its own tests look at them.
+are of Machines; S7 and S9 are about the order of calls in `quorate.hosts.act`, which carries most steps out here, and its own tests look at them.
 """
 
 from __future__ import annotations
@@ -57,10 +57,12 @@ def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
 
 def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
     """No control plane is taken down while another one is."""
-    if act.action is not Action.PUT_DOWN:
+    if act.action not in (Action.PUT_DOWN, Action.END_API_SERVER):
         return None
     others = [
-        machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and _reaches(act, machine)
+        machine.name
+        for machine in site.machines.values()
+        if machine.is_taken_down and machine is not act.machine and _reaches(act, machine)
     ]
     return f"{_name(act)} is taken down while {', '.join(others)} is" if others else None
 
@@ -322,6 +324,13 @@ def s18_every_api_server_reads_what_is_stored(site: Site, _act: Act) -> str | No
     return None
 
 
+def s10_a_reading_is_made_for_each_act(site: Site, act: Act) -> str | None:
+    """No member is removed or taken down on the reading of the ring alone on which that was decided."""
+    if act.action not in (Action.REMOVE, Action.PUT_DOWN) or act.machine is None or act.machine.member not in site.ring.voters:
+        return None
+    return None if act.since > act.observed else f"{act.action} {_name(act)}, and the ring was not read for it"
+
+
 def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
     """Packages and settings are not touched on a host that was in the cluster all the time since it was looked at."""
     if act.action is not Action.BEGIN or not isinstance(act.step, Prepare):
@@ -405,5 +414,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     s15_nobody_changes_what_another_has_locked,
     s18_a_key_goes_only_when_nothing_is_stored_with_it,
     s18_every_api_server_reads_what_is_stored,
+    s10_a_reading_is_made_for_each_act,
     hosts_in_use_are_not_prepared,
 )

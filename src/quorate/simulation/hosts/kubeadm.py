@@ -42,7 +42,7 @@ class Kubeadm:
     def __init__(self, site: Site, machine: Machine, actor: Actor, witness: Witness, random: Random) -> None:
         self.site, self.machine, self.actor, self.step = site, machine, actor, actor.step
         self._witness, self._random = witness, random
-        self._since = actor.since
+        self._since, self._observed = actor.since, actor.observed
 
     # The first control plane.
 
@@ -57,7 +57,7 @@ class Kubeadm:
         if not disk.ca:
             site.cas += 1
             disk.ca = site.cas
-        disk.certificates_expire = disk.certificates_expire or site.world.now() + VALIDITY
+        disk.certificates = disk.certificates or site.certificates()
         await self._takes(0.5, 2.0)
         disk.admin_conf = disk.super_admin_conf = True
         disk.kubelet_conf = disk.kubelet_conf or KubeletConf.INLINE
@@ -70,7 +70,7 @@ class Kubeadm:
         self._restart_kubelet()
         await self._takes(2.0, 8.0)
         if disk.data is None:
-            self._tell(Action.FOUND)
+            self.tell(Action.FOUND)
             site.found(machine)
         site.settle()
         await self._until_serves()
@@ -99,7 +99,7 @@ class Kubeadm:
         site, disk = self.site, self.machine.disk
         await self._discover(wanted)
         disk.admin_conf = True
-        disk.certificates_expire = site.world.now() + VALIDITY
+        disk.certificates = site.certificates()
         disk.components, disk.settings, disk.flagged = disk.kubeadm, site.objects.settings, site.objects.encrypts
         await self._takes(0.5, 3.0)
         self._check_etcd()
@@ -121,7 +121,7 @@ class Kubeadm:
         disk.kubelet_configuration = disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
-        self._tell(Action.JOIN_WORKER)
+        self.tell(Action.JOIN_WORKER)
         await self._bootstrap_kubelet(wanted.token)
 
     async def _discover(self, wanted: Wanted) -> None:
@@ -155,7 +155,7 @@ class Kubeadm:
         ring = site.ring
         member = site.member_at(machine.address)
         if member is None:
-            self._tell(Action.ADD)
+            self.tell(Action.ADD)
             try:
                 member = ring.add_learner(machine.peer_url).id
             except NoQuorum as refusal:
@@ -207,9 +207,10 @@ class Kubeadm:
             raise Refused("there is no kubeadm-config")
         if not first and site.objects.running != version:
             raise Refused("the configuration in the cluster is of another version")
-        self._tell(Action.UPGRADE, version)
+        self.tell(Action.UPGRADE, version)
         before = disk.components, disk.settings, disk.flagged
         disk.providers = disk.providers if providers is None else providers
+        disk.certificates = site.certificates()
         async with self._down():
             disk.components, disk.settings, disk.flagged = version, site.objects.settings, site.objects.encrypts
         try:
@@ -218,7 +219,6 @@ class Kubeadm:
             disk.components, disk.settings, disk.flagged = before
             site.settle()
             raise
-        disk.certificates_expire = site.world.now() + VALIDITY
         if first:
             await self._written(lambda: self._upload(version, site.objects.settings))
             await self._written(lambda: setattr(site.objects, "addons", True))
@@ -233,7 +233,7 @@ class Kubeadm:
         """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""
         disk = self.machine.disk
         before = disk.providers, disk.flagged
-        self._tell(Action.KEYS)
+        self.tell(Action.KEYS)
         if configuration != PLAIN:
             disk.providers = configuration
         await self._takes(0.1, 0.5)
@@ -246,27 +246,27 @@ class Kubeadm:
             self.machine.api_version = None
             self.site.settle()
             raise
-        self._tell(Action.WRITE)
+        self.tell(Action.WRITE)
 
     async def drop_providers(self) -> None:
         """The file that nothing names any more."""
         await self._takes(0.1, 0.5)
-        self._tell(Action.KEYS)
+        self.tell(Action.KEYS)
         self.machine.disk.providers = None
 
-    async def renew(self) -> None:
-        """`kubeadm certs renew`, and a restart of everything that reads them."""
-        async with self._down():
-            pass
-        await self._until_serves()
-        await self._takes(0.2, 1.0)
-        self.machine.disk.certificates_expire = self.site.world.now() + VALIDITY
+    async def renew(self, certificate: str) -> None:
+        """`kubeadm certs renew`, which restarts nothing."""
+        await self._takes(0.1, 0.5)
+        disk = self.machine.disk
+        if certificate not in disk.certificates:
+            raise Refused(f"there is no certificate {certificate}")
+        disk.certificates = {**disk.certificates, certificate: self.site.world.now() + VALIDITY}
 
     async def exchange_kubelet(self, version: Version) -> None:
         """The package, and a restart that takes the static Pods along."""
         machine = self.machine
         await self._takes(0.5, 5.0)
-        self._tell(Action.KUBELET, version)
+        self.tell(Action.KUBELET, version)
         machine.disk.kubelet = machine.disk.kubeadm = version
         await self._takes(0.2, 1.0)
         if machine.disk.components is not None:
@@ -282,8 +282,9 @@ class Kubeadm:
         await self._takes(0.2, 1.0)
         machine.kubelet_runs, machine.kubelet_version = False, None
         await self._takes(0.5, 2.0)
-        self._tell(Action.ERASE)
+        self.tell(Action.ERASE)
         machine.member = machine.api_version = None
+        machine.ended.clear()
         disk.etcd, disk.components = EtcdManifest.NONE, None
         self.site.settle()
         await self._takes(0.2, 1.0)
@@ -297,13 +298,15 @@ class Kubeadm:
     async def _takes(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))
 
-    def _tell(self, action: Action, version: Version | None = None) -> None:
-        self._witness(Act(action, self.actor, self._since, self.step, self.machine, self.machine.disk.data, version=version))
+    def tell(self, action: Action, version: Version | None = None) -> None:
+        """The script does this now."""
+        machine = self.machine
+        self._witness(Act(action, self.actor, self._since, self._observed, self.step, machine, machine.disk.data, version=version))
 
     @asynccontextmanager
     async def _down(self) -> AsyncIterator[None]:
         """The control plane is down; what is changed meanwhile is what it starts with."""
-        self._tell(Action.PUT_DOWN)
+        self.tell(Action.PUT_DOWN)
         self.site.put_down(self.machine)
         try:
             await self._takes(2.0, 15.0)

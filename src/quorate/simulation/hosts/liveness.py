@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quorate.core.hosts.encryption import IDENTITY
+from quorate.core.hosts.rules.settings import RENEW_BEFORE
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.operators import Operations
 from quorate.simulation.hosts.site import Entry
@@ -51,6 +52,8 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
     site, manifest, disk = operations.site, operations.manifest, machine.disk
     if entry.control_plane and not site.serves(machine):
         yield "its control plane does not serve"
+    if any(container.valid is not None and container.valid - site.world.now() < RENEW_BEFORE for container in machine.containers.values()):
+        yield "something on it runs with a certificate that is about to expire"
     if entry.control_plane and disk.components != manifest.version:
         yield f"its control plane is of {disk.components}"
     if {disk.kubelet, machine.kubelet_version} != {manifest.version}:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
+from quorate.hosts.act.certificates import OF_COMPONENT
+from quorate.workload.static_pods import Component
+
+CERTIFICATES = ("admin.conf", *(name for names in OF_COMPONENT.values() for name in names))
+"""Those of a control plane that kubeadm renews, by its names."""
 
 
 class KubeletConf(StrEnum):
@@ -44,9 +50,20 @@ class Disk:
     settings: int = 0  # the revision of the manifest's settings that its files were made from
     etcd: EtcdManifest = EtcdManifest.NONE
     data: int | None = None  # the member whose data is in etcd's folder
-    certificates_expire: datetime | None = None
+    certificates: Mapping[str, datetime] = field(
+        default_factory=dict
+    )  # until when each of CERTIFICATES is valid; never changed, but replaced
     providers: Configuration | None = None  # the file of encryption providers; None: it is not there
     flagged: bool = False  # the API server's manifest names it
+
+    @property
+    def certificates_expire(self) -> datetime | None:
+        """When the first does."""
+        return min(self.certificates.values(), default=None)
+
+    def valid(self, component: Component) -> datetime | None:
+        """Until when those are that a component reads as it starts."""
+        return min((self.certificates[name] for name in OF_COMPONENT[component] if name in self.certificates), default=None)
 
     @property
     def stores_with(self) -> Configuration:
@@ -63,6 +80,14 @@ class Disk:
         empty = Disk(prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
         for name in Disk.__slots__:
             setattr(self, name, getattr(empty, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The container of a static Pod that runs, and until when the certificates are valid that it read as it started."""
+
+    id: str
+    valid: datetime | None
 
 
 @dataclass(slots=True)
@@ -100,6 +125,9 @@ class Machine:
     emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
     restarting: bool = False  # its control plane is down for a restart
+    containers: dict[Component, Container] = field(default_factory=dict)  # of static Pods, those that are about to end among them
+    ended: dict[Component, str] = field(default_factory=dict)  # those that a signal was sent to, by id, until the kubelet starts another
+    started: int = 0  # containers, ever
     lock: Lock | None = None  # below /run
 
     @property
@@ -118,6 +146,11 @@ class Machine:
         return self.on and not self.isolated and not self.gone
 
     @property
+    def is_taken_down(self) -> bool:
+        """Whether somebody has ended its etcd or its API server, and the kubelet has yet to start it anew."""
+        return self.restarting or not {Component.ETCD, Component.API_SERVER}.isdisjoint(self.ended)
+
+    @property
     def peer_url(self) -> str:
         """Where its etcd listens to the others."""
         return f"https://{self.address}:2380"
@@ -133,6 +166,8 @@ class Machine:
     def stop(self) -> None:
         """Nothing runs on it any more: it is off, or started anew."""
         self.lock = None
+        self.containers.clear()
+        self.ended.clear()
         self.containerd_runs = self.kubelet_runs = False
         self.kubelet_version = self.member = self.api_version = None
 

@@ -1,4 +1,4 @@
-"""The shell of a simulated host: it reads the scripts that steps send, line by line, and does what the lines of each are known to do to a machine.
+"""The shell of a simulated host: it reads the scripts that steps send, part by part, and does what each is known to do to a machine (`lines.py`).
 
 No shell runs. What a script is not known to do is not done, and a script of which nothing is known raises AssertionError.
 """
@@ -8,35 +8,27 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Mapping
 
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm as act
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
 from quorate.hosts.connect.ssh.scripts import Outcome
-from quorate.hosts.probe import probe
 from quorate.hosts.probe.facts import INITIALIZING
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
 from quorate.hosts.render.provider_files import FLAG, PATHS
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Action
-from quorate.simulation.hosts.facts import probed
 from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
+from quorate.simulation.hosts.lines import known
+from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
+from quorate.simulation.hosts.static_pods import Containers
 from quorate.simulation.hosts.written import REVISION
 
-_KNOWN = re.compile(
-    r"^printf %s '(?P<content>[^']*)' \| place (?P<placed>\S+) "
-    r"|^rm -f -- (?P<gone>.+)$"
-    r"|^(?:timeout -k \d+ \d+|    if !|if !) kubeadm (?P<kubeadm>.+?) (?:>>|\\$)"
-    r"|^systemctl start (?P<units>.+?) \|\| :$"
-    rf"|^flock -w {act.TIMEOUT} 9$(?P<waits>)",
-    re.MULTILINE,
-)
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
 
@@ -94,34 +86,43 @@ class Host:
 
 
 class Shell:
-    """One script on a machine."""
+    """One script on a machine, for the step that it was sent for, and resting on what was known then."""
 
     def __init__(self, reach: Reach, machine: Machine) -> None:
         self._site, self._machine = reach.site, machine
         self._reach, self._random = reach, reach.random
+        self._kubeadm = Kubeadm(reach.site, machine, reach.actor, reach.witness, reach.random)
+        self._containers = Containers(reach.site, machine, self._kubeadm.tell)
         self._files: dict[str, str] = {}  # those that only this script reads
+        self._placed = False
 
     async def run(self, script: str) -> bytes:
         """Do what its lines say, one after the other. Raises Refused where one fails."""
-        known = list(_KNOWN.finditer(script))
-        if not known:
-            raise AssertionError(f"nothing is known of this script:\n{script}")
-        placed = False
-        for line in known:
-            if (path := line["placed"]) is not None:
-                if not placed:
-                    placed = await self._takes(0.05, 0.3)
-                await self._place(path.strip("'"), base64.b64decode(line["content"]))
-            elif (paths := line["gone"]) is not None:
-                for path in paths.split():
-                    self._remove(path)
-            elif (arguments := line["kubeadm"]) is not None:
-                await self._kubeadm(arguments)
-                if arguments.startswith("reset "):
+        for part in known(script):
+            if part.lastgroup == "kubeadm":
+                await self._run_kubeadm(part["arguments"], part["unless"])
+                if part["arguments"].startswith("reset "):
                     break  # what follows takes away what kubeadm leaves, which is one here
-            elif (units := line["units"]) is not None:
-                await self._start(_UNIT.findall(units))
+            else:
+                await self._do(part)
         return b""
+
+    async def _do(self, part: re.Match[str]) -> None:
+        match part.lastgroup:
+            case "place":
+                self._placed = self._placed or await self._takes(0.05, 0.3)
+                await self._place(part["path"].strip("'"), base64.b64decode(part["content"]))
+            case "remove":
+                for path in part["gone"].split():
+                    self._remove(path)
+            case "start":
+                await self._start(_UNIT.findall(part["units"]))
+            case "each":
+                self._containers.each(part["chosen"], part["command"])
+            case "until_refused":
+                await self._containers.until_refused()
+            case "once_quiet":
+                await self._containers.end_once_quiet(set(part["ids"].split()), gone_is_enough=part["while"] != ":")
 
     async def _takes(self, least: float, most: float) -> bool:
         await asyncio.sleep(self._random.uniform(least, most))
@@ -156,9 +157,13 @@ class Shell:
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
-    async def _kubeadm(self, arguments: str) -> None:
-        kubeadm = Kubeadm(self._site, self._machine, self._reach.actor, self._reach.witness, self._random)
+    async def _run_kubeadm(self, arguments: str, unless: str | None) -> None:
+        kubeadm = self._kubeadm
         match arguments.split():
+            case ["certs", "renew", "super-admin.conf"] if unless == SUPER_ADMIN:
+                pass  # it is of no certificate that anybody looks at
+            case ["certs", "renew", certificate]:
+                await kubeadm.renew(certificate)
             case ["init", "--config", path, *options] if path == INIT_PATH:
                 await kubeadm.init(self._wanted(path), resume="--skip-phases=preflight" in options)
             case ["join", "--config", path]:
@@ -183,28 +188,6 @@ class Shell:
             settings=int(_found(text, rf"name: {REVISION}\n +value: \"?(\d+)") or 0),
             encrypts=FLAG in text,
         )
-
-
-def looked(reach: Reach, machine: Machine, script: str) -> bytes:
-    """What a script that changes nothing prints. Raises Refused where it fails."""
-    site, disk = reach.site, machine.disk
-    if f"-- {act.LOG}" in script:
-        return b""
-    if script.endswith(probe.script()):
-        return probed(site, machine)
-    if "base64 -w 0" in script:
-        return _cas(machine)
-    if "ActiveState,SubState" in script:
-        runs = {"kubelet": machine.kubelet_runs, "containerd": machine.containerd_runs}
-        return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
-    raise AssertionError(f"nothing is known of this script, with {disk}:\n{script}")
-
-
-def _cas(machine: Machine) -> bytes:
-    if not machine.disk.ca or not machine.disk.admin_conf:
-        raise Refused(f"{PKI}ca.key is missing or empty", 44)
-    files: Mapping[str, bytes] = material.cas(machine.disk.ca)
-    return b"".join(b"%b %b\n" % (name.encode(), base64.b64encode(content)) for name, content in files.items())
 
 
 def _found(text: str, pattern: str) -> str:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts import material
-from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Lock, Machine
+from quorate.simulation.hosts.machines import CERTIFICATES, Container, EtcdManifest, KubeletConf, Lock, Machine
+from quorate.workload.static_pods import Component
 
 VALIDITY = timedelta(days=365)
 """Of a certificate that kubeadm has just made."""
 GRACE = 50.0
 """Seconds until a Node whose kubelet is silent is called not ready (kube-controller-manager, node-monitor-grace-period)."""
+_ENDING = {Component.ETCD: (0.1, 8.0), Component.API_SERVER: (15.0, 65.0)}
+"""Seconds until a container ends that was asked to: an API server keeps those who watch for a while, and so does an etcd."""
+_AGAIN = (0.5, 3.0)
+"""Seconds until the kubelet starts another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Site:
         self.founded = 0  # clusters
         self.objects = Objects()
         self.ring = self._new_ring()
+        self._random = world.random("kubelets")
 
     @property
     def ring_id(self) -> int:
@@ -212,6 +218,7 @@ class Site:
         """Kubelets start what should run, reports come or do not, and the ring looks who is there. To be called whenever something has changed."""
         for machine in self.machines.values():
             self._start(machine)
+            self._note_containers(machine)
         self.ring.refresh()
         for machine in self.machines.values():
             self._register(machine)
@@ -243,13 +250,61 @@ class Site:
         if not (machine.on and machine.containerd_runs and machine.kubelet_runs) or machine.gone or machine.restarting:
             return
         startable = disk.etcd is not EtcdManifest.NONE and not machine.etcd_fails and disk.data in self.ring.members
-        if startable and machine.member is None:
+        if startable and machine.member is None and Component.ETCD not in machine.ended:
             machine.member = disk.data
-        if disk.components is None or (disk.flagged and disk.providers is None):
+        if disk.components is None or (disk.flagged and disk.providers is None) or Component.API_SERVER in machine.ended:
             return
         if (machine.api_version, machine.api_settings, machine.api_flagged) != (disk.components, disk.settings, disk.flagged):
             machine.api_providers = disk.stores_with  # a manifest that has changed starts it anew, and its files are read then
         machine.api_version, machine.api_settings, machine.api_flagged = disk.components, disk.settings, disk.flagged
+
+    def _note_containers(self, machine: Machine) -> None:
+        """Whatever runs does so in a container, another one after each start."""
+        others = machine.disk.components is not None and machine.containerd_runs
+        for component, runs in (
+            (Component.ETCD, machine.member is not None),
+            (Component.API_SERVER, machine.api_version is not None),
+            (Component.CONTROLLER_MANAGER, others),
+            (Component.SCHEDULER, others),
+        ):
+            if component in machine.ended:
+                continue
+            if not runs:
+                machine.containers.pop(component, None)
+            elif component not in machine.containers:
+                machine.started += 1
+                machine.containers[component] = Container(f"{machine.started:x}", machine.disk.valid(component))
+
+    def end(self, machine: Machine, component: Component, *, by_force: bool = False) -> None:
+        """A signal is sent to the component's container. It serves nobody any more; when it has ended, the kubelet starts another."""
+        container = machine.containers.get(component)
+        if container is None:
+            return
+        if component not in machine.ended:
+            machine.ended[component] = container.id
+            if component is Component.ETCD:
+                machine.member = None
+            elif component is Component.API_SERVER:
+                machine.api_version = None
+            self.settle()
+        elif not by_force:
+            return
+        seconds = 0.0 if by_force else self._random.uniform(*_ENDING.get(component, (0.1, 1.0)))
+        self.world.after(seconds, self._has_ended, machine, component, container.id)
+
+    def _has_ended(self, machine: Machine, component: Component, container: str) -> None:
+        if machine.ended.get(component) == container and component in machine.containers:
+            del machine.containers[component]
+            self.world.after(self._random.uniform(*_AGAIN), self._starts_anew, machine, component, container)
+
+    def _starts_anew(self, machine: Machine, component: Component, container: str) -> None:
+        if machine.ended.get(component) == container:
+            del machine.ended[component]
+            self.settle()
+
+    def certificates(self) -> dict[str, datetime]:
+        """Those that kubeadm makes now."""
+        return dict.fromkeys(CERTIFICATES, self.world.now() + VALIDITY)
 
     def _register(self, machine: Machine) -> None:
         """A kubelet with its credentials makes its Node where there is none, and reports its version."""
@@ -304,6 +359,7 @@ class Site:
     def put_down(self, machine: Machine) -> None:
         """Its control plane stops for a restart, until `restarting` is taken back."""
         machine.restarting = True
+        machine.containers.clear()
         machine.member = machine.api_version = None
         self.settle()
 
@@ -316,5 +372,5 @@ class Site:
         return any(machine.member == member and machine.talks for machine in self.machines.values())
 
     def _expired(self, machine: Machine) -> bool:
-        expires = machine.disk.certificates_expire
-        return expires is not None and expires <= self.world.now()
+        container = machine.containers.get(Component.API_SERVER)
+        return container is not None and container.valid is not None and container.valid <= self.world.now()
