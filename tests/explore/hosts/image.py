@@ -71,7 +71,7 @@ def freeze(site: Site, manifest: Manifest) -> Image:
         nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
         objects={
             name: getattr(site.objects, name)
-            for name in ("running", "settings", "discovery", "addons", "budget", "encrypts", "stored", "written")
+            for name in ("kubeadm", "kubelet", "kube_proxy", "discovery", "addons", "budget", "stored", "written")
         },
         founding=(site.cas, site.ca, site.founded),
         manifest=manifest,

@@ -51,9 +51,10 @@ from quorate.simulation.hosts.acts import Action, Actor, Witness
 from quorate.simulation.hosts.fence import Fence
 from quorate.simulation.hosts.kubeadm import Kubeadm
 from quorate.simulation.hosts.machines import Machine
-from quorate.simulation.hosts.observer import Observer, Seen, encrypts
+from quorate.simulation.hosts.observer import Observer, Seen
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script, Scripts
+from quorate.simulation.hosts.settings import kubelets
 from quorate.simulation.hosts.shell import Host
 from quorate.simulation.hosts.site import Site
 from quorate.simulation.hosts.written import manifest_of
@@ -70,9 +71,10 @@ _Real: TypeAlias = (
     | UpdateNodes
     | RewriteSecrets
     | RenewCertificates
+    | UpdateConfiguration
 )
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
-_Change: TypeAlias = UpdateConfiguration | UpgradeControlPlane | UpgradeKubelet | Reconfigure | EnsureMachineDeployments | ChangeEncryption
+_Change: TypeAlias = UpgradeControlPlane | UpgradeKubelet | Reconfigure | EnsureMachineDeployments | ChangeEncryption
 _TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -127,12 +129,7 @@ class Executor:
                 await self._change(step)
 
     async def _change(self, step: _Change) -> None:
-        manifest = self.actor.manifest
         match step:
-            case UpdateConfiguration():
-                await self._written(lambda: setattr(self.site.objects, "settings", manifest.settings))
-                await self._written(lambda: setattr(self.site.objects, "encrypts", encrypts(manifest, self._facts)))
-                await self._written(lambda: setattr(self.site.objects, "budget", len(manifest.entries) > 1))
             case UpgradeControlPlane(host, version, first):
                 await self._upgrade(host, version, first=first)
             case UpgradeKubelet(host, version):
@@ -197,7 +194,7 @@ class Executor:
 
     async def _configure(self, machine: Machine) -> None:
         await self._works(0.5, 3.0)
-        machine.disk.settings = self.site.objects.settings
+        machine.disk.kubelet_settings = kubelets(self.site.objects.kubelet)
 
     async def _make_ready(self, host: str) -> None:
         await make_ready(self._tools, host, self._seen)

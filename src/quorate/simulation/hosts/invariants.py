@@ -158,7 +158,7 @@ def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
             versions = {machine.disk.kubelet, machine.kubelet_version or machine.disk.kubelet, node.kubelet if node else None}
             needed = versions != {manifest.version}
         case Reconfigure():
-            needed = machine.disk.settings != manifest.settings
+            needed = machine.disk.revisions != {manifest.settings}
         case RenewCertificates():
             expires = machine.disk.certificates_expire
             needed = options.renew_certificates or (expires is not None and expires - site.world.now() < _RENEWED_BEFORE)

@@ -6,9 +6,9 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/{init,join}.go and phases/upgrade for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from quorate.core.hosts.encryption import PLAIN, Configuration
@@ -17,10 +17,12 @@ from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts.acts import Act, Action, Actor, Witness
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.scripts import Refused
+from quorate.simulation.hosts.settings import configured, kubelets, with_version
 from quorate.simulation.hosts.site import VALIDITY, Site
 
 _TIMEOUT = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
+_DOCUMENTS = ("ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,7 @@ class Wanted:
     token: str = ""
     ca: int = 0
     control_plane: bool = False
-    version: Version | None = None
-    settings: int = 0
-    encrypts: bool = False
+    documents: Mapping[str, str] = field(default_factory=dict)  # each by its kind
 
 
 class Kubeadm:
@@ -64,9 +64,10 @@ class Kubeadm:
         await self._takes(0.1, 0.5)
         disk.etcd = disk.etcd or EtcdManifest.NEW
         await self._takes(0.1, 0.5)
-        disk.components, disk.settings, disk.flagged = wanted.version, wanted.settings, wanted.encrypts
+        cluster, kubelet, kube_proxy = (wanted.documents[kind] for kind in _DOCUMENTS)
+        self._write_manifests(cluster)
         await self._takes(0.1, 0.5)
-        disk.kubelet_configuration = True
+        self._configure_kubelet(kubelet)
         self._restart_kubelet()
         await self._takes(2.0, 8.0)
         if disk.data is None:
@@ -76,16 +77,28 @@ class Kubeadm:
         await self._until_serves()
         if machine.name not in site.objects.nodes:
             site.register(machine, control_plane=False)
-        await self._written(lambda: self._upload(wanted.version, wanted.settings))
+        await self._written(lambda: setattr(site.objects, "kubeadm", cluster))
+        await self._written(lambda: setattr(site.objects, "kubelet", kubelet))
         await self._written(self._mark)
         await self._written(lambda: site.tokens.add(wanted.token))
         await self._written(lambda: setattr(site.objects, "discovery", True))
         disk.kubelet_conf = KubeletConf.FILE
-        await self._written(lambda: setattr(site.objects, "addons", True))
+        await self._written(lambda: self._add(kube_proxy))
 
-    def _upload(self, version: Version | None, settings: int) -> None:
-        self.site.objects.running, self.site.objects.settings = version, settings
-        self.site.objects.encrypts = self.machine.disk.flagged
+    def _write_manifests(self, cluster: str, version: Version | None = None) -> None:
+        """Those of static Pods, from a ClusterConfiguration, or for another version."""
+        made, disk = configured(cluster), self.machine.disk
+        disk.components, disk.settings, disk.flagged = version or made.version, made.api_server, made.encrypts
+        disk.etcd_settings = made.etcd
+
+    def _configure_kubelet(self, document: str) -> None:
+        self.machine.disk.kubelet_configuration = True
+        self.machine.disk.kubelet_settings = kubelets(document)
+
+    def _add(self, kube_proxy: str) -> None:
+        """CoreDNS and kube-proxy, whose configuration stays as it is where there is one."""
+        self.site.objects.addons = True
+        self.site.objects.kube_proxy = self.site.objects.kube_proxy or kube_proxy
 
     def _mark(self) -> None:
         node = self.site.objects.nodes.get(self.machine.name)
@@ -100,10 +113,11 @@ class Kubeadm:
         await self._discover(wanted)
         disk.admin_conf = True
         disk.certificates = site.certificates()
-        disk.components, disk.settings, disk.flagged = disk.kubeadm, site.objects.settings, site.objects.encrypts
+        self._write_manifests(site.objects.kubeadm, disk.kubeadm)
         await self._takes(0.5, 3.0)
         self._check_etcd()
-        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._configure_kubelet(site.objects.kubelet)
+        disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
         await self._join_ring()
@@ -116,9 +130,10 @@ class Kubeadm:
         """`kubeadm join`."""
         disk = self.machine.disk
         await self._discover(wanted)
-        disk.ca, disk.settings = wanted.ca, self.site.objects.settings
+        disk.ca = wanted.ca
         await self._takes(0.2, 1.0)
-        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._configure_kubelet(self.site.objects.kubelet)
+        disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
         self.tell(Action.JOIN_WORKER)
@@ -208,26 +223,28 @@ class Kubeadm:
         if not first and site.objects.running != version:
             raise Refused("the configuration in the cluster is of another version")
         self.tell(Action.UPGRADE, version)
-        before = disk.components, disk.settings, disk.flagged
+        before = disk.components, disk.settings, disk.flagged, disk.etcd_settings
         disk.providers = disk.providers if providers is None else providers
         disk.certificates = site.certificates()
         async with self._down():
-            disk.components, disk.settings, disk.flagged = version, site.objects.settings, site.objects.encrypts
+            self._write_manifests(site.objects.kubeadm, version)
         try:
             await self._until_serves()
         except Refused:
-            disk.components, disk.settings, disk.flagged = before
+            disk.components, disk.settings, disk.flagged, disk.etcd_settings = before
             site.settle()
             raise
+        self._configure_kubelet(site.objects.kubelet)
         if first:
-            await self._written(lambda: self._upload(version, site.objects.settings))
-            await self._written(lambda: setattr(site.objects, "addons", True))
+            await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, version)))
+            await self._written(lambda: self._add(""))
 
     async def reconfigure(self) -> None:
         """The phases of `kubeadm init` that write static Pods, with the manifest's settings."""
         await self._takes(0.2, 1.0)
         async with self._down():
-            self.machine.disk.settings = self.actor.manifest.settings
+            disk, settings = self.machine.disk, self.actor.manifest.settings
+            disk.settings = disk.etcd_settings = disk.kubelet_settings = settings
 
     async def encrypt(self, configuration: Configuration) -> None:
         """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""

@@ -31,7 +31,7 @@ def _unfinished(operations: Operations) -> Iterator[str]:
     ours = {node.name for node in site.objects.nodes.values() if node.control_plane or node.static_worker}
     if lost := ours - {entry.name for entry in manifest.entries}:
         yield f"Nodes are left over: {', '.join(sorted(lost))}"
-    if site.objects.running != manifest.version or site.objects.settings != manifest.settings:
+    if site.objects.running != manifest.version or site.objects.settings != {manifest.settings}:
         yield f"the configuration in the cluster is {site.objects.running}, {site.objects.settings}"
     yield from _of_keys(operations)
     if not (site.objects.discovery and site.objects.addons):
@@ -58,8 +58,8 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
         yield f"its control plane is of {disk.components}"
     if {disk.kubelet, machine.kubelet_version} != {manifest.version}:
         yield f"its kubelet is of {disk.kubelet}, and {machine.kubelet_version} runs"
-    if disk.settings != manifest.settings:
-        yield f"its settings are {disk.settings}"
+    if disk.revisions != {manifest.settings}:
+        yield f"its settings are {disk.revisions}"
     node = site.objects.nodes.get(entry.name)
     if node is None or node.address != entry.address or not site.is_ready(node):
         yield "its Node is not there, or not ready"

@@ -47,7 +47,9 @@ class Disk:
     kubelet_conf: KubeletConf = KubeletConf.NONE
     kubelet_configuration: bool = False
     components: Version | None = None  # of the manifests of API server, controller manager and scheduler; None: they are not there
-    settings: int = 0  # the revision of the manifest's settings that its files were made from
+    settings: int = 0  # the revision of the settings in the API server's manifest
+    etcd_settings: int = 0  # in etcd's
+    kubelet_settings: int = 0  # in the kubelet's configuration
     etcd: EtcdManifest = EtcdManifest.NONE
     data: int | None = None  # the member whose data is in etcd's folder
     certificates: Mapping[str, datetime] = field(
@@ -60,6 +62,11 @@ class Disk:
     def certificates_expire(self) -> datetime | None:
         """When the first does."""
         return min(self.certificates.values(), default=None)
+
+    @property
+    def revisions(self) -> set[int]:
+        """Those of the settings that its files were made from."""
+        return {self.kubelet_settings, self.settings, self.etcd_settings} if self.components is not None else {self.kubelet_settings}
 
     def valid(self, component: Component) -> datetime | None:
         """Until when those are that a component reads as it starts."""

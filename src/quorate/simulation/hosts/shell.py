@@ -9,14 +9,13 @@ import asyncio
 import base64
 import re
 
-from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm as act
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.probe.facts import INITIALIZING
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
-from quorate.hosts.render.provider_files import FLAG, PATHS
+from quorate.hosts.render.provider_files import PATHS
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
@@ -27,7 +26,6 @@ from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
 from quorate.simulation.hosts.static_pods import Containers
-from quorate.simulation.hosts.written import REVISION
 
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
@@ -177,19 +175,17 @@ class Shell:
     def _wanted(self, path: str) -> Wanted:
         """What the configuration says, and the kubeconfig beside it."""
         text, discovery = self._files[path], self._files.get(DISCOVERY_PATH, "")
-        version = _found(text, r"kubernetesVersion: (\S+)")
+        documents = {_found(document, r"^kind: (\S+)"): document for document in text.split("\n---\n")}
         ca = _found(discovery, r"certificate-authority-data: (\S+)")
         return Wanted(
             address=_found(text, r"(?:advertiseAddress:|name: node-ip\n +value:) (\S+)"),
             token=_found(discovery or text, r"token: (\w{6})\."),
             ca=material.ca_of(base64.b64decode(ca), self._site.cas) if ca else 0,
             control_plane="\ncontrolPlane:" in text,
-            version=Version.parse(version) if version else None,
-            settings=int(_found(text, rf"name: {REVISION}\n +value: \"?(\d+)") or 0),
-            encrypts=FLAG in text,
+            documents=documents,
         )
 
 
 def _found(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
+    found = re.search(pattern, text, re.MULTILINE)
     return found[1] if found else ""

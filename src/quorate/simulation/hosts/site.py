@@ -11,6 +11,7 @@ from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.machines import CERTIFICATES, Container, EtcdManifest, KubeletConf, Lock, Machine
+from quorate.simulation.hosts.settings import Configured, configured, kubelets
 from quorate.workload.static_pods import Component
 
 VALIDITY = timedelta(days=365)
@@ -93,14 +94,29 @@ class Objects:
     """What the API has, all of it in etcd: it is gone with the ring's data."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    running: Version | None = None  # of kubeadm's configuration
-    settings: int = 0  # that kubeadm's and the kubelets' configuration was made from
+    kubeadm: str = ""  # the ClusterConfiguration that kubeadm keeps, as it was written; empty: it is not there
+    kubelet: str = ""  # the KubeletConfiguration that all kubelets share
+    kube_proxy: str = ""  # kube-proxy's
     discovery: bool = False  # what a token of kubeadm finds, and the rights of those who join
     addons: bool = False  # CoreDNS and kube-proxy
     budget: bool = False  # of CoreDNS, which a cluster of one Node has none of
-    encrypts: bool = False  # kubeadm's configuration tells who joins to read a file of encryption providers
     stored: tuple[str, ...] = ()  # the providers that Secrets are stored with
     written: str = ""  # the one that all are, as quorate has recorded it
+
+    @property
+    def configured(self) -> Configured:
+        """What kubeadm's configuration says."""
+        return configured(self.kubeadm)
+
+    @property
+    def running(self) -> Version | None:
+        """The version of kubeadm's configuration."""
+        return self.configured.version
+
+    @property
+    def settings(self) -> set[int]:
+        """The revisions that kubeadm's and the kubelets' configuration is of."""
+        return {self.configured.api_server, self.configured.etcd, kubelets(self.kubelet)}
 
 
 class Site:
