@@ -26,6 +26,7 @@ from quorate.hosts.act.configuration import merged_cluster_configuration, merged
 from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.machine_deployments import machine_deployments
+from quorate.hosts.connect.access import AccessFailed
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
@@ -35,6 +36,7 @@ from quorate.hosts.render.core_dns import budget_wanted
 from quorate.hosts.render.host_files import yaml_documents
 from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
 from quorate.pki.issue import issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
@@ -326,6 +328,69 @@ async def test_a_component_that_does_not_come_up_gets_its_old_manifest_back() ->
     with pytest.raises(StepFailed, match=r"kube-controller-manager.*was put back"):
         await done(world, Reconfigure("h1"))
     assert host.ran == ["pull images", "new manifest of kube-controller-manager", "old manifest of kube-controller-manager"]
+
+
+def broken(world: World, host: RunningHost) -> None:
+    """The host's API server does not start with the manifest that it has."""
+    ask = world.api_of
+
+    async def of(name: str) -> Client:
+        if name == host.name and (host.drifting or host.broken):
+            raise AccessFailed(f"{name} has no API server that starts")
+        return await ask(name)
+
+    world.api_of = of  # type: ignore[method-assign]
+
+
+async def test_an_api_server_that_its_own_manifest_broke_is_not_waited_for_when_etcd_has_another() -> None:
+    world = configured()
+    host = running(world, "h1")
+    host.drifting = {Component.ETCD, Component.API_SERVER}
+    broken(world, host)
+    await done(world, Reconfigure("h1"))
+    assert host.ran == ["pull images", "new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
+
+
+async def test_one_that_an_attempt_which_was_cut_short_may_have_taken_down_is() -> None:
+    world = configured()
+    host = running(world, "h1")
+    host.broken, host.files["etcd.before"] = {Component.API_SERVER}, b"0 0"
+    broken(world, host)
+    with pytest.raises(StepFailed, match=r"kube-apiserver to serve did not come about.*was put back"):
+        await done(world, Reconfigure("h1"))
+    assert host.ran[-1] == "old manifest of etcd"
+
+
+async def test_the_only_api_server_gets_its_old_manifest_back_that_a_change_which_was_cut_short_broke() -> None:
+    """Nobody else could tell kubeadm's configuration."""
+    world = configured()
+    host = running(world, "h1")
+    host.broken, host.files["kube-apiserver.before"] = {Component.API_SERVER}, b"0"
+    broken(world, host)
+    ask = world.api_client
+
+    async def any_that_answers() -> Client:
+        if host.broken:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = any_that_answers  # type: ignore[method-assign]
+    await done(world, Reconfigure("h1"))
+    assert host.ran == ["old manifest of kube-apiserver", "pull images", "kubelet configuration"]
+
+
+async def test_an_api_server_that_is_about_to_answer_is_waited_for() -> None:
+    world = configured()
+    ask, asked = world.api_client, itertools.count(1)
+
+    async def from_the_third_time_on() -> Client:
+        if next(asked) < 3:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = from_the_third_time_on  # type: ignore[method-assign]
+    await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == ["pull images", "kubelet configuration"]
 
 
 async def test_nothing_is_ended_for_images_that_cannot_be_had() -> None:
