@@ -12,10 +12,10 @@ import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import RemoveMember, RenewCertificates, StartServices, Step
+from quorate.core.hosts.steps import Reconfigure, RemoveMember, RenewCertificates, StartServices, Step
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import certificates, restarts, ring
+from quorate.hosts.act import certificates, reconfigure, restarts, ring
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.executor import Executor
@@ -25,6 +25,7 @@ from tests.simulation.hosts_scenes import (
     OLD,
     THREE,
     Scene,
+    a_flag_of_the_api_server,
     certificates_renewed,
     etcd_data_gone,
     init_interrupted,
@@ -297,14 +298,17 @@ class Restart:
     """A situation in which a step of this kind takes a member down, and the module of the step."""
 
     scene: Callable[[Scene], Awaitable[None]]
-    step: type[RenewCertificates]
+    step: type[RenewCertificates | Reconfigure]
     module: ModuleType
 
     def __str__(self) -> str:
         return self.step.__name__
 
 
-RESTARTS = (Restart(certificates_renewed, RenewCertificates, certificates),)
+RESTARTS = (
+    Restart(certificates_renewed, RenewCertificates, certificates),
+    Restart(a_flag_of_the_api_server, Reconfigure, reconfigure),
+)
 
 
 async def restarted(restart: Restart, before: Callable[[Scene, str], None]) -> set[str]:
@@ -327,7 +331,8 @@ async def restarted(restart: Restart, before: Callable[[Scene, str], None]) -> s
 
 
 def another_member_ends(scene: Scene, host: str) -> None:
-    other = scene.machine(next(name for name in THREE if name != host))
+    leader = scene.operations.site.ring.leader  # without it nobody could be asked
+    other = next(machine for machine in map(scene.machine, THREE) if machine.name != host and machine.member != leader)
     other.etcd_fails, other.member = True, None
     scene.operations.site.settle()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from quorate.simulation.engine.ring import Member
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts.machines import CERTIFICATES, Disk, Machine
+from quorate.simulation.hosts.machines import CERTIFICATES, Before, Disk, Machine
 from quorate.simulation.hosts.site import Manifest, Node, Objects, Site
 
 _LONG_AGO = -100_000.0  # seconds
@@ -85,6 +85,7 @@ def thaw(image: Image, world: World) -> Site:
     for kept in image.machines:
         disk = Disk(**{name: kept[f"disk.{name}"] for name in Disk.__slots__})
         disk.certificates = dict.fromkeys(CERTIFICATES if disk.certificates else (), world.now() + _STILL_VALID)
+        disk.before = {component: Before(manifest, frozenset()) for component, manifest in kept["disk.before"]}
         of_machine = {name: value for name, value in kept.items() if not name.startswith("disk.")}
         machine = Machine(**of_machine, disk=disk)
         machine.emptied_at = _LONG_AGO if kept["emptied_at"] is not None else None
@@ -124,6 +125,7 @@ def _frozen(machine: Machine) -> Mapping[str, Any]:
     kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name not in _NO_STATE}
     kept |= {"kubeadm_since": None, "restarting": False, "emptied_at": None if machine.emptied_at is None else 0.0}
     disk = {f"disk.{name}": getattr(machine.disk, name) for name in Disk.__slots__}
+    disk["disk.before"] = tuple((component, before.manifest) for component, before in sorted(machine.disk.before.items()))
     disk["disk.certificates"] = bool(machine.disk.certificates)
     return kept | disk
 

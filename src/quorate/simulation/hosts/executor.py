@@ -54,7 +54,6 @@ from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.observer import Observer, Seen
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script, Scripts
-from quorate.simulation.hosts.settings import kubelets
 from quorate.simulation.hosts.shell import Host
 from quorate.simulation.hosts.site import Site
 from quorate.simulation.hosts.written import manifest_of
@@ -72,9 +71,10 @@ _Real: TypeAlias = (
     | RewriteSecrets
     | RenewCertificates
     | UpdateConfiguration
+    | Reconfigure
 )
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
-_Change: TypeAlias = UpgradeControlPlane | UpgradeKubelet | Reconfigure | EnsureMachineDeployments | ChangeEncryption
+_Change: TypeAlias = UpgradeControlPlane | UpgradeKubelet | EnsureMachineDeployments | ChangeEncryption
 _TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -134,8 +134,6 @@ class Executor:
                 await self._upgrade(host, version, first=first)
             case UpgradeKubelet(host, version):
                 await self._upgrade_kubelet(host, version)
-            case Reconfigure(host):
-                await self._reconfigure(host)
             case ChangeEncryption(host, configuration):
                 await self._change_encryption(host, configuration)
             case EnsureMachineDeployments():
@@ -182,19 +180,6 @@ class Executor:
         if machine.disk.components is not None:
             await self._until_back(host)
         await uncordon(self._tools, Uncordon(host))
-
-    async def _reconfigure(self, host: str) -> None:
-        machine = self._machine(host)
-        if machine.disk.components is None:
-            await self._script(machine, partial(self._configure, machine))
-            return
-        await self._make_ready(host)
-        await self._run(host, self._kubeadm(host).reconfigure)
-        await self._until_back(host)
-
-    async def _configure(self, machine: Machine) -> None:
-        await self._works(0.5, 3.0)
-        machine.disk.kubelet_settings = kubelets(self.site.objects.kubelet)
 
     async def _make_ready(self, host: str) -> None:
         await make_ready(self._tools, host, self._seen)

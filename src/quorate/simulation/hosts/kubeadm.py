@@ -42,6 +42,7 @@ class Kubeadm:
     def __init__(self, site: Site, machine: Machine, actor: Actor, witness: Witness, random: Random) -> None:
         self.site, self.machine, self.actor, self.step = site, machine, actor, actor.step
         self._witness, self._random = witness, random
+        self.kubelet_reconfigured = False  # and not restarted yet
         self._since, self._observed = actor.since, actor.observed
 
     # The first control plane.
@@ -89,7 +90,7 @@ class Kubeadm:
         """Those of static Pods, from a ClusterConfiguration, or for another version."""
         made, disk = configured(cluster), self.machine.disk
         disk.components, disk.settings, disk.flagged = version or made.version, made.api_server, made.encrypts
-        disk.etcd_settings = made.etcd
+        disk.etcd_version, disk.etcd_settings = version or made.version, made.etcd
 
     def _configure_kubelet(self, document: str) -> None:
         self.machine.disk.kubelet_configuration = True
@@ -223,7 +224,7 @@ class Kubeadm:
         if not first and site.objects.running != version:
             raise Refused("the configuration in the cluster is of another version")
         self.tell(Action.UPGRADE, version)
-        before = disk.components, disk.settings, disk.flagged, disk.etcd_settings
+        before = disk.components, disk.settings, disk.flagged, disk.etcd_version, disk.etcd_settings
         disk.providers = disk.providers if providers is None else providers
         disk.certificates = site.certificates()
         async with self._down():
@@ -231,7 +232,7 @@ class Kubeadm:
         try:
             await self._until_serves()
         except Refused:
-            disk.components, disk.settings, disk.flagged, disk.etcd_settings = before
+            disk.components, disk.settings, disk.flagged, disk.etcd_version, disk.etcd_settings = before
             site.settle()
             raise
         self._configure_kubelet(site.objects.kubelet)
@@ -239,12 +240,12 @@ class Kubeadm:
             await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, version)))
             await self._written(lambda: self._add(""))
 
-    async def reconfigure(self) -> None:
-        """The phases of `kubeadm init` that write static Pods, with the manifest's settings."""
-        await self._takes(0.2, 1.0)
-        async with self._down():
-            disk, settings = self.machine.disk, self.actor.manifest.settings
-            disk.settings = disk.etcd_settings = disk.kubelet_settings = settings
+    async def configure_kubelet(self) -> None:
+        """`kubeadm upgrade node phase kubelet-config`."""
+        await self._until(lambda: self.site.reaches_api(self.machine) and bool(self.site.objects.kubelet), "the kubelets' configuration")
+        before = self.machine.disk.kubelet_settings
+        self._configure_kubelet(self.site.objects.kubelet)
+        self.kubelet_reconfigured = before != self.machine.disk.kubelet_settings
 
     async def encrypt(self, configuration: Configuration) -> None:
         """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""

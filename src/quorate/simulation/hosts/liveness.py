@@ -52,6 +52,8 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
     site, manifest, disk = operations.site, operations.manifest, machine.disk
     if entry.control_plane and not site.serves(machine):
         yield "its control plane does not serve"
+    if any(container.manifest != disk.manifest(component) for component, container in machine.containers.items()):
+        yield "something on it runs with a manifest that was replaced"
     if any(container.valid is not None and container.valid - site.world.now() < RENEW_BEFORE for container in machine.containers.values()):
         yield "something on it runs with a certificate that is about to expire"
     if entry.control_plane and disk.components != manifest.version:

@@ -12,6 +12,7 @@ from quorate.hosts.probe import probe
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.facts import probed
 from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.manifests import told_before
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused
@@ -35,6 +36,8 @@ def looked(reach: Reach, machine: Machine, script: str) -> bytes:
         return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
     if script == KUBELET_ANSWERS:
         return _kubelet_answers(machine)
+    if script.endswith("; echo changed; fi"):
+        return told_before(machine, script).encode()
     if listing := _LISTING.search(script):
         return Containers(site, machine, reach.tells).listed(listing[1]).encode()
     raise AssertionError(f"nothing is known of this script, with {disk}:\n{script}")

@@ -32,6 +32,24 @@ class EtcdManifest(StrEnum):
     EXISTING = "existing"
 
 
+@dataclass(frozen=True, slots=True)
+class PodManifest:
+    """The manifest of a static Pod, as far as two of a component can differ."""
+
+    version: Version | None
+    settings: int = 0
+    flagged: bool = False  # it names the file of encryption providers
+    etcd: EtcdManifest = EtcdManifest.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The manifest that a component had before one that has yet to prove itself, and the containers that ran then, by id."""
+
+    manifest: PodManifest
+    containers: frozenset[str]
+
+
 @dataclass(slots=True)
 class Disk:
     """What is on a machine's disk. Everything but packages and settings of the system is a trace of a cluster."""
@@ -51,6 +69,8 @@ class Disk:
     etcd_settings: int = 0  # in etcd's
     kubelet_settings: int = 0  # in the kubelet's configuration
     etcd: EtcdManifest = EtcdManifest.NONE
+    etcd_version: Version | None = None  # of the Kubernetes whose etcd its manifest names
+    before: Mapping[Component, Before] = field(default_factory=dict)  # by component; never changed, but replaced
     data: int | None = None  # the member whose data is in etcd's folder
     certificates: Mapping[str, datetime] = field(
         default_factory=dict
@@ -67,6 +87,22 @@ class Disk:
     def revisions(self) -> set[int]:
         """Those of the settings that its files were made from."""
         return {self.kubelet_settings, self.settings, self.etcd_settings} if self.components is not None else {self.kubelet_settings}
+
+    def manifest(self, component: Component) -> PodManifest | None:
+        """That of a component; None where it is not there."""
+        if component is Component.ETCD:
+            return PodManifest(self.etcd_version, self.etcd_settings, etcd=self.etcd) if self.etcd else None
+        if self.components is None:
+            return None
+        api_server = component is Component.API_SERVER
+        return PodManifest(self.components, self.settings, self.flagged) if api_server else PodManifest(self.components)
+
+    def replace_manifest(self, component: Component, made: PodManifest) -> None:
+        """Another takes its place. Those of the controller manager and the scheduler follow the API server's."""
+        if component is Component.ETCD:
+            self.etcd_version, self.etcd_settings, self.etcd = made.version, made.settings, made.etcd
+        elif component is Component.API_SERVER:
+            self.components, self.settings, self.flagged = made.version, made.settings, made.flagged
 
     def valid(self, component: Component) -> datetime | None:
         """Until when those are that a component reads as it starts."""
@@ -91,9 +127,10 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The container of a static Pod that runs, and until when the certificates are valid that it read as it started."""
+    """The container of a static Pod that runs, what it was made from, and until when the certificates are valid that it read as it started."""
 
     id: str
+    manifest: PodManifest | None
     valid: datetime | None
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections.abc import Awaitable, Callable, Mapping
 
 from quorate.hosts.act import kubeadm as act
+from quorate.hosts.act.component_manifests import FOLDER
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.probe.facts import INITIALIZING
-from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
+from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, UPGRADE_PATH
 from quorate.hosts.render.provider_files import PATHS
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Action
@@ -22,11 +24,18 @@ from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
 from quorate.simulation.hosts.lines import known
 from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.manifests import PHASES, Manifests
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
+from quorate.simulation.hosts.settings import configured
 from quorate.simulation.hosts.static_pods import Containers
+from quorate.workload.static_pods import Component
 
+_NOTHING = ("function", "lock", "restarts_due")
+"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, and restarts that are due only after another file was placed
+than the one which containerd has, which no manifest here has.
+"""
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
 
@@ -54,9 +63,11 @@ class Host:
             return Outcome(refused.status, b"", f"{refused}".encode())
 
     async def read_file(self, path: str) -> bytes:
-        """A file of encryption providers: no step reads others."""
+        """A file of encryption providers, or the API server's certificate: no step reads others."""
         await self._reach.travels()
         disk = self._machine().disk
+        if path == f"{PKI}apiserver.crt" and disk.certificates:
+            return material.serving_certificate()
         if path != PATHS[0] or disk.providers is None:
             raise NoSuchFile(self.name, f"there is no file {path}", exit_status=44)
         return material.written(disk.providers)
@@ -91,11 +102,32 @@ class Shell:
         self._reach, self._random = reach, reach.random
         self._kubeadm = Kubeadm(reach.site, machine, reach.actor, reach.witness, reach.random)
         self._containers = Containers(reach.site, machine, self._kubeadm.tell)
+        self._manifests = Manifests(machine, self._containers)
         self._files: dict[str, str] = {}  # those that only this script reads
         self._placed = False
+        containers, manifests = self._containers, self._manifests
+        self._does: Mapping[str, Callable[[re.Match[str]], Awaitable[None] | None]] = {
+            "place": self._place,
+            "remove": lambda part: self._remove(part["gone"].split()),
+            "start": lambda part: self._start(_UNIT.findall(part["units"])),
+            "each": lambda part: containers.each(part["chosen"], part["command"]),
+            "until_refused": lambda _: containers.until_refused(),
+            "once_quiet": self._end_once_quiet,
+            "replace": self._replace,
+            "refresh": self._refresh,
+            "note": lambda _: manifests.note(),
+            "keep": lambda part: manifests.keep(Component(part["kept"])),
+            "take": lambda part: manifests.take(Component(part["taken"])),
+            "put_back": lambda part: manifests.put_back(Component(part["old"])),
+            "restart_kubelet": lambda _: self._restart_kubelet(),
+        }
 
     async def run(self, script: str) -> bytes:
         """Do what its lines say, one after the other. Raises Refused where one fails."""
+        await self._run_parts(script)
+        return b""
+
+    async def _run_parts(self, script: str) -> None:
         for part in known(script):
             if part.lastgroup == "kubeadm":
                 await self._run_kubeadm(part["arguments"], part["unless"])
@@ -103,30 +135,32 @@ class Shell:
                     break  # what follows takes away what kubeadm leaves, which is one here
             else:
                 await self._do(part)
-        return b""
 
     async def _do(self, part: re.Match[str]) -> None:
-        match part.lastgroup:
-            case "place":
-                self._placed = self._placed or await self._takes(0.05, 0.3)
-                await self._place(part["path"].strip("'"), base64.b64decode(part["content"]))
-            case "remove":
-                for path in part["gone"].split():
-                    self._remove(path)
-            case "start":
-                await self._start(_UNIT.findall(part["units"]))
-            case "each":
-                self._containers.each(part["chosen"], part["command"])
-            case "until_refused":
-                await self._containers.until_refused()
-            case "once_quiet":
-                await self._containers.end_once_quiet(set(part["ids"].split()), gone_is_enough=part["while"] != ":")
+        kind = part.lastgroup or ""
+        if kind not in _NOTHING and (doing := self._does[kind](part)) is not None:
+            await doing
+
+    async def _place(self, part: re.Match[str]) -> None:
+        self._placed = self._placed or await self._takes(0.05, 0.3)
+        await self._place_file(part["path"].strip("'"), base64.b64decode(part["content"]))
+
+    async def _replace(self, part: re.Match[str]) -> None:
+        if self._manifests.differs(Component(part["replaced"])):
+            await self._run_parts(part["replacing"])
+
+    async def _refresh(self, part: re.Match[str]) -> None:
+        if self._manifests.outdated(Component(part["refreshed"])):
+            await self._run_parts(part["refreshing"])
+
+    async def _end_once_quiet(self, part: re.Match[str]) -> None:
+        await self._containers.end_once_quiet(set(part["ids"].split()), gone_is_enough=part["while"] != ":")
 
     async def _takes(self, least: float, most: float) -> bool:
         await asyncio.sleep(self._random.uniform(least, most))
         return True
 
-    async def _place(self, path: str, content: bytes) -> None:
+    async def _place_file(self, path: str, content: bytes) -> None:
         disk = self._machine.disk
         if path == f"{PKI}ca.crt":
             disk.ca = material.ca_of(content, self._site.cas)
@@ -140,11 +174,15 @@ class Shell:
         else:
             self._files[path] = content.decode()
 
-    def _remove(self, path: str) -> None:
-        if path == INITIALIZING:
-            self._machine.disk.initializing = False
-        elif path == SUPER_ADMIN:
-            self._machine.disk.super_admin_conf = False
+    def _remove(self, paths: list[str]) -> None:
+        disk = self._machine.disk
+        for path in paths:
+            if path == INITIALIZING:
+                disk.initializing = False
+            elif path == SUPER_ADMIN:
+                disk.super_admin_conf = False
+            elif path.startswith(f"{FOLDER}/") and path.endswith(".before"):
+                self._manifests.forget(Component(path.removeprefix(f"{FOLDER}/").removesuffix(".before")))
 
     async def _start(self, units: list[str]) -> None:
         await self._takes(0.2, 2.0)
@@ -155,6 +193,15 @@ class Shell:
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
+    async def _restart_kubelet(self) -> None:
+        """Where its configuration is another than before."""
+        if self._machine.kubelet_runs and not self._kubeadm.kubelet_reconfigured:
+            return
+        await self._takes(0.2, 1.0)
+        self._kubeadm.tell(Action.START)
+        self._site.start_kubelet(self._machine)
+        self._site.settle()
+
     async def _run_kubeadm(self, arguments: str, unless: str | None) -> None:
         kubeadm = self._kubeadm
         match arguments.split():
@@ -162,6 +209,13 @@ class Shell:
                 pass  # it is of no certificate that anybody looks at
             case ["certs", "renew", certificate]:
                 await kubeadm.renew(certificate)
+            case ["init", "phase", "preflight", "--ignore-preflight-errors=all", "--config", "/dev/stdin"]:
+                await self._takes(0.5, 5.0)  # for images
+            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
+                await self._takes(0.1, 0.5)
+                self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
+            case ["upgrade", "node", "phase", "kubelet-config", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.configure_kubelet()
             case ["init", "--config", path, *options] if path == INIT_PATH:
                 await kubeadm.init(self._wanted(path), resume="--skip-phases=preflight" in options)
             case ["join", "--config", path]:

@@ -20,6 +20,7 @@ GRACE = 50.0
 """Seconds until a Node whose kubelet is silent is called not ready (kube-controller-manager, node-monitor-grace-period)."""
 _ENDING = {Component.ETCD: (0.1, 8.0), Component.API_SERVER: (15.0, 65.0)}
 """Seconds until a container ends that was asked to: an API server keeps those who watch for a while, and so does an etcd."""
+_AT_ONCE = (0.1, 1.0)
 _AGAIN = (0.5, 3.0)
 """Seconds until the kubelet starts another."""
 
@@ -275,7 +276,8 @@ class Site:
         machine.api_version, machine.api_settings, machine.api_flagged = disk.components, disk.settings, disk.flagged
 
     def _note_containers(self, machine: Machine) -> None:
-        """Whatever runs does so in a container, another one after each start."""
+        """Whatever runs does so in a container, another one after each start and for each manifest."""
+        kubelet = machine.kubelet_runs and machine.containerd_runs
         others = machine.disk.components is not None and machine.containerd_runs
         for component, runs in (
             (Component.ETCD, machine.member is not None),
@@ -287,9 +289,12 @@ class Site:
                 continue
             if not runs:
                 machine.containers.pop(component, None)
-            elif component not in machine.containers:
+            elif component not in machine.containers or (
+                kubelet and machine.containers[component].manifest != machine.disk.manifest(component)
+            ):
                 machine.started += 1
-                machine.containers[component] = Container(f"{machine.started:x}", machine.disk.valid(component))
+                made = machine.disk.manifest(component), machine.disk.valid(component)
+                machine.containers[component] = Container(f"{machine.started:x}", *made)
 
     def end(self, machine: Machine, component: Component, *, by_force: bool = False) -> None:
         """A signal is sent to the component's container. It serves nobody any more; when it has ended, the kubelet starts another."""
@@ -305,7 +310,9 @@ class Site:
             self.settle()
         elif not by_force:
             return
-        seconds = 0.0 if by_force else self._random.uniform(*_ENDING.get(component, (0.1, 1.0)))
+        nobody_watches = component is Component.API_SERVER and machine.api_settings in self.broken_settings
+        longest = _AT_ONCE if nobody_watches else _ENDING.get(component, _AT_ONCE)
+        seconds = 0.0 if by_force else self._random.uniform(*longest)
         self.world.after(seconds, self._has_ended, machine, component, container.id)
 
     def _has_ended(self, machine: Machine, component: Component, container: str) -> None:
