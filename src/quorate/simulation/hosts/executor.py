@@ -43,8 +43,6 @@ from quorate.hosts.act.rings import fresh_ring
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.act.waiting import Waits
 from quorate.hosts.connect.ssh.errors import NoAnswer
-from quorate.hosts.observe.encryption import common_file
-from quorate.hosts.probe.facts import HostFacts
 from quorate.hosts.render.feature_files import Contents
 from quorate.simulation.hosts.access import Access
 from quorate.simulation.hosts.acts import Action, Actor, Witness
@@ -72,9 +70,10 @@ _Real: TypeAlias = (
     | RenewCertificates
     | UpdateConfiguration
     | Reconfigure
+    | UpgradeControlPlane
 )
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
-_Change: TypeAlias = UpgradeControlPlane | UpgradeKubelet | EnsureMachineDeployments | ChangeEncryption
+_Change: TypeAlias = UpgradeKubelet | EnsureMachineDeployments | ChangeEncryption
 _TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -130,8 +129,6 @@ class Executor:
 
     async def _change(self, step: _Change) -> None:
         match step:
-            case UpgradeControlPlane(host, version, first):
-                await self._upgrade(host, version, first=first)
             case UpgradeKubelet(host, version):
                 await self._upgrade_kubelet(host, version)
             case ChangeEncryption(host, configuration):
@@ -157,18 +154,6 @@ class Executor:
 
     # Hosts that are in the cluster.
 
-    async def _upgrade(self, host: str, version: Version, *, first: bool) -> None:
-        machine = self._machine(host)
-        await self._script(machine, partial(self._new_kubeadm, machine, version))
-        providers = self._providers(host)
-        await self._make_ready(host)
-        await self._run(host, partial(self._kubeadm(host).upgrade, version, providers, first=first))
-        await self._until_back(host)
-
-    async def _new_kubeadm(self, machine: Machine, version: Version) -> None:
-        await self._works(0.5, 5.0)
-        machine.disk.kubeadm = version
-
     async def _upgrade_kubelet(self, host: str, version: Version) -> None:
         await cordon(self._tools, host)
         await drain(self._tools, host)
@@ -185,18 +170,6 @@ class Executor:
         await make_ready(self._tools, host, self._seen)
 
     # Keys, as in `hosts/act/encryption.py`.
-
-    def _providers(self, host: str) -> Configuration | None:
-        """Those that all API servers have, from the host itself or another; None where one has none."""
-        names = dict.fromkeys((host, *(entry.name for entry in self.actor.manifest.control_planes)))
-        path = common_file(each for name in names if isinstance(each := self._facts.get(name), HostFacts))
-        if not isinstance(path, str):
-            return None
-        machines = [machine for name in names if (machine := self._reach.machine(name)) is not None and machine.answers]
-        found = next((machine.disk.providers for machine in machines if machine.disk.providers is not None), None)
-        if found is None:
-            raise StepFailed(host, "Secrets are encrypted, and no host has the file of their keys")
-        return found
 
     async def _change_encryption(self, host: str, wanted: Configuration) -> None:
         """Every control plane is asked for its keys, and etcd whether something is stored with one that would go."""

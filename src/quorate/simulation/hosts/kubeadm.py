@@ -8,20 +8,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
+from quorate.hosts.act.certificates import OF_COMPONENT
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts.acts import Act, Action, Actor, Witness
-from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
+from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine, PodManifest
+from quorate.simulation.hosts.manifests import Manifests, made_from
 from quorate.simulation.hosts.scripts import Refused
 from quorate.simulation.hosts.settings import configured, kubelets, with_version
 from quorate.simulation.hosts.site import VALIDITY, Site
+from quorate.workload.static_pods import Component
 
 _TIMEOUT = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
+_UPGRADED = (Component.ETCD, Component.API_SERVER)
+_FOLLOWERS = (*OF_COMPONENT[Component.CONTROLLER_MANAGER], *OF_COMPONENT[Component.SCHEDULER])
 _DOCUMENTS = ("ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration")
 
 
@@ -215,30 +220,51 @@ class Kubeadm:
 
     # Those that are in the cluster.
 
-    async def upgrade(self, version: Version, providers: Configuration | None, *, first: bool) -> None:
-        """`kubeadm upgrade apply`, or `node`: what does not come up is put back."""
+    async def upgrade(self, manifests: Manifests, version: Version | None, patched: bool) -> None:
+        """`kubeadm upgrade apply` to a version, or `node` to that of the cluster: etcd, and then what stands on it; what does not come up is put back.
+
+        `patched`: etcd's manifest says that its ring exists, which kubeadm's own never does.
+        """
         site, disk = self.site, self.machine.disk
         await self._until(lambda: site.reaches_api(self.machine), "an API server")
-        if site.objects.running is None:
-            raise Refused("there is no kubeadm-config")
-        if not first and site.objects.running != version:
-            raise Refused("the configuration in the cluster is of another version")
-        self.tell(Action.UPGRADE, version)
-        before = disk.components, disk.settings, disk.flagged, disk.etcd_version, disk.etcd_settings
-        disk.providers = disk.providers if providers is None else providers
-        disk.certificates = site.certificates()
-        async with self._down():
-            self._write_manifests(site.objects.kubeadm, version)
+        target = version or site.objects.running
+        if target is None or disk.kubeadm is None or target > disk.kubeadm:
+            raise Refused(f"kubeadm is of {disk.kubeadm}, and the configuration of {target}")
+        self.tell(Action.UPGRADE, target)
+        etcd = EtcdManifest.EXISTING if patched else EtcdManifest.NEW
+        cluster, before = site.objects.configured, {component: disk.manifest(component) for component in _UPGRADED}
         try:
-            await self._until_serves()
+            await self._exchange(manifests, Component.ETCD, replace(made_from(cluster, Component.ETCD, self.machine, target), etcd=etcd))
+            await self._exchange(manifests, Component.API_SERVER, made_from(cluster, Component.API_SERVER, self.machine, target))
         except Refused:
-            disk.components, disk.settings, disk.flagged, disk.etcd_version, disk.etcd_settings = before
-            site.settle()
+            for component, manifest in before.items():
+                if manifest is not None:
+                    manifests.replace(component, manifest)
             raise
+        self._renew("admin.conf")
         self._configure_kubelet(site.objects.kubelet)
-        if first:
-            await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, version)))
+        if version is not None:
+            await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, target)))
             await self._written(lambda: self._add(""))
+
+    async def _exchange(self, manifests: Manifests, component: Component, made: PodManifest) -> None:
+        """One static Pod's, and wait until it does its work. The controller manager and the scheduler follow the API server."""
+        await self._takes(0.3, 2.0)
+        if made == self.machine.disk.manifest(component):
+            return
+        self._renew(*OF_COMPONENT[component], *(_FOLLOWERS if component is Component.API_SERVER else ()))
+        if component is Component.ETCD:
+            manifests.make_way()
+            await self._takes(0.1, 0.5)
+        manifests.replace(component, made)
+        await self._takes(2.0, 6.0)
+        manifests.end_the_silent()
+        await self._until(lambda: manifests.runs(component), f"{component} with its new manifest")
+        await self._until(lambda: manifests.runs(Component.API_SERVER), "the API server")
+
+    def _renew(self, *certificates: str) -> None:
+        disk = self.machine.disk
+        disk.certificates = {**disk.certificates, **dict.fromkeys(certificates, self.site.world.now() + VALIDITY)}
 
     async def configure_kubelet(self) -> None:
         """`kubeadm upgrade node phase kubelet-config`."""
@@ -278,7 +304,7 @@ class Kubeadm:
         disk = self.machine.disk
         if certificate not in disk.certificates:
             raise Refused(f"there is no certificate {certificate}")
-        disk.certificates = {**disk.certificates, certificate: self.site.world.now() + VALIDITY}
+        self._renew(certificate)
 
     async def exchange_kubelet(self, version: Version) -> None:
         """The package, and a restart that takes the static Pods along."""

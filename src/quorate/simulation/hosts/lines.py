@@ -24,6 +24,9 @@ _KNOWN = re.compile(
     r"|^(?P<restarts_due>if \[ -s \S+/restarts-due \]; then\n(?:.*\n)*?fi)$"
     r"|^(?P<restart_kubelet>if ! cmp -s -- \S+ /run/quorate-kubelet-config\.yaml; then systemctl restart kubelet; fi)$"
     r"|^(?P<is>is (?P<checked>\S+) (?P<digests>\S+))$"
+    r"|^(?P<want>want (?P<package>[a-z]+) (?P<version>\S+))$"
+    r"|^(?P<watch>\(\n    exec 9>&- (?:.*\n)*?\) &\nwatching=\$!)$"
+    r"|^(?P<leftovers>rm -rf -- kubeadm-upgraded-manifests\*)$"
     r"|^(?P<start>systemctl start (?P<units>.+?) \|\| :)$"
     rf"|^(?P<lock>flock -w {kubeadm.TIMEOUT} 9)$"
     r"""|(?P<each>containers ls -q '(?P<chosen>[^']+)'\); do\n *case "\$running" in \*" \$id "\*\) (?P<command>.+?) ;; esac)"""
@@ -32,7 +35,7 @@ _KNOWN = re.compile(
     re.MULTILINE,
 )
 _MUST_BE_KNOWN = re.compile(
-    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv |\bsystemctl (?!enable|reset-failed)", re.MULTILINE
+    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed)", re.MULTILINE
 )
 
 

@@ -24,6 +24,7 @@ class Manifests:
 
     def __init__(self, machine: Machine, containers: Containers) -> None:
         self._machine, self._containers = machine, containers
+        self.watched = False  # a script looks after what `kubeadm upgrade` replaces (`quorate.hosts.act.old_containers`)
         self._new: dict[Component, PodManifest] = {}  # in the folder beside
         self._noted: frozenset[str] = frozenset()
 
@@ -53,14 +54,14 @@ class Manifests:
 
     def take(self, component: Component) -> None:
         """The new one takes its place."""
-        self._replace(component, self._new[component])
+        self.replace(component, self._new[component])
 
     def put_back(self, component: Component) -> None:
         """The old one does again."""
         before = self._machine.disk.before.get(component)
         if before is None:
             raise Refused(f"mv: cannot stat {FOLDER}/{component}.before")
-        self._replace(component, before.manifest)
+        self.replace(component, before.manifest)
         self.forget(component)
 
     def forget(self, component: Component) -> None:
@@ -68,7 +69,26 @@ class Manifests:
         disk = self._machine.disk
         disk.before = {each: before for each, before in disk.before.items() if each is not component}
 
-    def _replace(self, component: Component, made: PodManifest) -> None:
+    def watch(self) -> None:
+        """A script does from now on."""
+        self.watched = True
+
+    def make_way(self) -> None:
+        """Whoever looks after it has the API server listen to nobody while etcd is replaced."""
+        if self.watched:
+            self._containers.end(Component.API_SERVER)
+
+    def end_the_silent(self) -> None:
+        """Whoever looks after it ends an API server by force that listens to nobody any more."""
+        if self.watched:
+            self._containers.end_silent()
+
+    def runs(self, component: Component) -> bool:
+        """Whether the component runs with the manifest that is there, and does its work."""
+        return self._containers.is_ready(component)
+
+    def replace(self, component: Component, made: PodManifest) -> None:
+        """It takes the place of the one that is there, and the kubelet ends what runs with that."""
         machine = self._machine
         if machine.disk.manifest(component) == made:
             return

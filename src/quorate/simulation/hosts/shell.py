@@ -10,12 +10,14 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
+from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm as act
 from quorate.hosts.act.component_manifests import FOLDER
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.probe.facts import INITIALIZING
+from quorate.hosts.render.component_configurations import PATCHES
 from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, UPGRADE_PATH
 from quorate.hosts.render.provider_files import PATHS
 from quorate.simulation.hosts import material
@@ -32,9 +34,9 @@ from quorate.simulation.hosts.settings import configured
 from quorate.simulation.hosts.static_pods import Containers
 from quorate.workload.static_pods import Component
 
-_NOTHING = ("function", "lock", "restarts_due")
-"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, and restarts that are due only after another file was placed
-than the one which containerd has, which no manifest here has.
+_NOTHING = ("function", "lock", "leftovers", "restarts_due")
+"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, what kubeadm leaves behind, and restarts that are due only
+after another file was placed than the one which containerd has, which no manifest here has.
 """
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
@@ -109,6 +111,8 @@ class Shell:
         self._does: Mapping[str, Callable[[re.Match[str]], Awaitable[None] | None]] = {
             "place": self._place,
             "remove": lambda part: self._remove(part["gone"].split()),
+            "watch": lambda _: manifests.watch(),
+            "want": lambda part: self._install(part["package"], Version.parse(f"v{part['version']}")),
             "start": lambda part: self._start(_UNIT.findall(part["units"])),
             "each": lambda part: containers.each(part["chosen"], part["command"]),
             "until_refused": lambda _: containers.until_refused(),
@@ -193,6 +197,19 @@ class Shell:
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
+    async def _install(self, package: str, version: Version) -> None:
+        """Nothing that runs is touched."""
+        disk = self._machine.disk
+        if package not in ("kubeadm", "kubelet"):
+            return
+        await self._takes(0.5, 3.0)
+        setattr(disk, package, version)
+
+    @property
+    def _patched(self) -> bool:
+        """Whether kubeadm is given the patch with which etcd never founds a ring."""
+        return "--initial-cluster-state=existing" in self._files.get(f"{PATCHES}/etcd0+json.json", "")
+
     async def _restart_kubelet(self) -> None:
         """Where its configuration is another than before."""
         if self._machine.kubelet_runs and not self._kubeadm.kubelet_reconfigured:
@@ -214,6 +231,12 @@ class Shell:
             case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
                 await self._takes(0.1, 0.5)
                 self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
+            case ["upgrade", "apply", "--yes", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.upgrade(
+                    self._manifests, Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")), self._patched
+                )
+            case ["upgrade", "node", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.upgrade(self._manifests, None, self._patched)
             case ["upgrade", "node", "phase", "kubelet-config", "--config", path] if path == UPGRADE_PATH:
                 await kubeadm.configure_kubelet()
             case ["init", "--config", path, *options] if path == INIT_PATH:

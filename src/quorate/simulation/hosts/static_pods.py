@@ -62,6 +62,14 @@ class Containers:
             self._tells(Action.END_API_SERVER)
             self._site.end(self._machine, Component.API_SERVER, by_force=True)
 
+    def end_silent(self) -> None:
+        """End an API server by force that was asked to end."""
+        self._site.end(self._machine, Component.API_SERVER, by_force=Component.API_SERVER in self._machine.ended)
+
+    def is_ready(self, component: Component) -> bool:
+        """Whether it runs with the manifest that is there, and does its work."""
+        return _is_ready(self._site, self._machine, component)
+
     def _runs(self, ids: set[str]) -> bool:
         container = self._machine.containers.get(Component.API_SERVER)
         return container is not None and container.id in ids
@@ -86,7 +94,7 @@ def pod(site: Site, machine: Machine, component: Component) -> dict[str, Any] | 
     """The Pod that reports a component; None where its kubelet has no manifest of it."""
     if not _is_wanted(machine, component):
         return None
-    ready = component in machine.containers and component not in machine.ended and _is_ready(site, machine, component)
+    ready = _is_ready(site, machine, component)
     return {
         "metadata": {"name": component.pod_name(machine.name), "namespace": NAMESPACE},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]},
@@ -98,4 +106,7 @@ def _is_wanted(machine: Machine, component: Component) -> bool:
 
 
 def _is_ready(site: Site, machine: Machine, component: Component) -> bool:
+    container = machine.containers.get(component)
+    if container is None or component in machine.ended or container.manifest != machine.disk.manifest(component):
+        return False
     return {Component.ETCD: site.member_is_well, Component.API_SERVER: site.serves}.get(component, lambda _: True)(machine)
