@@ -379,6 +379,31 @@ async def test_the_only_api_server_gets_its_old_manifest_back_that_a_change_whic
     assert host.ran == ["old manifest of kube-apiserver", "pull images", "kubelet configuration"]
 
 
+@pytest.mark.parametrize("alone", [True, False])
+async def test_the_only_api_server_that_was_left_broken_is_mended_by_the_manifest_alone(*, alone: bool) -> None:
+    """kubeadm was killed in the middle of an upgrade, say, and nothing on the host tells what its API server had before."""
+    hosts = [{"publicAddress": f"192.0.2.{number}", "privateAddress": f"10.0.0.{number}"} for number in range(1, 2 if alone else 4)]
+    world = cluster(manifest(controlPlane__hosts=hosts))
+    host = running(world, "h1")
+    host.drifting, host.files[CERTIFICATE] = {Component.API_SERVER}, serving("api.example.com").certificate
+    broken(world, host)
+    ask = world.api_client
+
+    async def any_that_answers() -> Client:
+        if host.drifting:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = any_that_answers  # type: ignore[method-assign]
+    if alone:
+        await done(world, Reconfigure("h1"))
+        assert host.ran == ["pull images", "new manifest of kube-apiserver", "kubelet configuration"]
+    else:  # another may be asked later
+        with pytest.raises(StepFailed, match=r"kubeadm-config to be read did not come about.*no API server answers"):
+            await done(world, Reconfigure("h1"))
+        assert host.ran == []
+
+
 async def test_an_api_server_that_is_about_to_answer_is_waited_for() -> None:
     world = configured()
     ask, asked = world.api_client, itertools.count(1)

@@ -22,7 +22,7 @@ from quorate.hosts.observe.inspection import OLDEST_API_SERVER
 from quorate.hosts.observe.known_flags import PLACES
 from quorate.hosts.probe.facts import HostFacts, StaticPod
 from quorate.hosts.render.host_files import HostFile, yaml_documents
-from quorate.hosts.render.kubeadm_configuration import Machine, init_configuration
+from quorate.hosts.render.kubeadm_configuration import Machine, cluster_configuration, init_configuration
 from quorate.hosts.render.shell import quoted
 from quorate.kubeadm.cluster_configuration import Document, decode
 from quorate.kubernetes.client import Client
@@ -46,30 +46,40 @@ _MANIFESTS = "/etc/kubernetes/manifests"
 _DEADLINE = 60.0
 
 
-async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | None) -> tuple[Document, Document]:
+async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | None, *, alone: bool = False) -> tuple[Document, Document]:
     """What kubeadm generates files from: this host's part by the manifest, and the cluster's as kubeadm keeps it, with fields that only others know.
 
     `version` is the one that the host's components have, None where it is not known. The cluster's may be older: of the first host of an upgrade that was
-    interrupted before kubeadm had written it, components would go back to it. Raises StepFailed.
+    interrupted before kubeadm had written it, components would go back to it. `alone`: no other host has an API server. Where that one does not come to answer,
+    there is only the manifest to go by. Raises StepFailed.
     """
-    found: list[ConfigMap] = []
-
-    async def read(api: Client) -> None:
-        found.append(await api.get(CONFIG_MAPS, NAME, NAMESPACE))
-
-    await written(tools, machine.name, f"ConfigMap {NAMESPACE}/{NAME} to be read", read)
     try:
-        document = decode(found[-1].data.get(KEY, ""))
-    except ValueError as error:
-        raise StepFailed(
-            machine.name, f"ConfigMap {NAMESPACE}/{NAME}: {error}", "Correct it by hand, then run the same command again"
-        ) from None
+        document = await _stored(tools, machine.name)
+    except StepFailed:
+        if not alone or await _api_server_serves(tools, machine.name):
+            raise
+        tools.report(machine.name, "no API server tells kubeadm's configuration: going by the manifest")
+        document = cluster_configuration(tools.manifest)
     own = init_configuration(tools.manifest, machine, Secret(""))
     del own["bootstrapTokens"]  # nobody joins with it
     cluster = merged_cluster_configuration(tools.manifest, document)
     if version is not None:
         cluster["kubernetesVersion"] = str(version)
     return own, cluster
+
+
+async def _stored(tools: Tools, host: str) -> Document:
+    """The ClusterConfiguration that kubeadm keeps. Raises StepFailed."""
+    found: list[ConfigMap] = []
+
+    async def read(api: Client) -> None:
+        found.append(await api.get(CONFIG_MAPS, NAME, NAMESPACE))
+
+    await written(tools, host, f"ConfigMap {NAMESPACE}/{NAME} to be read", read)
+    try:
+        return decode(found[-1].data.get(KEY, ""))
+    except ValueError as error:
+        raise StepFailed(host, f"ConfigMap {NAMESPACE}/{NAME}: {error}", "Correct it by hand, then run the same command again") from None
 
 
 async def keep_places(tools: Tools, machine: Machine, facts: HostFacts | Unreachable) -> None:

@@ -31,7 +31,8 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
         await revive_api_server(tools, step.host)
     restarted = await bring_settings(tools, step.host, observation, control_plane=control_plane)
     if control_plane:
-        documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
+        alone = len(observation.cluster.control_planes) == 1
+        documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components, alone=alone)
         await pull_images(tools, step.host, yaml_documents(*documents))
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:

@@ -35,7 +35,8 @@ _KNOWN = re.compile(
     re.MULTILINE,
 )
 _MUST_BE_KNOWN = re.compile(
-    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed)", re.MULTILINE
+    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed)",
+    re.MULTILINE,
 )
 
 
