@@ -12,10 +12,10 @@ import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import Reconfigure, RemoveMember, RenewCertificates, StartServices, Step, UpgradeControlPlane
+from quorate.core.hosts.steps import Reconfigure, RemoveMember, RenewCertificates, StartServices, Step, UpgradeControlPlane, UpgradeKubelet
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import certificates, reconfigure, restarts, ring, upgrade
+from quorate.hosts.act import certificates, kubelet, reconfigure, restarts, ring, upgrade
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.executor import Executor
@@ -299,7 +299,7 @@ class Restart:
     """A situation in which a step of this kind takes a member down, and the module of the step."""
 
     scene: Callable[[Scene], Awaitable[None]]
-    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane]
+    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet]
     module: ModuleType
 
     def __str__(self) -> str:
@@ -310,6 +310,7 @@ RESTARTS = (
     Restart(certificates_renewed, RenewCertificates, certificates),
     Restart(a_flag_of_the_api_server, Reconfigure, reconfigure),
     Restart(upgrade_3_and_a_worker, UpgradeControlPlane, upgrade),
+    Restart(upgrade_3_and_a_worker, UpgradeKubelet, kubelet),
 )
 
 

@@ -32,12 +32,9 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.core.versions import Version
 from quorate.hosts.act import executor as act
 from quorate.hosts.act.concurrently import on_all
-from quorate.hosts.act.drain import drain
 from quorate.hosts.act.failures import EXPECTED, StepFailed, failure_of
-from quorate.hosts.act.nodes import cordon, uncordon
 from quorate.hosts.act.restarts import make_ready
 from quorate.hosts.act.rings import fresh_ring
 from quorate.hosts.act.tools import Tools
@@ -71,9 +68,10 @@ _Real: TypeAlias = (
     | UpdateConfiguration
     | Reconfigure
     | UpgradeControlPlane
+    | UpgradeKubelet
 )
 """The steps that `quorate.hosts.act` carries out here. The others are written down below; of them the gate of restarts, cordons and drains are its own."""
-_Change: TypeAlias = UpgradeKubelet | EnsureMachineDeployments | ChangeEncryption
+_Change: TypeAlias = EnsureMachineDeployments | ChangeEncryption
 _TIMEOUT = 120.0
 """Seconds that a health gate, or a write, is waited for."""
 
@@ -129,8 +127,6 @@ class Executor:
 
     async def _change(self, step: _Change) -> None:
         match step:
-            case UpgradeKubelet(host, version):
-                await self._upgrade_kubelet(host, version)
             case ChangeEncryption(host, configuration):
                 await self._change_encryption(host, configuration)
             case EnsureMachineDeployments():
@@ -153,18 +149,6 @@ class Executor:
         machine.disk.kubelet = machine.disk.kubeadm = self.actor.manifest.version
 
     # Hosts that are in the cluster.
-
-    async def _upgrade_kubelet(self, host: str, version: Version) -> None:
-        await cordon(self._tools, host)
-        await drain(self._tools, host)
-        machine = self._machine(host)
-        if machine.disk.components is not None:
-            await self._make_ready(host)
-        await self._run(host, partial(self._kubeadm(host).exchange_kubelet, version))
-        await self._until(host, "its Node", lambda: self._is_ready(host, version))
-        if machine.disk.components is not None:
-            await self._until_back(host)
-        await uncordon(self._tools, Uncordon(host))
 
     async def _make_ready(self, host: str) -> None:
         await make_ready(self._tools, host, self._seen)
@@ -223,10 +207,6 @@ class Executor:
     async def _until_back(self, host: str) -> None:
         await self._until(host, "its control plane", lambda: self.site.serves(self._machine(host)))
         await self._until(host, "its Node", lambda: host in self.site.objects.nodes)
-
-    def _is_ready(self, host: str, version: Version) -> bool:
-        node = self.site.objects.nodes.get(host)
-        return node is not None and node.silent_since is None and node.kubelet == version
 
     async def _written(self, write: Callable[[], None]) -> None:
         await self._reach.takes(0.05, 0.3)

@@ -227,6 +227,9 @@ class Kubeadm:
         """
         site, disk = self.site, self.machine.disk
         await self._until(lambda: site.reaches_api(self.machine), "an API server")
+        if disk.components is None:  # a worker has but its kubelet's configuration
+            self._configure_kubelet(site.objects.kubelet)
+            return
         target = version or site.objects.running
         if target is None or disk.kubeadm is None or target > disk.kubeadm:
             raise Refused(f"kubeadm is of {disk.kubeadm}, and the configuration of {target}")
@@ -305,20 +308,6 @@ class Kubeadm:
         if certificate not in disk.certificates:
             raise Refused(f"there is no certificate {certificate}")
         self._renew(certificate)
-
-    async def exchange_kubelet(self, version: Version) -> None:
-        """The package, and a restart that takes the static Pods along."""
-        machine = self.machine
-        await self._takes(0.5, 5.0)
-        self.tell(Action.KUBELET, version)
-        machine.disk.kubelet = machine.disk.kubeadm = version
-        await self._takes(0.2, 1.0)
-        if machine.disk.components is not None:
-            async with self._down():
-                self._restart_kubelet()
-        else:
-            self._restart_kubelet()
-            self.site.settle()
 
     async def reset(self) -> None:
         """`kubeadm reset` without the phase that touches the ring, and what it leaves behind."""

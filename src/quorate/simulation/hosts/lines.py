@@ -24,6 +24,10 @@ _KNOWN = re.compile(
     r"|^(?P<restarts_due>if \[ -s \S+/restarts-due \]; then\n(?:.*\n)*?fi)$"
     r"|^(?P<restart_kubelet>if ! cmp -s -- \S+ /run/quorate-kubelet-config\.yaml; then systemctl restart kubelet; fi)$"
     r"|^(?P<is>is (?P<checked>\S+) (?P<digests>\S+))$"
+    r"|^(?P<stop_kubelet>systemctl stop kubelet)$"
+    r"|^(?P<new_kubelet>systemctl restart kubelet)$"
+    r"|^(?P<at_exit>trap 'systemctl restart kubelet' EXIT)$"
+    r"|^(?P<end_others>for id in \$others; do ctr -n k8s\.io tasks kill --signal SIGTERM .*)$"
     r"|^(?P<want>want (?P<package>[a-z]+) (?P<version>\S+))$"
     r"|^(?P<watch>\(\n    exec 9>&- (?:.*\n)*?\) &\nwatching=\$!)$"
     r"|^(?P<leftovers>rm -rf -- kubeadm-upgraded-manifests\*)$"
@@ -35,7 +39,7 @@ _KNOWN = re.compile(
     re.MULTILINE,
 )
 _MUST_BE_KNOWN = re.compile(
-    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed)",
+    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed|daemon-reload)",
     re.MULTILINE,
 )
 

@@ -127,10 +127,13 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The container of a static Pod that runs, what it was made from, and until when the certificates are valid that it read as it started."""
+    """The container of a static Pod that runs, what it was made from, by a kubelet of which minor version, and until when the certificates are valid that it
+    read as it started.
+    """
 
     id: str
     manifest: PodManifest | None
+    kubelet: int | None
     valid: datetime | None
 
 

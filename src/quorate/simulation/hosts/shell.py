@@ -34,9 +34,10 @@ from quorate.simulation.hosts.settings import configured
 from quorate.simulation.hosts.static_pods import Containers
 from quorate.workload.static_pods import Component
 
-_NOTHING = ("function", "lock", "leftovers", "restarts_due")
-"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, what kubeadm leaves behind, and restarts that are due only
-after another file was placed than the one which containerd has, which no manifest here has.
+_NOTHING = ("function", "lock", "leftovers", "at_exit", "restarts_due")
+"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, what kubeadm leaves behind, what is done at the end of a
+script that is asked to end early, which nobody does here, and restarts that are due only after another file was placed than the one which containerd has, which
+no manifest here has.
 """
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
@@ -111,6 +112,9 @@ class Shell:
         self._does: Mapping[str, Callable[[re.Match[str]], Awaitable[None] | None]] = {
             "place": self._place,
             "remove": lambda part: self._remove(part["gone"].split()),
+            "stop_kubelet": lambda _: self._stop_kubelet(),
+            "new_kubelet": lambda _: self._start_kubelet(),
+            "end_others": lambda _: containers.end_listed(),
             "watch": lambda _: manifests.watch(),
             "want": lambda part: self._install(part["package"], Version.parse(f"v{part['version']}")),
             "start": lambda part: self._start(_UNIT.findall(part["units"])),
@@ -203,6 +207,8 @@ class Shell:
         if package not in ("kubeadm", "kubelet"):
             return
         await self._takes(0.5, 3.0)
+        if package == "kubelet" and disk.kubelet_conf:
+            self._kubeadm.tell(Action.KUBELET, version)
         setattr(disk, package, version)
 
     @property
@@ -212,11 +218,20 @@ class Shell:
 
     async def _restart_kubelet(self) -> None:
         """Where its configuration is another than before."""
-        if self._machine.kubelet_runs and not self._kubeadm.kubelet_reconfigured:
-            return
+        if not self._machine.kubelet_runs or self._kubeadm.kubelet_reconfigured:
+            await self._start_kubelet()
+
+    async def _start_kubelet(self) -> None:
+        """Anew, where it runs."""
         await self._takes(0.2, 1.0)
         self._kubeadm.tell(Action.START)
+        if Component.ETCD in self._site.run_otherwise(self._machine):
+            self._kubeadm.tell(Action.PUT_DOWN)
         self._site.start_kubelet(self._machine)
+        self._site.settle()
+
+    def _stop_kubelet(self) -> None:
+        self._machine.kubelet_runs, self._machine.kubelet_version = False, None
         self._site.settle()
 
     async def _run_kubeadm(self, arguments: str, unless: str | None) -> None:

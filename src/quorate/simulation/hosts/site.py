@@ -20,6 +20,8 @@ GRACE = 50.0
 """Seconds until a Node whose kubelet is silent is called not ready (kube-controller-manager, node-monitor-grace-period)."""
 _ENDING = {Component.ETCD: (0.1, 8.0), Component.API_SERVER: (15.0, 65.0)}
 """Seconds until a container ends that was asked to: an API server keeps those who watch for a while, and so does an etcd."""
+_HESITATES = (10.0, 20.0)
+"""Seconds until a kubelet of another minor version knows that it may end what ran before."""
 _AT_ONCE = (0.1, 1.0)
 _AGAIN = (0.5, 3.0)
 """Seconds until the kubelet starts another."""
@@ -293,7 +295,8 @@ class Site:
                 kubelet and machine.containers[component].manifest != machine.disk.manifest(component)
             ):
                 machine.started += 1
-                made = machine.disk.manifest(component), machine.disk.valid(component)
+                minor = machine.kubelet_version.minor if machine.kubelet_version is not None else None
+                made = machine.disk.manifest(component), minor, machine.disk.valid(component)
                 machine.containers[component] = Container(f"{machine.started:x}", *made)
 
     def end(self, machine: Machine, component: Component, *, by_force: bool = False) -> None:
@@ -378,6 +381,17 @@ class Site:
         """The kubelet that is installed starts; without a configuration it does nothing."""
         machine.containerd_runs = machine.kubelet_runs = True
         machine.kubelet_version = machine.disk.kubelet
+        for component in self.run_otherwise(machine):
+            self.world.after(self._random.uniform(*_HESITATES), self._ends_old, machine, component, machine.containers[component])
+
+    def run_otherwise(self, machine: Machine) -> list[Component]:
+        """The static Pods that a kubelet of the installed version runs in another way than the one of another minor version which started them."""
+        minor = machine.disk.kubelet.minor if machine.disk.kubelet is not None else None
+        return [component for component, container in machine.containers.items() if container.kubelet not in (None, minor)]
+
+    def _ends_old(self, machine: Machine, component: Component, container: Container) -> None:
+        if machine.containers.get(component) == container and machine.kubelet_runs and machine.containerd_runs:
+            self.end(machine, component)
 
     def put_down(self, machine: Machine) -> None:
         """Its control plane stops for a restart, until `restarting` is taken back."""

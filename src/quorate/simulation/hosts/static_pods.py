@@ -24,6 +24,7 @@ class Containers:
 
     def __init__(self, site: Site, machine: Machine, tells: Callable[[Action], None]) -> None:
         self._site, self._machine, self._tells = site, machine, tells
+        self._listed: set[str] = set()  # by the script, so far
 
     def listed(self, chosen: str) -> str:
         """The ids of those that run of the component that these labels choose, one a line."""
@@ -35,7 +36,9 @@ class Containers:
         component = _component(chosen, self._machine)
         if command.startswith("ctr -n k8s.io tasks kill --signal SIGTERM "):
             self.end(component)
-        elif command != 'echo "$id"':
+        elif command == 'echo "$id"':
+            self._listed |= set(self.listed(chosen).split())
+        else:
             raise AssertionError(f"it is not known what this does: {command}")
 
     def end(self, component: Component) -> None:
@@ -44,6 +47,11 @@ class Containers:
             if component in _TOLD:
                 self._tells(_TOLD[component])
             self._site.end(self._machine, component)
+
+    def end_listed(self) -> None:
+        """Ask everything to end that was listed, and runs yet."""
+        for component in [each for each, container in self._machine.containers.items() if container.id in self._listed]:
+            self.end(component)
 
     async def until_refused(self) -> None:
         """Wait until no API server listens, or for long enough."""
