@@ -12,13 +12,21 @@ import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import Reconfigure, RemoveMember, RenewCertificates, StartServices, Step, UpgradeControlPlane, UpgradeKubelet
+from quorate.core.hosts.steps import (
+    ChangeEncryption,
+    Reconfigure,
+    RemoveMember,
+    RenewCertificates,
+    StartServices,
+    Step,
+    UpgradeControlPlane,
+    UpgradeKubelet,
+)
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import certificates, kubelet, reconfigure, restarts, ring, upgrade
+from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, upgrade
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
-from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from tests.simulation.hosts_scenes import (
@@ -299,7 +307,7 @@ class Restart:
     """A situation in which a step of this kind takes a member down, and the module of the step."""
 
     scene: Callable[[Scene], Awaitable[None]]
-    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet]
+    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption]
     module: ModuleType
 
     def __str__(self) -> str:
@@ -311,6 +319,7 @@ RESTARTS = (
     Restart(a_flag_of_the_api_server, Reconfigure, reconfigure),
     Restart(upgrade_3_and_a_worker, UpgradeControlPlane, upgrade),
     Restart(upgrade_3_and_a_worker, UpgradeKubelet, kubelet),
+    Restart(encryption_was_switched_on, ChangeEncryption, encryption),
 )
 
 
@@ -358,15 +367,15 @@ async def test_a_restart_for_which_nobody_asks_the_ring_is_found_out(monkeypatch
     assert "s10_a_reading_is_made_for_each_act" in await restarted(restart, lambda *_: None)
 
 
-async def without_a_look_into_etcd(*_: object) -> frozenset[str]:
-    return frozenset()
+async def without_a_look_into_etcd(*_: object) -> None:
+    pass
 
 
 @pytest.mark.parametrize("looks", [True, False])
 async def test_etcd_is_asked_before_a_key_goes(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
     """With a decision that is wrong, that alone keeps it."""
     if not looks:
-        monkeypatch.setattr(Executor, "_needed", without_a_look_into_etcd)
+        monkeypatch.setattr(encryption, "_nothing_needs", without_a_look_into_etcd)
     broken = await played(replace(SCENARIOS[-1], scene=encryption_was_switched_off), monkeypatch, SCENARIOS[-1].places)
     assert ("s18_a_key_goes_only_when_nothing_is_stored_with_it" in broken) is not looks
 
@@ -383,6 +392,7 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
         for _ in range(12):
             await scene.cut_short_or_ended(Action.KEYS, seconds=moment)
+            await asyncio.sleep(80.0)  # an API server that was asked to end has another after it
         there = {key for name in THREE for key in scene.machine(name).disk.keys}
         operations.rotates = wish == "rotated" and there == before  # as long as none has begun
         await scene.applied(*THREE)

@@ -123,7 +123,7 @@ def _elect(site: Site) -> None:
 def _frozen(machine: Machine) -> Mapping[str, Any]:
     """kubeadm and restarts that were under way are dead."""
     kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name not in _NO_STATE}
-    kept |= {"kubeadm_since": None, "restarting": False, "emptied_at": None if machine.emptied_at is None else 0.0}
+    kept |= {"kubeadm_since": None, "emptied_at": None if machine.emptied_at is None else 0.0}
     disk = {f"disk.{name}": getattr(machine.disk, name) for name in Disk.__slots__}
     disk["disk.before"] = tuple((component, before.manifest) for component, before in sorted(machine.disk.before.items()))
     disk["disk.certificates"] = bool(machine.disk.certificates)

@@ -30,7 +30,6 @@ class Action(StrEnum):
     UPGRADE = "upgrades a control plane"
     DELETE_NODE = "deletes a Node"
     KEYS = "changes the keys"
-    WRITE = "has an API server write with its keys"
 
 
 @dataclass(slots=True, eq=False)

@@ -46,9 +46,13 @@ def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
 
 
 def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
-    """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before."""
+    """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before.
+
+    Of a step that restarts an API server alone it is asked as well; of others that is not asked anew once etcd was restarted, since no member goes with it.
+    """
     machine = act.machine
-    if act.action is not Action.PUT_DOWN or machine is None or machine.member not in site.ring.voters:
+    judged = (Action.PUT_DOWN, Action.END_API_SERVER) if isinstance(act.step, ChangeEncryption) else (Action.PUT_DOWN,)
+    if act.action not in judged or machine is None or machine.member not in site.ring.voters:
         return None
     if any(_bears(state, machine.member) for state in site.ring.states_since(act.since)):
         return None
@@ -325,8 +329,12 @@ def s18_every_api_server_reads_what_is_stored(site: Site, _act: Act) -> str | No
 
 
 def s10_a_reading_is_made_for_each_act(site: Site, act: Act) -> str | None:
-    """No member is removed or taken down on the reading of the ring alone on which that was decided."""
-    if act.action not in (Action.REMOVE, Action.PUT_DOWN) or act.machine is None or act.machine.member not in site.ring.voters:
+    """Nothing is removed from the ring or taken down on the reading alone on which that was decided."""
+    if (
+        act.action not in (Action.REMOVE, Action.PUT_DOWN, Action.END_API_SERVER)
+        or act.machine is None
+        or act.machine.member not in site.ring.voters
+    ):
         return None
     return None if act.since > act.observed else f"{act.action} {_name(act)}, and the ring was not read for it"
 

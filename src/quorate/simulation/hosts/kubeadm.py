@@ -6,12 +6,10 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/{init,join}.go and phases/upgrade for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
 from quorate.hosts.act.certificates import OF_COMPONENT
 from quorate.simulation.engine.ring import NoQuorum
@@ -276,31 +274,6 @@ class Kubeadm:
         self._configure_kubelet(self.site.objects.kubelet)
         self.kubelet_reconfigured = before != self.machine.disk.kubelet_settings
 
-    async def encrypt(self, configuration: Configuration) -> None:
-        """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""
-        disk = self.machine.disk
-        before = disk.providers, disk.flagged
-        self.tell(Action.KEYS)
-        if configuration != PLAIN:
-            disk.providers = configuration
-        await self._takes(0.1, 0.5)
-        async with self._down():
-            disk.flagged = configuration != PLAIN
-        try:
-            await self._until_serves()
-        except Refused:
-            disk.providers, disk.flagged = before
-            self.machine.api_version = None
-            self.site.settle()
-            raise
-        self.tell(Action.WRITE)
-
-    async def drop_providers(self) -> None:
-        """The file that nothing names any more."""
-        await self._takes(0.1, 0.5)
-        self.tell(Action.KEYS)
-        self.machine.disk.providers = None
-
     async def renew(self, certificate: str) -> None:
         """`kubeadm certs renew`, which restarts nothing."""
         await self._takes(0.1, 0.5)
@@ -335,18 +308,6 @@ class Kubeadm:
         """The script does this now."""
         machine = self.machine
         self._witness(Act(action, self.actor, self._since, self._observed, self.step, machine, machine.disk.data, version=version))
-
-    @asynccontextmanager
-    async def _down(self) -> AsyncIterator[None]:
-        """The control plane is down; what is changed meanwhile is what it starts with."""
-        self.tell(Action.PUT_DOWN)
-        self.site.put_down(self.machine)
-        try:
-            await self._takes(2.0, 15.0)
-            yield
-        finally:
-            self.machine.restarting = False
-        self.site.settle()
 
     def _restart_kubelet(self) -> None:
         self.site.start_kubelet(self.machine)

@@ -171,7 +171,6 @@ class Machine:
     api_providers: Configuration = PLAIN  # as its file was when it was started
     emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
-    restarting: bool = False  # its control plane is down for a restart
     containers: dict[Component, Container] = field(default_factory=dict)  # of static Pods, those that are about to end among them
     ended: dict[Component, str] = field(default_factory=dict)  # those that a signal was sent to, by id, until the kubelet starts another
     started: int = 0  # containers, ever
@@ -195,7 +194,7 @@ class Machine:
     @property
     def is_taken_down(self) -> bool:
         """Whether somebody has ended its etcd or its API server, and the kubelet has yet to start it anew."""
-        return self.restarting or not {Component.ETCD, Component.API_SERVER}.isdisjoint(self.ended)
+        return not {Component.ETCD, Component.API_SERVER}.isdisjoint(self.ended)
 
     @property
     def peer_url(self) -> str:

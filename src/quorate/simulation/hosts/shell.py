@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -123,6 +124,7 @@ class Shell:
             "once_quiet": self._end_once_quiet,
             "replace": self._replace,
             "refresh": self._refresh,
+            "is": self._check_file,
             "note": lambda _: manifests.note(),
             "keep": lambda part: manifests.keep(Component(part["kept"])),
             "take": lambda part: manifests.take(Component(part["taken"])),
@@ -157,6 +159,13 @@ class Shell:
         if self._manifests.differs(Component(part["replaced"])):
             await self._run_parts(part["replacing"])
 
+    async def _check_file(self, part: re.Match[str]) -> None:
+        """It is one of those that were read, or are to be written."""
+        path, providers = part["checked"].strip("'"), self._machine.disk.providers
+        found = hashlib.sha256(material.written(providers)).hexdigest() if path == PATHS[0] and providers is not None else ""
+        if found not in part["digests"].strip("'").split("|"):
+            raise Refused(f"{path} is not the file that it was: nothing was written over it")
+
     async def _refresh(self, part: re.Match[str]) -> None:
         if self._manifests.outdated(Component(part["refreshed"])):
             await self._run_parts(part["refreshing"])
@@ -173,7 +182,8 @@ class Shell:
         if path == f"{PKI}ca.crt":
             disk.ca = material.ca_of(content, self._site.cas)
             await self._takes(0.01, 0.1)
-        elif path in PATHS:
+        elif path == PATHS[0]:
+            self._kubeadm.tell(Action.KEYS)
             disk.providers = material.read(content)
             await self._takes(0.01, 0.1)
         elif path == INITIALIZING:
@@ -189,6 +199,9 @@ class Shell:
                 disk.initializing = False
             elif path == SUPER_ADMIN:
                 disk.super_admin_conf = False
+            elif path == PATHS[0]:
+                self._kubeadm.tell(Action.KEYS)
+                disk.providers = None
             elif path.startswith(f"{FOLDER}/") and path.endswith(".before"):
                 self._manifests.forget(Component(path.removeprefix(f"{FOLDER}/").removesuffix(".before")))
 

@@ -9,7 +9,6 @@ from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts import material
 from quorate.simulation.hosts.machines import CERTIFICATES, Container, EtcdManifest, KubeletConf, Lock, Machine
 from quorate.simulation.hosts.settings import Configured, configured, kubelets
 from quorate.workload.static_pods import Component
@@ -250,11 +249,6 @@ class Site:
         if not providers <= set(self.objects.stored):
             self.objects.stored = tuple(sorted(providers.union(self.objects.stored)))
 
-    def new_key(self) -> str:
-        """One that nobody has, and nothing is stored with."""
-        used = {key for machine in self.machines.values() for key in machine.disk.keys}.union(self.objects.stored)
-        return next(key for number in range(len(used) + 1) if (key := material.key(number)) not in used)
-
     def _note(self, node: Node, *, reports: bool) -> None:
         now = self.world.time()
         if reports and node.silent_since is not None:
@@ -266,7 +260,7 @@ class Site:
         disk = machine.disk
         if machine.member is not None and (machine.member in self.ring.removed or machine.member not in self.ring.members):
             machine.member = None  # etcd ends when it hears that it was removed
-        if not (machine.on and machine.containerd_runs and machine.kubelet_runs) or machine.gone or machine.restarting:
+        if not (machine.on and machine.containerd_runs and machine.kubelet_runs) or machine.gone:
             return
         startable = disk.etcd is not EtcdManifest.NONE and not machine.etcd_fails and disk.data in self.ring.members
         if startable and machine.member is None and Component.ETCD not in machine.ended:
@@ -392,13 +386,6 @@ class Site:
     def _ends_old(self, machine: Machine, component: Component, container: Container) -> None:
         if machine.containers.get(component) == container and machine.kubelet_runs and machine.containerd_runs:
             self.end(machine, component)
-
-    def put_down(self, machine: Machine) -> None:
-        """Its control plane stops for a restart, until `restarting` is taken back."""
-        machine.restarting = True
-        machine.containers.clear()
-        machine.member = machine.api_version = None
-        self.settle()
 
     # Helpers of the ring.
 
