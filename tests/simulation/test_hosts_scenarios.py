@@ -92,7 +92,7 @@ async def quorum_is_lost_beside_a_join_that_was_cut_short(scene: Scene) -> None:
     await two_of_three_lost(scene)
     await asyncio.sleep(10.0)  # nobody who looks now can have seen the quorum
     disk = scene.machine("worker").disk
-    disk.prepared, disk.kubelet, disk.kubeadm = True, OLD, OLD
+    disk.containerd, disk.prepared, disk.kubelet, disk.kubeadm = True, True, OLD, OLD
     disk.ca, disk.bootstrap_conf = scene.operations.site.ca, True
     scene.want(*THREE, "worker")
 

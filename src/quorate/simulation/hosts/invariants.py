@@ -2,7 +2,7 @@
 
 Each is a function from one act to a sentence that says what is wrong, or None. An operator can only know what was true when it asked: the condition must have
 held at some instant between the beginning of the reading that the act rests on and the act. None of them uses the decision that is under test. S6 and S11
-are of Machines; S7 and S9 are about the order of calls in `quorate.hosts.act`, which carries most steps out here, and its own tests look at them.
+are of Machines; S7 and S9 are about the order of calls in `quorate.hosts.act`, which carries the steps out here, and its own tests look at them.
 """
 
 from __future__ import annotations

@@ -160,6 +160,11 @@ class Kubeadm:
     def _is_let_in(self, token: str) -> bool:
         return self.site.reaches_api(self.machine) and token in self.site.tokens
 
+    async def pull_images(self) -> None:
+        """`kubeadm init phase preflight`, of which nothing else is known here."""
+        self._check_installed()
+        await self._takes(0.5, 5.0)
+
     def _check_installed(self) -> None:
         if self.machine.disk.kubeadm is None:
             raise Refused("kubeadm: not found")

@@ -28,7 +28,12 @@ _KNOWN = re.compile(
     r"|^(?P<new_kubelet>systemctl restart kubelet)$"
     r"|^(?P<at_exit>trap 'systemctl restart kubelet' EXIT)$"
     r"|^(?P<end_others>for id in \$others; do ctr -n k8s\.io tasks kill --signal SIGTERM .*)$"
+    r"|^(?P<untouched>for file in /etc/kubernetes/kubelet\.conf .*; do\n.*\n.*\n +exit (?P<belongs>\d+)\n.*\ndone)$"
+    r"|^(?P<missing>missing (?P<program>\S+) .+)$"
     r"|^(?P<want>want (?P<package>[a-z]+) (?P<version>\S+))$"
+    r"|^(?P<finish>finish)$"
+    r"|^(?P<enable>systemctl is-enabled --quiet containerd \|\| systemctl enable --now --quiet containerd)$"
+    r"|^(?P<set_up>if ! systemctl is-active --quiet containerd; then\n(?:.*\n)*?fi)$"
     r"|^(?P<watch>\(\n    exec 9>&- (?:.*\n)*?\) &\nwatching=\$!)$"
     r"|^(?P<leftovers>rm -rf -- kubeadm-upgraded-manifests\*)$"
     r"|^(?P<start>systemctl start (?P<units>.+?) \|\| :)$"
@@ -39,7 +44,8 @@ _KNOWN = re.compile(
     re.MULTILINE,
 )
 _MUST_BE_KNOWN = re.compile(
-    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/|\bsystemctl (?!enable|reset-failed|daemon-reload)",
+    r"\bkubeadm (?:init|join|reset|upgrade|certs|token)\b|\btasks kill\b|^ *mv .*/etc/kubernetes/"
+    r"|\bsystemctl (?!enable --quiet|reset-failed|daemon-reload|is-|show)",
     re.MULTILINE,
 )
 

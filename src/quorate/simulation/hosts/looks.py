@@ -10,7 +10,7 @@ from quorate.hosts.act import kubeadm
 from quorate.hosts.act.settled import KUBELET_ANSWERS
 from quorate.hosts.probe import probe
 from quorate.simulation.hosts import material
-from quorate.simulation.hosts.facts import probed
+from quorate.simulation.hosts.facts import CONTAINERD, probed
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.manifests import told_before
 from quorate.simulation.hosts.material import PKI
@@ -34,6 +34,10 @@ def looked(reach: Reach, machine: Machine, script: str) -> bytes:
     if "ActiveState,SubState" in script:
         runs = {"kubelet": machine.kubelet_runs, "containerd": machine.containerd_runs}
         return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
+    if script == "containerd --version":
+        return _containerd_version(machine)
+    if script.startswith(". /etc/os-release\n"):
+        return b"trixie"
     if script == KUBELET_ANSWERS:
         return _kubelet_answers(machine)
     if script.endswith("; echo changed; fi"):
@@ -48,6 +52,12 @@ def _cas(machine: Machine) -> bytes:
         raise Refused(f"{PKI}ca.key is missing or empty", 44)
     files: Mapping[str, bytes] = material.cas(machine.disk.ca)
     return b"".join(b"%b %b\n" % (name.encode(), base64.b64encode(content)) for name, content in files.items())
+
+
+def _containerd_version(machine: Machine) -> bytes:
+    if not machine.disk.containerd:
+        raise Refused("sh: containerd: not found", 127)
+    return f"containerd github.com/containerd/containerd {CONTAINERD}".encode()
 
 
 def _kubelet_answers(machine: Machine) -> bytes:

@@ -54,7 +54,8 @@ class Before:
 class Disk:
     """What is on a machine's disk. Everything but packages and settings of the system is a trace of a cluster."""
 
-    prepared: bool = False  # settings of the system, and containerd
+    containerd: bool = False
+    prepared: bool = False  # settings of the system, and containerd's
     kubelet: Version | None = None
     kubeadm: Version | None = None
     ca: int = 0  # of which cluster it trusts the CA; 0: of none
@@ -120,7 +121,7 @@ class Disk:
 
     def forget(self) -> None:
         """Take every trace of a cluster away, as a reset does."""
-        empty = Disk(prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
+        empty = Disk(containerd=self.containerd, prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
         for name in Disk.__slots__:
             setattr(self, name, getattr(empty, name))
 

@@ -108,6 +108,7 @@ class Shell:
         self._containers = Containers(reach.site, machine, self._kubeadm.tell)
         self._manifests = Manifests(machine, self._containers)
         self._files: dict[str, str] = {}  # those that only this script reads
+        self._programs: dict[str, Version | None] = {}  # programs, to be installed
         self._placed = False
         containers, manifests = self._containers, self._manifests
         self._does: Mapping[str, Callable[[re.Match[str]], Awaitable[None] | None]] = {
@@ -117,7 +118,12 @@ class Shell:
             "new_kubelet": lambda _: self._start_kubelet(),
             "end_others": lambda _: containers.end_listed(),
             "watch": lambda _: manifests.watch(),
-            "want": lambda part: self._install(part["package"], Version.parse(f"v{part['version']}")),
+            "untouched": self._refuse_a_host_in_use,
+            "missing": lambda part: self._want(part["program"]),
+            "want": lambda part: self._want(part["package"], Version.parse(f"v{part['version']}")),
+            "finish": lambda _: self._install(),
+            "enable": lambda _: self._start_containerd(),
+            "set_up": lambda _: self._set_up(),
             "start": lambda part: self._start(_UNIT.findall(part["units"])),
             "each": lambda part: containers.each(part["chosen"], part["command"]),
             "until_refused": lambda _: containers.until_refused(),
@@ -214,15 +220,33 @@ class Shell:
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
-    async def _install(self, package: str, version: Version) -> None:
-        """Nothing that runs is touched."""
+    def _refuse_a_host_in_use(self, part: re.Match[str]) -> None:
         disk = self._machine.disk
-        if package not in ("kubeadm", "kubelet"):
-            return
-        await self._takes(0.5, 3.0)
-        if package == "kubelet" and disk.kubelet_conf:
-            self._kubeadm.tell(Action.KUBELET, version)
-        setattr(disk, package, version)
+        if disk.kubelet_conf or disk.admin_conf or disk.components is not None or disk.etcd:
+            raise Refused("the host belongs to a cluster by now", int(part["belongs"]))
+
+    def _want(self, program: str, version: Version | None = None) -> None:
+        self._programs[program] = version
+
+    async def _install(self) -> None:
+        """In one transaction. Nothing that runs is touched."""
+        disk = self._machine.disk
+        await self._takes(1.0, 8.0)
+        disk.containerd = disk.containerd or "containerd" in self._programs
+        disk.kubeadm = self._programs.get("kubeadm") or disk.kubeadm
+        if (kubelet := self._programs.get("kubelet")) is not None:
+            if disk.kubelet_conf:
+                self._kubeadm.tell(Action.KUBELET, kubelet)
+            disk.kubelet = kubelet
+
+    def _start_containerd(self) -> None:
+        self._machine.containerd_runs = True
+        self._site.settle()
+
+    async def _set_up(self) -> None:
+        await self._takes(0.5, 5.0)
+        self._machine.disk.prepared = True
+        self._start_containerd()
 
     @property
     def _patched(self) -> bool:
@@ -254,8 +278,8 @@ class Shell:
                 pass  # it is of no certificate that anybody looks at
             case ["certs", "renew", certificate]:
                 await kubeadm.renew(certificate)
-            case ["init", "phase", "preflight", "--ignore-preflight-errors=all", "--config", "/dev/stdin"]:
-                await self._takes(0.5, 5.0)  # for images
+            case ["init", "phase", "preflight", *_, "--config", "/dev/stdin"]:
+                await kubeadm.pull_images()
             case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
                 await self._takes(0.1, 0.5)
                 self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))

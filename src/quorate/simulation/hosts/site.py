@@ -366,7 +366,7 @@ class Site:
         """Switch a machine off, or on again with what is on its disk: its units are enabled."""
         machine.on = on
         machine.stop()
-        if on and machine.disk.prepared:
+        if on and machine.disk.containerd:
             machine.containerd_runs = True
             self.start_kubelet(machine)
         self.settle()
