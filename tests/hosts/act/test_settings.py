@@ -31,6 +31,7 @@ from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import addon_drift, configuration_drift
+from quorate.hosts.probe.facts import HostFacts, Kubeconfig
 from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.render.core_dns import budget_wanted
 from quorate.hosts.render.host_files import yaml_documents
@@ -38,7 +39,8 @@ from quorate.hosts.render.kubeadm_configuration import cluster_configuration, im
 from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
-from quorate.pki.issue import issue_server
+from quorate.pki.certificates import read_certificates
+from quorate.pki.issue import issue_client, issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, RunningHost, cluster, manifest, running, tools
@@ -490,6 +492,31 @@ async def test_certificates_are_renewed_before_their_readers_restart_and_the_adm
     assert len(ran) == 9 + 4 + 1
     assert running(world, "h2").silent == ["1"], "the old API server alone"
     assert running(world, "h1").ran == running(world, "h3").ran == []
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_an_administrators_certificate_that_has_expired_is_renewed_before_the_api_server_is_asked(days: int) -> None:
+    """A renewal was cut short before it, and nobody came back for a month."""
+    world = cluster()
+    host, observed, ask = running(world, "h1"), world.observed(), world.api_of
+
+    async def of(name: str) -> Client:
+        if days < 0 and name == "h1" and "renew admin.conf" not in host.ran:
+            raise AccessFailed("get /readyz: Unauthorized")
+        return await ask(name)
+
+    world.api_of = of  # type: ignore[method-assign]
+    until = NOW + timedelta(days=days)
+    made = issue_client(
+        pairs()["ca"], common_name="admin", algorithm=KeyAlgorithm.ECDSA_P256, not_before=until - timedelta(days=9), not_after=until
+    )
+    known = observed.facts["h1"]
+    assert isinstance(known, HostFacts)
+    kubeconfigs = {**known.kubeconfigs, "admin": Kubeconfig("", Absent(), read_certificates(made.certificate), inline=True)}
+    facts = {**observed.facts, "h1": replace(known, kubeconfigs=kubeconfigs)}
+    await Executor(tools(world)).carry_out(RenewCertificates("h1"), replace(observed, facts=facts))
+    assert host.ran.count("renew admin.conf") == (2 if days < 0 else 1)
+    assert host.ran[-1] == "renew admin.conf"
 
 
 async def test_renewal_stops_where_a_component_does_not_come_back() -> None:
