@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
+from quorate.core.hosts.rules.settings import RENEW_BEFORE
 from quorate.core.hosts.state import Cluster
 from quorate.core.hosts.steps import (
     ChangeEncryption,
@@ -431,6 +432,18 @@ async def test_an_initialization_that_began_without_keys_goes_on_without() -> No
         await scene.applied("cp1")
         assert unfinished(operations) == []
     assert broken == set()
+
+
+async def test_an_administrators_certificate_that_has_expired_keeps_nobody_from_renewing_it() -> None:
+    """A renewal was cut short before its last certificate, and nobody came back for a month."""
+    async with stage() as scene:
+        await scene.applied(*THREE)
+        disk = scene.machine("cp2").disk
+        disk.certificates = {**disk.certificates, "admin.conf": scene.operations.world.now()}
+        await scene.applied(*THREE)
+        assert disk.certificates_expire is not None
+        assert disk.certificates_expire - scene.operations.world.now() > RENEW_BEFORE
+        assert unfinished(scene.operations) == []
 
 
 async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:

@@ -153,7 +153,12 @@ def _kubeconfigs(machine: Machine) -> Mapping[str, Fact[Kubeconfig]]:
         "kubelet": disk.kubelet_conf is not KubeletConf.NONE,
     }
     inline = disk.kubelet_conf is KubeletConf.INLINE
-    return {name: Kubeconfig("", _ca(disk.ca), Absent(), inline) if is_there else Absent() for name, is_there in there.items()}
+    made: dict[str, Fact[Kubeconfig]] = {
+        name: Kubeconfig("", _ca(disk.ca), Absent(), inline) if is_there else Absent() for name, is_there in there.items()
+    }
+    if disk.admin_conf:
+        made["admin"] = Kubeconfig("", _ca(disk.ca), _leaf(disk.certificates.get("admin.conf")), inline=True)
+    return made
 
 
 def _manifests(machine: Machine) -> Mapping[str, Fact[StaticPod]]:

@@ -182,7 +182,8 @@ class Observer:
         """Whether the API can be asked through any host of the manifest."""
         machines = [self._machine(entry.name) for entry in self.manifest.control_planes]
         return self.sight.api and any(
-            machine is not None and self.reaches(machine) and machine.disk.admin_conf and self.site.serves(machine) for machine in machines
+            machine is not None and self.reaches(machine) and self.site.lets_in(machine) and self.site.serves(machine)
+            for machine in machines
         )
 
     def _machine(self, name: str) -> Machine | None:

@@ -262,7 +262,7 @@ class Shell:
         """Anew, where it runs."""
         await self._takes(0.2, 1.0)
         self._kubeadm.tell(Action.START)
-        if Component.ETCD in self._site.run_otherwise(self._machine):
+        if Component.ETCD in self._site.kubelets.run_otherwise(self._machine):
             self._kubeadm.tell(Action.PUT_DOWN)
         self._site.start_kubelet(self._machine)
         self._site.settle()

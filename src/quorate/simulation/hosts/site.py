@@ -9,7 +9,8 @@ from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts.machines import CERTIFICATES, Container, EtcdManifest, KubeletConf, Lock, Machine
+from quorate.simulation.hosts.kubelets import Kubelets
+from quorate.simulation.hosts.machines import CERTIFICATES, EtcdManifest, KubeletConf, Lock, Machine
 from quorate.simulation.hosts.settings import Configured, configured, kubelets
 from quorate.workload.static_pods import Component
 
@@ -17,13 +18,6 @@ VALIDITY = timedelta(days=365)
 """Of a certificate that kubeadm has just made."""
 GRACE = 50.0
 """Seconds until a Node whose kubelet is silent is called not ready (kube-controller-manager, node-monitor-grace-period)."""
-_ENDING = {Component.ETCD: (0.1, 8.0), Component.API_SERVER: (15.0, 65.0)}
-"""Seconds until a container ends that was asked to: an API server keeps those who watch for a while, and so does an etcd."""
-_HESITATES = (10.0, 20.0)
-"""Seconds until a kubelet of another minor version knows that it may end what ran before."""
-_AT_ONCE = (0.1, 1.0)
-_AGAIN = (0.5, 3.0)
-"""Seconds until the kubelet starts another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +130,7 @@ class Site:
         self.founded = 0  # clusters
         self.objects = Objects()
         self.ring = self._new_ring()
-        self._random = world.random("kubelets")
+        self.kubelets = Kubelets(world, self.settle, self.broken_settings)
 
     @property
     def ring_id(self) -> int:
@@ -201,6 +195,11 @@ class Site:
             and not self._expired(machine)
         )
 
+    def lets_in(self, machine: Machine) -> bool:
+        """Whether there are credentials for API servers on it that count yet."""
+        until = machine.disk.certificates.get("admin.conf")
+        return machine.disk.admin_conf and (until is None or until > self.world.now())
+
     def serving(self) -> list[Machine]:
         """The machines whose API servers are ready."""
         return [machine for machine in self.machines.values() if self.serves(machine)]
@@ -236,7 +235,7 @@ class Site:
         """Kubelets start what should run, reports come or do not, and the ring looks who is there. To be called whenever something has changed."""
         for machine in self.machines.values():
             self._start(machine)
-            self._note_containers(machine)
+            self.kubelets.note_containers(machine)
         self.ring.refresh()
         for machine in self.machines.values():
             self._register(machine)
@@ -270,57 +269,6 @@ class Site:
         if (machine.api_version, machine.api_settings, machine.api_flagged) != (disk.components, disk.settings, disk.flagged):
             machine.api_providers = disk.stores_with  # a manifest that has changed starts it anew, and its files are read then
         machine.api_version, machine.api_settings, machine.api_flagged = disk.components, disk.settings, disk.flagged
-
-    def _note_containers(self, machine: Machine) -> None:
-        """Whatever runs does so in a container, another one after each start and for each manifest."""
-        kubelet = machine.kubelet_runs and machine.containerd_runs
-        others = machine.disk.components is not None and machine.containerd_runs
-        for component, runs in (
-            (Component.ETCD, machine.member is not None),
-            (Component.API_SERVER, machine.api_version is not None),
-            (Component.CONTROLLER_MANAGER, others),
-            (Component.SCHEDULER, others),
-        ):
-            if component in machine.ended:
-                continue
-            if not runs:
-                machine.containers.pop(component, None)
-            elif component not in machine.containers or (
-                kubelet and machine.containers[component].manifest != machine.disk.manifest(component)
-            ):
-                machine.started += 1
-                minor = machine.kubelet_version.minor if machine.kubelet_version is not None else None
-                made = machine.disk.manifest(component), minor, machine.disk.valid(component)
-                machine.containers[component] = Container(f"{machine.started:x}", *made)
-
-    def end(self, machine: Machine, component: Component, *, by_force: bool = False) -> None:
-        """A signal is sent to the component's container. It serves nobody any more; when it has ended, the kubelet starts another."""
-        container = machine.containers.get(component)
-        if container is None:
-            return
-        if component not in machine.ended:
-            machine.ended[component] = container.id
-            if component is Component.ETCD:
-                machine.member = None
-            elif component is Component.API_SERVER:
-                machine.api_version = None
-            self.settle()
-        elif not by_force:
-            return
-        nobody_watches = component is Component.API_SERVER and machine.api_settings in self.broken_settings
-        longest = _AT_ONCE if nobody_watches else _ENDING.get(component, _AT_ONCE)
-        seconds = 0.0 if by_force else self._random.uniform(*longest)
-        self.world.after(seconds, self._has_ended, machine, component, container.id)
-
-    def _has_ended(self, machine: Machine, component: Component, container: str) -> None:
-        if machine.ended.get(component) == container and component in machine.containers:
-            del machine.containers[component]
-            self.world.after(self._random.uniform(*_AGAIN), self._starts_anew, machine, component, container)
-
-    def _starts_anew(self, machine: Machine, component: Component, container: str) -> None:
-        if machine.ended.get(component) == container:
-            del machine.ended[component]
-            self.settle()
 
     def certificates(self) -> dict[str, datetime]:
         """Those that kubeadm makes now."""
@@ -375,17 +323,7 @@ class Site:
         """The kubelet that is installed starts; without a configuration it does nothing."""
         machine.containerd_runs = machine.kubelet_runs = True
         machine.kubelet_version = machine.disk.kubelet
-        for component in self.run_otherwise(machine):
-            self.world.after(self._random.uniform(*_HESITATES), self._ends_old, machine, component, machine.containers[component])
-
-    def run_otherwise(self, machine: Machine) -> list[Component]:
-        """The static Pods that a kubelet of the installed version runs in another way than the one of another minor version which started them."""
-        minor = machine.disk.kubelet.minor if machine.disk.kubelet is not None else None
-        return [component for component, container in machine.containers.items() if container.kubelet not in (None, minor)]
-
-    def _ends_old(self, machine: Machine, component: Component, container: Container) -> None:
-        if machine.containers.get(component) == container and machine.kubelet_runs and machine.containerd_runs:
-            self.end(machine, component)
+        self.kubelets.started(machine)
 
     # Helpers of the ring.
 

@@ -46,7 +46,7 @@ class Containers:
         if component in self._machine.containers and component not in self._machine.ended:
             if component in _TOLD:
                 self._tells(_TOLD[component])
-            self._site.end(self._machine, component)
+            self._site.kubelets.end(self._machine, component)
 
     def end_listed(self) -> None:
         """Ask everything to end that was listed, and runs yet."""
@@ -68,11 +68,11 @@ class Containers:
 
         if await self._wait(over) and self._runs(ids):
             self._tells(Action.END_API_SERVER)
-            self._site.end(self._machine, Component.API_SERVER, by_force=True)
+            self._site.kubelets.end(self._machine, Component.API_SERVER, by_force=True)
 
     def end_silent(self) -> None:
         """End an API server by force that was asked to end."""
-        self._site.end(self._machine, Component.API_SERVER, by_force=Component.API_SERVER in self._machine.ended)
+        self._site.kubelets.end(self._machine, Component.API_SERVER, by_force=Component.API_SERVER in self._machine.ended)
 
     def is_ready(self, component: Component) -> bool:
         """Whether it runs with the manifest that is there, and does its work."""
