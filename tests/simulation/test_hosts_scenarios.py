@@ -80,10 +80,14 @@ async def a_host_without_its_data_whose_kubelet_is_stopped(scene: Scene) -> None
 
 
 async def a_join_that_somebody_runs_by_hand(scene: Scene) -> None:
-    """Which no lock tells of."""
+    """Which no lock tells of, and whose member takes its time to start."""
     await scene.applied(*THREE)
     scene.want(*THREE, "cp4")
+    machine = scene.machine("cp4")
+    machine.etcd_fails = True
     await scene.abandoned(Action.ADD, "cp4")
+    scene.operations.world.after(20.0, setattr, machine, "etcd_fails", False)
+    scene.operations.world.after(20.1, scene.operations.site.settle)
     owners = scene.operations.scripts._owners
     owners.update(dict.fromkeys(owners, ""))
 

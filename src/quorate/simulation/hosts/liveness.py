@@ -52,10 +52,7 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
     site, manifest, disk = operations.site, operations.manifest, machine.disk
     if entry.control_plane and not site.serves(machine):
         yield "its control plane does not serve"
-    if any(container.manifest != disk.manifest(component) for component, container in machine.containers.items()):
-        yield "something on it runs with a manifest that was replaced"
-    if any(container.valid is not None and container.valid - site.world.now() < RENEW_BEFORE for container in machine.containers.values()):
-        yield "something on it runs with a certificate that is about to expire"
+    yield from _of_containers(operations, machine)
     if entry.control_plane and disk.components != manifest.version:
         yield f"its control plane is of {disk.components}"
     if {disk.kubelet, machine.kubelet_version} != {manifest.version}:
@@ -67,3 +64,17 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
         yield "its Node is not there, or not ready"
     elif node.labels != manifest.labels or node.control_plane != entry.control_plane or node.cordoned_by_us:
         yield "its Node is not as it should be"
+
+
+def _of_containers(operations: Operations, machine: Machine) -> Iterator[str]:
+    """What runs with what it read as it started.
+
+    An upgrade that somebody forces to the version that runs renews admin.conf and restarts nothing: of a renewal that was cut short before, nobody is told any
+    more. What has read an old certificate ends when that has expired, and reads the new one as it starts again.
+    """
+    if any(container.manifest != machine.disk.manifest(component) for component, container in machine.containers.items()):
+        yield "something on it runs with a manifest that was replaced"
+    forced = any(run.actor.options.force_upgrade for run in operations.runs)
+    soon = operations.site.world.now() + RENEW_BEFORE
+    if not forced and any(container.valid is not None and container.valid < soon for container in machine.containers.values()):
+        yield "something on it runs with a certificate that is about to expire"
