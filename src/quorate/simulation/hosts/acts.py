@@ -68,6 +68,11 @@ class Act:
     node: str = ""
     version: Version | None = None
 
+    @property
+    def host(self) -> str:
+        """Where; empty where that is no host."""
+        return self.machine.name if self.machine is not None else ""
+
 
 Witness = Callable[[Act], None]
 """Is told of every act, right before it takes effect."""
