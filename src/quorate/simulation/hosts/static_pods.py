@@ -72,7 +72,8 @@ class Containers:
 
     def end_silent(self) -> None:
         """End an API server by force that was asked to end."""
-        self._site.kubelets.end(self._machine, Component.API_SERVER, by_force=Component.API_SERVER in self._machine.ended)
+        if Component.API_SERVER in self._machine.ended:
+            self._site.kubelets.end(self._machine, Component.API_SERVER, by_force=True)
 
     def is_ready(self, component: Component) -> bool:
         """Whether it runs with the manifest that is there, and does its work."""
