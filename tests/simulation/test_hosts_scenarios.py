@@ -6,21 +6,42 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import ModuleType
 
 import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
+from quorate.core.hosts.rules.settings import RENEW_BEFORE
 from quorate.core.hosts.state import Cluster
-from quorate.core.hosts.steps import RemoveMember, StartServices, Step
+from quorate.core.hosts.steps import (
+    ChangeEncryption,
+    Reconfigure,
+    RemoveMember,
+    RenewCertificates,
+    StartServices,
+    Step,
+    UpgradeControlPlane,
+    UpgradeKubelet,
+)
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import ring
+from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, upgrade
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
-from quorate.simulation.hosts.executor import Executor
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
-from tests.simulation.hosts_scenes import OLD, THREE, Scene, etcd_data_gone, init_interrupted, stage, two_of_three_lost
+from tests.simulation.hosts_scenes import (
+    OLD,
+    THREE,
+    Scene,
+    a_flag_of_the_api_server,
+    certificates_renewed,
+    etcd_data_gone,
+    init_interrupted,
+    stage,
+    two_of_three_lost,
+    upgrade_3_and_a_worker,
+)
 from tests.simulation.hosts_wrong import YES, put_wrong
 
 LIVENESS = "liveness"
@@ -59,10 +80,14 @@ async def a_host_without_its_data_whose_kubelet_is_stopped(scene: Scene) -> None
 
 
 async def a_join_that_somebody_runs_by_hand(scene: Scene) -> None:
-    """Which no lock tells of."""
+    """Which no lock tells of, and whose member takes its time to start."""
     await scene.applied(*THREE)
     scene.want(*THREE, "cp4")
+    machine = scene.machine("cp4")
+    machine.etcd_fails = True
     await scene.abandoned(Action.ADD, "cp4")
+    scene.operations.world.after(20.0, setattr, machine, "etcd_fails", False)
+    scene.operations.world.after(20.1, scene.operations.site.settle)
     owners = scene.operations.scripts._owners
     owners.update(dict.fromkeys(owners, ""))
 
@@ -72,7 +97,7 @@ async def quorum_is_lost_beside_a_join_that_was_cut_short(scene: Scene) -> None:
     await two_of_three_lost(scene)
     await asyncio.sleep(10.0)  # nobody who looks now can have seen the quorum
     disk = scene.machine("worker").disk
-    disk.prepared, disk.kubelet, disk.kubeadm = True, OLD, OLD
+    disk.containerd, disk.prepared, disk.kubelet, disk.kubeadm = True, True, OLD, OLD
     disk.ca, disk.bootstrap_conf = scene.operations.site.ca, True
     scene.want(*THREE, "worker")
 
@@ -282,15 +307,80 @@ async def test_the_ring_is_asked_again_as_a_member_is_removed(monkeypatch: pytes
     assert ("s1_removal_keeps_quorum" in broken) is not asks
 
 
-async def without_a_look_into_etcd(*_: object) -> frozenset[str]:
-    return frozenset()
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A situation in which a step of this kind takes a member down, and the module of the step."""
+
+    scene: Callable[[Scene], Awaitable[None]]
+    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption]
+    module: ModuleType
+
+    def __str__(self) -> str:
+        return self.step.__name__
+
+
+RESTARTS = (
+    Restart(certificates_renewed, RenewCertificates, certificates),
+    Restart(a_flag_of_the_api_server, Reconfigure, reconfigure),
+    Restart(upgrade_3_and_a_worker, UpgradeControlPlane, upgrade),
+    Restart(upgrade_3_and_a_worker, UpgradeKubelet, kubelet),
+    Restart(encryption_was_switched_on, ChangeEncryption, encryption),
+)
+
+
+async def restarted(restart: Restart, before: Callable[[Scene, str], None]) -> set[str]:
+    """What is violated where that happens right before the step."""
+    broken: set[str] = set()
+    async with stage() as scene:
+        site = scene.operations.site
+
+        def judge(act: Act) -> None:
+            if act.action is Action.BEGIN and isinstance(act.step, restart.step):
+                before(scene, act.step.host)
+            broken.update(invariant.__name__ for invariant in INVARIANTS if invariant(site, act))
+
+        await restart.scene(scene)
+        scene.operations.witnesses.append(judge)
+        run = scene.run()
+        await run.end()
+        assert any(isinstance(step, restart.step) for step in run.steps)
+    return broken
+
+
+def another_member_ends(scene: Scene, host: str) -> None:
+    leader = scene.operations.site.ring.leader  # without it nobody could be asked
+    other = next(machine for machine in map(scene.machine, THREE) if machine.name != host and machine.member != leader)
+    other.etcd_fails, other.member = True, None
+    scene.operations.site.settle()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("restart", RESTARTS, ids=str)
+async def test_the_ring_is_asked_again_as_a_member_is_restarted(monkeypatch: pytest.MonkeyPatch, restart: Restart, *, asks: bool) -> None:
+    """Another member ends right after it was decided: the step's own gate alone keeps the quorum."""
+    if not asks:
+        monkeypatch.setattr(restarts, "restart", lambda *_: YES)
+    assert ("s1_restart_keeps_quorum" in await restarted(restart, another_member_ends)) is not asks
+
+
+@pytest.mark.parametrize("restart", RESTARTS, ids=str)
+async def test_a_restart_for_which_nobody_asks_the_ring_is_found_out(monkeypatch: pytest.MonkeyPatch, restart: Restart) -> None:
+    async def ask_nobody(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(restart.module, "make_ready", ask_nobody)
+    assert "s10_a_reading_is_made_for_each_act" in await restarted(restart, lambda *_: None)
+
+
+async def without_a_look_into_etcd(*_: object) -> None:
+    pass
 
 
 @pytest.mark.parametrize("looks", [True, False])
 async def test_etcd_is_asked_before_a_key_goes(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
     """With a decision that is wrong, that alone keeps it."""
     if not looks:
-        monkeypatch.setattr(Executor, "_needed", without_a_look_into_etcd)
+        monkeypatch.setattr(encryption, "_nothing_needs", without_a_look_into_etcd)
     broken = await played(replace(SCENARIOS[-1], scene=encryption_was_switched_off), monkeypatch, SCENARIOS[-1].places)
     assert ("s18_a_key_goes_only_when_nothing_is_stored_with_it" in broken) is not looks
 
@@ -307,6 +397,7 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
         for _ in range(12):
             await scene.cut_short_or_ended(Action.KEYS, seconds=moment)
+            await asyncio.sleep(80.0)  # an API server that was asked to end has another after it
         there = {key for name in THREE for key in scene.machine(name).disk.keys}
         operations.rotates = wish == "rotated" and there == before  # as long as none has begun
         await scene.applied(*THREE)
@@ -345,6 +436,18 @@ async def test_an_initialization_that_began_without_keys_goes_on_without() -> No
         await scene.applied("cp1")
         assert unfinished(operations) == []
     assert broken == set()
+
+
+async def test_an_administrators_certificate_that_has_expired_keeps_nobody_from_renewing_it() -> None:
+    """A renewal was cut short before its last certificate, and nobody came back for a month."""
+    async with stage() as scene:
+        await scene.applied(*THREE)
+        disk = scene.machine("cp2").disk
+        disk.certificates = {**disk.certificates, "admin.conf": scene.operations.world.now()}
+        await scene.applied(*THREE)
+        assert disk.certificates_expire is not None
+        assert disk.certificates_expire - scene.operations.world.now() > RENEW_BEFORE
+        assert unfinished(scene.operations) == []
 
 
 async def test_an_initialization_that_ended_leaves_none_of_its_marks_and_one_that_was_cut_short_both() -> None:

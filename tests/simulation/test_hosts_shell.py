@@ -13,9 +13,10 @@ from quorate.hosts.probe.parse import parse
 from quorate.simulation.hosts.acts import Actor
 from quorate.simulation.hosts.facts import facts_of, probed
 from quorate.simulation.hosts.fence import Fence
+from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.observer import Observer
 from quorate.simulation.hosts.reach import Reach
-from quorate.simulation.hosts.shell import Shell, looked
+from quorate.simulation.hosts.shell import Shell
 from tests.simulation.hosts_scenes import THREE, Scene, stage
 
 
@@ -26,7 +27,17 @@ def reach(scene: Scene) -> Reach:
     return Reach(site, operations.scripts, observer, actor, operations.witness, random, Fence(actor, observer, operations.scripts))
 
 
-@pytest.mark.parametrize("script", ["kubeadm token create", "timeout -k 5 9 kubeadm token create >>log", "systemctl mask kubelet"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "kubeadm token create",
+        "timeout -k 5 9 kubeadm token create >>log",
+        "systemctl mask kubelet",
+        "ctr -n k8s.io tasks kill --signal SIGKILL 1a",
+        "mv -f -T -- /tmp/etcd.yaml /etc/kubernetes/manifests/etcd.yaml",
+        "rm -f -- /tmp/etcd.yaml\nmv -f -T -- /tmp/etcd.yaml /etc/kubernetes/manifests/etcd.yaml",
+    ],
+)
 async def test_a_script_of_which_nothing_is_known_is_an_error(script: str) -> None:
     async with stage() as scene:
         machine = scene.machine("cp1")

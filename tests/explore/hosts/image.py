@@ -13,11 +13,13 @@ from typing import Any
 
 from quorate.simulation.engine.ring import Member
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts.machines import Disk, Machine
+from quorate.simulation.hosts.machines import CERTIFICATES, Before, Disk, Machine
 from quorate.simulation.hosts.site import Manifest, Node, Objects, Site
 
 _LONG_AGO = -100_000.0  # seconds
 _STILL_VALID = timedelta(days=300)
+_NO_STATE = ("disk", "lock", "containers", "ended", "started")
+"""Of a machine: disks have names of their own, locks are of runs, and the kubelet starts anew what was ended, in containers with other ids."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def freeze(site: Site, manifest: Manifest) -> Image:
         nodes=tuple(_of_node(node) for _, node in sorted(site.objects.nodes.items())),
         objects={
             name: getattr(site.objects, name)
-            for name in ("running", "settings", "discovery", "addons", "budget", "encrypts", "stored", "written")
+            for name in ("kubeadm", "kubelet", "kube_proxy", "discovery", "addons", "budget", "stored", "written")
         },
         founding=(site.cas, site.ca, site.founded),
         manifest=manifest,
@@ -82,8 +84,8 @@ def thaw(image: Image, world: World) -> Site:
     site.cas, site.ca, site.founded = image.founding
     for kept in image.machines:
         disk = Disk(**{name: kept[f"disk.{name}"] for name in Disk.__slots__})
-        if disk.certificates_expire is not None:
-            disk.certificates_expire = world.now() + _STILL_VALID
+        disk.certificates = dict.fromkeys(CERTIFICATES if disk.certificates else (), world.now() + _STILL_VALID)
+        disk.before = {component: Before(manifest, frozenset()) for component, manifest in kept["disk.before"]}
         of_machine = {name: value for name, value in kept.items() if not name.startswith("disk.")}
         machine = Machine(**of_machine, disk=disk)
         machine.emptied_at = _LONG_AGO if kept["emptied_at"] is not None else None
@@ -120,10 +122,11 @@ def _elect(site: Site) -> None:
 
 def _frozen(machine: Machine) -> Mapping[str, Any]:
     """kubeadm and restarts that were under way are dead."""
-    kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name not in ("disk", "lock")}
-    kept |= {"kubeadm_since": None, "restarting": False, "emptied_at": None if machine.emptied_at is None else 0.0}
+    kept = {each.name: getattr(machine, each.name) for each in fields(Machine) if each.name not in _NO_STATE}
+    kept |= {"kubeadm_since": None, "emptied_at": None if machine.emptied_at is None else 0.0}
     disk = {f"disk.{name}": getattr(machine.disk, name) for name in Disk.__slots__}
-    disk["disk.certificates_expire"] = None if machine.disk.certificates_expire is None else True
+    disk["disk.before"] = tuple((component, before.manifest) for component, before in sorted(machine.disk.before.items()))
+    disk["disk.certificates"] = bool(machine.disk.certificates)
     return kept | disk
 
 

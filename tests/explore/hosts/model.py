@@ -73,7 +73,7 @@ def is_as_wanted(image: Image) -> bool:
     """Whether all is as the manifest says."""
 
     async def ask() -> bool:
-        return not unfinished(cast("Any", SimpleNamespace(site=thaw(image, World(0)), manifest=image.manifest)))
+        return not unfinished(cast("Any", SimpleNamespace(site=thaw(image, World(0)), manifest=image.manifest, runs=())))
 
     return LOOP.run_until_complete(ask())
 

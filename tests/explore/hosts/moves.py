@@ -13,6 +13,7 @@ from functools import partial
 from quorate.core.versions import Version
 from quorate.simulation.engine.world import World
 from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.settings import configured
 from quorate.simulation.hosts.site import Entry, Manifest, Site
 from tests.explore.hosts.image import Image, freeze, thaw
 from tests.explore.hosts.run import LOOP
@@ -152,7 +153,7 @@ def the_manifest_is_edited(image: Image) -> Iterator[tuple[str, Image]]:
         new = _unused_address(image)
         grown = replace(manifest, entries=(*manifest.entries, Entry(name, new)))
         yield f"{name} is added to the manifest", changed(image, partial(_add, name, new), grown)
-    if manifest.version == VERSIONS[0] and image.objects["running"] == VERSIONS[0]:
+    if manifest.version == VERSIONS[0] and configured(image.objects["kubeadm"]).version == VERSIONS[0]:
         yield f"the manifest asks for {VERSIONS[1]}", changed(image, _nothing, replace(manifest, version=VERSIONS[1]))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from quorate.core.hosts.decide import Decision, decide
@@ -25,6 +26,7 @@ from quorate.simulation.hosts.scripts import Scripts
 from quorate.simulation.hosts.site import Site
 from tests.explore.hosts.image import Image, freeze, thaw
 
+_NOWHERE = Path("/nowhere")  # no snapshot is taken here
 _LOOKS = 4  # three probes that are silent, and one that they change the mind of
 
 
@@ -79,7 +81,7 @@ class _Run:
         actor = Actor("run", manifest, snapshot_taken=True)
         fence = Fence(actor, observer, self.scripts)
         assert await fence.acquire()
-        executor = Executor(self.site, self.scripts, observer, actor, self._witness, random, fence)
+        executor = Executor(self.site, self.scripts, observer, actor, self._witness, random, fence, _NOWHERE)
         failed = ""
         LOOP.passed = self._record
         try:

@@ -74,7 +74,7 @@ def hosts_are_freed(image: Image) -> Iterator[tuple[str, Image]]:
     """`quorate reset`, of hosts with traces of a cluster that is gone for good."""
     if _may_have_quorum(image):
         return
-    traces = [machine["address"] for machine in _running(image) if machine["disk.CA"] and _entry_of(image, machine)]
+    traces = [machine["address"] for machine in _running(image) if machine["disk.ca"] and _entry_of(image, machine)]
     if traces:
         yield f"quorate reset {' '.join(traces)}", changed(image, partial(_free, traces))
 

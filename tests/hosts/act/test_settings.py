@@ -26,17 +26,21 @@ from quorate.hosts.act.configuration import merged_cluster_configuration, merged
 from quorate.hosts.act.executor import Executor
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.act.machine_deployments import machine_deployments
+from quorate.hosts.connect.access import AccessFailed
 from quorate.hosts.connect.ssh.scripts import Outcome
 from quorate.hosts.manifest import Manifest
 from quorate.hosts.observe.api import ApiReading
 from quorate.hosts.observe.configuration import addon_drift, configuration_drift
+from quorate.hosts.probe.facts import HostFacts, Kubeconfig
 from quorate.hosts.render.component_configurations import kube_proxy_configuration, kubelet_configuration
 from quorate.hosts.render.core_dns import budget_wanted
 from quorate.hosts.render.host_files import yaml_documents
 from quorate.hosts.render.kubeadm_configuration import cluster_configuration, image_repository
 from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import NotFound
-from quorate.pki.issue import issue_server
+from quorate.pki.certificates import read_certificates
+from quorate.pki.issue import issue_client, issue_server
 from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.workload.static_pods import Component
 from tests.hosts.act.running import NEW, OLD, RunningHost, cluster, manifest, running, tools
@@ -328,6 +332,94 @@ async def test_a_component_that_does_not_come_up_gets_its_old_manifest_back() ->
     assert host.ran == ["pull images", "new manifest of kube-controller-manager", "old manifest of kube-controller-manager"]
 
 
+def broken(world: World, host: RunningHost) -> None:
+    """The host's API server does not start with the manifest that it has."""
+    ask = world.api_of
+
+    async def of(name: str) -> Client:
+        if name == host.name and (host.drifting or host.broken):
+            raise AccessFailed(f"{name} has no API server that starts")
+        return await ask(name)
+
+    world.api_of = of  # type: ignore[method-assign]
+
+
+async def test_an_api_server_that_its_own_manifest_broke_is_not_waited_for_when_etcd_has_another() -> None:
+    world = configured()
+    host = running(world, "h1")
+    host.drifting = {Component.ETCD, Component.API_SERVER}
+    broken(world, host)
+    await done(world, Reconfigure("h1"))
+    assert host.ran == ["pull images", "new manifest of etcd", "new manifest of kube-apiserver", "kubelet configuration"]
+
+
+async def test_one_that_an_attempt_which_was_cut_short_may_have_taken_down_is() -> None:
+    world = configured()
+    host = running(world, "h1")
+    host.broken, host.files["etcd.before"] = {Component.API_SERVER}, b"0 0"
+    broken(world, host)
+    with pytest.raises(StepFailed, match=r"kube-apiserver to serve did not come about.*was put back"):
+        await done(world, Reconfigure("h1"))
+    assert host.ran[-1] == "old manifest of etcd"
+
+
+async def test_the_only_api_server_gets_its_old_manifest_back_that_a_change_which_was_cut_short_broke() -> None:
+    """Nobody else could tell kubeadm's configuration."""
+    world = configured()
+    host = running(world, "h1")
+    host.broken, host.files["kube-apiserver.before"] = {Component.API_SERVER}, b"0"
+    broken(world, host)
+    ask = world.api_client
+
+    async def any_that_answers() -> Client:
+        if host.broken:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = any_that_answers  # type: ignore[method-assign]
+    await done(world, Reconfigure("h1"))
+    assert host.ran == ["old manifest of kube-apiserver", "pull images", "kubelet configuration"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_the_only_api_server_that_was_left_broken_is_mended_by_the_manifest_alone(*, alone: bool) -> None:
+    """kubeadm was killed in the middle of an upgrade, say, and nothing on the host tells what its API server had before."""
+    hosts = [{"publicAddress": f"192.0.2.{number}", "privateAddress": f"10.0.0.{number}"} for number in range(1, 2 if alone else 4)]
+    world = cluster(manifest(controlPlane__hosts=hosts))
+    host = running(world, "h1")
+    host.drifting, host.files[CERTIFICATE] = {Component.API_SERVER}, serving("api.example.com").certificate
+    broken(world, host)
+    ask = world.api_client
+
+    async def any_that_answers() -> Client:
+        if host.drifting:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = any_that_answers  # type: ignore[method-assign]
+    if alone:
+        await done(world, Reconfigure("h1"))
+        assert host.ran == ["pull images", "new manifest of kube-apiserver", "kubelet configuration"]
+    else:  # another may be asked later
+        with pytest.raises(StepFailed, match=r"kubeadm-config to be read did not come about.*no API server answers"):
+            await done(world, Reconfigure("h1"))
+        assert host.ran == []
+
+
+async def test_an_api_server_that_is_about_to_answer_is_waited_for() -> None:
+    world = configured()
+    ask, asked = world.api_client, itertools.count(1)
+
+    async def from_the_third_time_on() -> Client:
+        if next(asked) < 3:
+            raise AccessFailed("no API server answers")
+        return await ask()
+
+    world.api_client = from_the_third_time_on  # type: ignore[method-assign]
+    await done(world, Reconfigure("h1"))
+    assert running(world, "h1").ran == ["pull images", "kubelet configuration"]
+
+
 async def test_nothing_is_ended_for_images_that_cannot_be_had() -> None:
     world = configured()
     running(world, "h1").drifting = {Component.ETCD}
@@ -400,6 +492,31 @@ async def test_certificates_are_renewed_before_their_readers_restart_and_the_adm
     assert len(ran) == 9 + 4 + 1
     assert running(world, "h2").silent == ["1"], "the old API server alone"
     assert running(world, "h1").ran == running(world, "h3").ran == []
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_an_administrators_certificate_that_has_expired_is_renewed_before_the_api_server_is_asked(days: int) -> None:
+    """A renewal was cut short before it, and nobody came back for a month."""
+    world = cluster()
+    host, observed, ask = running(world, "h1"), world.observed(), world.api_of
+
+    async def of(name: str) -> Client:
+        if days < 0 and name == "h1" and "renew admin.conf" not in host.ran:
+            raise AccessFailed("get /readyz: Unauthorized")
+        return await ask(name)
+
+    world.api_of = of  # type: ignore[method-assign]
+    until = NOW + timedelta(days=days)
+    made = issue_client(
+        pairs()["ca"], common_name="admin", algorithm=KeyAlgorithm.ECDSA_P256, not_before=until - timedelta(days=9), not_after=until
+    )
+    known = observed.facts["h1"]
+    assert isinstance(known, HostFacts)
+    kubeconfigs = {**known.kubeconfigs, "admin": Kubeconfig("", Absent(), read_certificates(made.certificate), inline=True)}
+    facts = {**observed.facts, "h1": replace(known, kubeconfigs=kubeconfigs)}
+    await Executor(tools(world)).carry_out(RenewCertificates("h1"), replace(observed, facts=facts))
+    assert host.ran.count("renew admin.conf") == (2 if days < 0 else 1)
+    assert host.ran[-1] == "renew admin.conf"
 
 
 async def test_renewal_stops_where_a_component_does_not_come_back() -> None:

@@ -10,7 +10,9 @@ from quorate.core.versions import Version
 from quorate.hosts.act import containers, kubeadm
 from quorate.hosts.act.certificates import serves
 from quorate.hosts.act.configuration import merged_cluster_configuration
-from quorate.hosts.act.failures import StepFailed
+from quorate.hosts.act.failures import EXPECTED, StepFailed
+from quorate.hosts.act.gates import api_server_is_ready
+from quorate.hosts.act.nodes import written
 from quorate.hosts.act.placing import placing
 from quorate.hosts.act.tools import Tools
 from quorate.hosts.connect.ssh.hosts import Unreachable
@@ -20,9 +22,11 @@ from quorate.hosts.observe.inspection import OLDEST_API_SERVER
 from quorate.hosts.observe.known_flags import PLACES
 from quorate.hosts.probe.facts import HostFacts, StaticPod
 from quorate.hosts.render.host_files import HostFile, yaml_documents
-from quorate.hosts.render.kubeadm_configuration import Machine, init_configuration
+from quorate.hosts.render.kubeadm_configuration import Machine, cluster_configuration, init_configuration
 from quorate.hosts.render.shell import quoted
 from quorate.kubeadm.cluster_configuration import Document, decode
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.objects import ConfigMap
 from quorate.kubernetes.resource import CONFIG_MAPS
 from quorate.workload.kubeadm_config import KEY, NAME
 from quorate.workload.static_pods import NAMESPACE, Component
@@ -42,25 +46,40 @@ _MANIFESTS = "/etc/kubernetes/manifests"
 _DEADLINE = 60.0
 
 
-async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | None) -> tuple[Document, Document]:
+async def kubeadm_documents(tools: Tools, machine: Machine, version: Version | None, *, alone: bool = False) -> tuple[Document, Document]:
     """What kubeadm generates files from: this host's part by the manifest, and the cluster's as kubeadm keeps it, with fields that only others know.
 
     `version` is the one that the host's components have, None where it is not known. The cluster's may be older: of the first host of an upgrade that was
-    interrupted before kubeadm had written it, components would go back to it. Raises StepFailed.
+    interrupted before kubeadm had written it, components would go back to it. `alone`: no other host has an API server. Where that one does not come to answer,
+    there is only the manifest to go by. Raises StepFailed.
     """
-    stored = await (await tools.access.api()).get(CONFIG_MAPS, NAME, NAMESPACE)
     try:
-        document = decode(stored.data.get(KEY, ""))
-    except ValueError as error:
-        raise StepFailed(
-            machine.name, f"ConfigMap {NAMESPACE}/{NAME}: {error}", "Correct it by hand, then run the same command again"
-        ) from None
+        document = await _stored(tools, machine.name)
+    except StepFailed:
+        if not alone or await _api_server_serves(tools, machine.name):
+            raise
+        tools.report(machine.name, "no API server tells kubeadm's configuration: going by the manifest")
+        document = cluster_configuration(tools.manifest)
     own = init_configuration(tools.manifest, machine, Secret(""))
     del own["bootstrapTokens"]  # nobody joins with it
     cluster = merged_cluster_configuration(tools.manifest, document)
     if version is not None:
         cluster["kubernetesVersion"] = str(version)
     return own, cluster
+
+
+async def _stored(tools: Tools, host: str) -> Document:
+    """The ClusterConfiguration that kubeadm keeps. Raises StepFailed."""
+    found: list[ConfigMap] = []
+
+    async def read(api: Client) -> None:
+        found.append(await api.get(CONFIG_MAPS, NAME, NAMESPACE))
+
+    await written(tools, host, f"ConfigMap {NAMESPACE}/{NAME} to be read", read)
+    try:
+        return decode(found[-1].data.get(KEY, ""))
+    except ValueError as error:
+        raise StepFailed(host, f"ConfigMap {NAMESPACE}/{NAME}: {error}", "Correct it by hand, then run the same command again") from None
 
 
 async def keep_places(tools: Tools, machine: Machine, facts: HostFacts | Unreachable) -> None:
@@ -94,14 +113,15 @@ async def replace_component(
         then=_take_place(host, component, files),
     )
     tools.report(host, f"comparing {component} with the manifest")
+    awaited = await _awaited(tools, host, component)
     await kubeadm.run(tools, host, command)
     before = await _containers_before(tools, host, component)
     if before is None:
         return
     try:
-        for each in _restarted_with(component):
+        for each in awaited:
             await containers.replaced(tools, host, each, before)
-        for each in _restarted_with(component):
+        for each in awaited:
             await serves(tools, host, each)
     except StepFailed as failure:
         await _put_back(tools, host, component)
@@ -115,6 +135,38 @@ async def replace_component(
 def _restarted_with(component: Component) -> tuple[Component, ...]:
     """What a new manifest of the component restarts: with etcd the API server, which listens to nobody while it has none."""
     return (component, Component.API_SERVER) if component is Component.ETCD else (component,)
+
+
+async def _awaited(tools: Tools, host: str, component: Component) -> tuple[Component, ...]:
+    """Those that have to serve with a new manifest of the component. Not the API server with etcd's where it served nobody before: its own manifest, which
+    comes next, may be what is wrong. Where an attempt was cut short, that one may have taken it down.
+    """
+    if (
+        component is Component.ETCD
+        and await _containers_before(tools, host, component) is None
+        and not await _api_server_serves(tools, host)
+    ):
+        return (component,)
+    return _restarted_with(component)
+
+
+async def _api_server_serves(tools: Tools, host: str) -> bool:
+    try:
+        return not await api_server_is_ready(tools, host)
+    except EXPECTED:
+        return False
+
+
+async def revive_api_server(tools: Tools, host: str) -> None:
+    """Where no API server answers, give the host's own the manifest back that it had before a change which was cut short, and wait until it serves: nobody else
+    tells kubeadm's configuration. Raises StepFailed.
+    """
+    try:
+        await tools.access.api()
+    except EXPECTED:
+        if await _containers_before(tools, host, Component.API_SERVER) is not None:
+            await _put_back(tools, host, Component.API_SERVER)
+            await serves(tools, host, Component.API_SERVER)
 
 
 async def _containers_before(tools: Tools, host: str, component: Component) -> frozenset[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.core.hosts.steps import Reconfigure
 from quorate.hosts.act import kubeadm
-from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component
+from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component, revive_api_server
 from quorate.hosts.act.encryption import as_it_has_it
 from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
@@ -28,9 +28,11 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
     if control_plane:
         tools = await as_it_has_it(tools, observation, step.host)
         await make_ready(tools, step.host, observation)
+        await revive_api_server(tools, step.host)
     restarted = await bring_settings(tools, step.host, observation, control_plane=control_plane)
     if control_plane:
-        documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components)
+        alone = len(observation.cluster.control_planes) == 1
+        documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components, alone=alone)
         await pull_images(tools, step.host, yaml_documents(*documents))
         await ensure_names(tools, machine, *documents)
         for component in COMPONENTS:

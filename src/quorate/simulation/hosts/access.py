@@ -15,7 +15,7 @@ from quorate.hosts.connect.ssh.hosts import Unreachable as UnreachableHost
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.config import RestConfig
 from quorate.simulation.engine.ring import NoQuorum
-from quorate.simulation.hosts import material
+from quorate.simulation.hosts import database, material
 from quorate.simulation.hosts.acts import Action
 from quorate.simulation.hosts.api import Api
 from quorate.simulation.hosts.machines import Machine
@@ -23,6 +23,7 @@ from quorate.simulation.hosts.observer import Facts
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.shell import Host
 
+_PIECE = 1024  # bytes
 _CONFIG = RestConfig(server="https://site")
 
 
@@ -102,7 +103,8 @@ class EtcdMember:
         site = self._reach.site
         found = site.ring.members.get(member)
         follows = site.ring.follows_leader(member)
-        return Status(member, site.ring.leader if follows else 0, learner=found is not None and found.learner)
+        learner = found is not None and found.learner
+        return Status(member, site.ring.leader if follows else 0, learner=learner, db_size=database.size(), revision=site.revision)
 
     async def members(self) -> MemberList:
         """The members, as a majority confirms them. What rests on this may have been true when the member was asked for its status, and no earlier."""
@@ -150,9 +152,13 @@ class EtcdMember:
                 yield key, value
 
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
-        """Nothing asks for it here."""
-        raise NotImplementedError
-        yield b""
+        """Its database as it is now, in pieces."""
+        await self._asked()
+        content = database.snapshot(self._reach.site.revision)
+        for start in range(0, len(content), _PIECE):
+            await self._asked()
+            await self._reach.takes(0.02, 0.2)
+            yield content[start : start + _PIECE]
 
     async def close(self) -> None:
         """Nothing is kept open."""

@@ -21,7 +21,8 @@ class Action(StrEnum):
     FOUND = "founds a ring"
     ADD = "adds a member"
     REMOVE = "removes a member"
-    PUT_DOWN = "takes a control plane down"
+    PUT_DOWN = "takes an etcd member down"
+    END_API_SERVER = "ends an API server"
     ERASE = "erases a disk"
     START = "starts a kubelet"
     JOIN_WORKER = "joins a worker"
@@ -29,7 +30,6 @@ class Action(StrEnum):
     UPGRADE = "upgrades a control plane"
     DELETE_NODE = "deletes a Node"
     KEYS = "changes the keys"
-    WRITE = "has an API server write with its keys"
 
 
 @dataclass(slots=True, eq=False)
@@ -49,21 +49,29 @@ class Actor:
 
     def act(self, action: Action, machine: Machine | None = None, *, member: int | None = None, node: str = "") -> Act:
         """What it does now."""
-        return Act(action, self, self.since, self.step, machine, member, node)
+        return Act(action, self, self.since, self.observed, self.step, machine, member, node)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act. `since` is when the reading that it rests on was begun; the condition of an invariant must have held at some instant since."""
+    """One act. `since` is when the reading that it rests on was begun, and `observed` the observation on which its step was decided; the condition of an
+    invariant must have held at some instant since.
+    """
 
     action: Action
     actor: Actor
     since: float
+    observed: float
     step: Step
     machine: Machine | None = None
     member: int | None = None
     node: str = ""
     version: Version | None = None
+
+    @property
+    def host(self) -> str:
+        """Where; empty where that is no host."""
+        return self.machine.name if self.machine is not None else ""
 
 
 Witness = Callable[[Act], None]

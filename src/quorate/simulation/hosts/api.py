@@ -10,36 +10,27 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiohttp
 import msgspec
 
-from quorate.hosts.render.core_dns import BUDGETS
 from quorate.hosts.render.marks import CORDONED, STATIC_WORKER
-from quorate.hosts.render.provider_files import RECORD
-from quorate.kubernetes.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, NotFound
-from quorate.kubernetes.resource import CONFIG_MAPS, NODES, SECRETS
+from quorate.kubernetes.errors import ConnectionFailed
+from quorate.kubernetes.resource import NODES, SECRETS
 from quorate.kubernetes.transport import Request
 from quorate.simulation.engine.patches import merge_patch
-from quorate.simulation.hosts import material
+from quorate.simulation.hosts import kube_system, material
 from quorate.simulation.hosts.acts import Action
+from quorate.simulation.hosts.kube_system import DONE, Json, check_version, exists, missing
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.site import Node, Site
 from quorate.simulation.hosts.written import LABEL
-from quorate.workload.coredns import DEPLOYMENTS
-from quorate.workload.coredns import NAME as CORE_DNS
 from quorate.workload.nodes import CONTROL_PLANE
 from quorate.workload.static_pods import NAMESPACE
 
-Json = dict[str, Any]
-
 _NODES = NODES.path()
-_TOKENS = f"{SECRETS.path(NAMESPACE)}"
-_RECORDS = CONFIG_MAPS.path(NAMESPACE)
-_BUDGETS = BUDGETS.path(NAMESPACE)
-_DEPLOYMENT = f"{DEPLOYMENTS.path(NAMESPACE)}/{CORE_DNS}"
+_TOKENS = SECRETS.path(NAMESPACE)
 _REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _PODS = "/api/v1/pods"
 _SECRETS = SECRETS.path()
@@ -104,9 +95,7 @@ class Api:
             return self._new_token(body, dry=dry)
         if path.startswith(f"{_TOKENS}/bootstrap-token-") and method == "DELETE":
             self._site.tokens.discard(name.removeprefix("bootstrap-token-"))
-            return _DONE
-        if path in (_RECORDS, f"{_RECORDS}/{RECORD}"):
-            return self._record(request, body)
+            return DONE
         if path == _SECRETS and method == "GET":
             named = [
                 {"metadata": {"name": each, "namespace": material.NAMESPACE, "uid": each}} for each in map(material.name_of, objects.stored)
@@ -114,11 +103,10 @@ class Api:
             return {"metadata": {"resourceVersion": "1"}, "items": named}
         if path.startswith(_SECRET) and method == "PATCH":
             return self._write_the_rest(request, name)
-        if path == _DEPLOYMENT and method == "GET":
-            _exists(request, objects.addons)
-            return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"replicas": 2, "template": {"spec": {"containers": []}}}}
-        if path in (_BUDGETS, f"{_BUDGETS}/{CORE_DNS}"):
-            return self._budget(request, body)
+        if path == "/version":
+            return {"gitVersion": str(self._machine.api_version)}
+        if (found := kube_system.answer(self._site, request, path, body)) is not None:
+            return found
         raise AssertionError(f"no object here is {path}, for {method}")
 
     async def _write_some(self, request: Request) -> None:
@@ -131,7 +119,7 @@ class Api:
     def _write_the_rest(self, request: Request, name: str) -> Json:
         objects = self._site.objects
         found = next((each for each in objects.stored if material.name_of(each) == name), None)
-        _exists(request, found is not None)
+        exists(request, found is not None)
         objects.stored = tuple(each for each in objects.stored if each != found)
         self._site.store({self._machine.api_providers.secrets[0]})
         return {"metadata": {"name": name, "namespace": material.NAMESPACE}}
@@ -144,44 +132,17 @@ class Api:
     def _node(self, request: Request, name: str, body: Json) -> Json:
         node = self._site.objects.nodes.get(name)
         if node is None:
-            raise _missing(request)
+            raise missing(request)
         found = _shown(self._site, node)
-        _check_version(request, found, body.get("preconditions" if request.method == "DELETE" else "metadata") or {})
+        check_version(request, found, body.get("preconditions" if request.method == "DELETE" else "metadata") or {})
         if request.method == "DELETE":
             self._reach.tells(Action.DELETE_NODE, node=name)
             del self._site.objects.nodes[name]
-            return _DONE
+            return DONE
         if request.method == "PATCH":
             _change(node, merge_patch(found, body))
             return _shown(self._site, node)
         return found
-
-    def _record(self, request: Request, body: Json) -> Json:
-        objects = self._site.objects
-        if request.method == "POST":
-            if objects.written:
-                raise AlreadyExists(f"{request.doing}: it exists", code=409)
-        else:
-            _exists(request, bool(objects.written))
-        if request.method == "DELETE":
-            objects.written = ""
-            return _DONE
-        if request.method != "GET":
-            objects.written = body["data"]["secrets"]
-        return {"metadata": {"name": RECORD, "resourceVersion": "1"}, "data": {"secrets": objects.written}}
-
-    def _budget(self, request: Request, body: Json) -> Json:
-        objects = self._site.objects
-        if request.method == "POST":
-            objects.budget = True
-            return body
-        _exists(request, objects.budget)
-        if request.method == "DELETE":
-            objects.budget = False
-        return _DONE
-
-
-_DONE: Json = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
 
 def _shown(site: Site, node: Node) -> Json:
@@ -206,21 +167,6 @@ def _change(node: Node, made: Json) -> None:
     node.control_plane, node.labels = CONTROL_PLANE in labels, int(labels.get(LABEL, 0))
     node.static_worker, node.cordoned_by_us = STATIC_WORKER in annotations, CORDONED in annotations
     node.unschedulable = bool(made["spec"].get("unschedulable"))
-
-
-def _check_version(request: Request, found: Json, asked: Json) -> None:
-    for field in ("uid", "resourceVersion"):
-        if asked.get(field, found["metadata"][field]) != found["metadata"][field]:
-            raise Conflict(f"{request.doing}: the object has been modified", code=409)
-
-
-def _exists(request: Request, there: bool) -> None:
-    if not there:
-        raise _missing(request)
-
-
-def _missing(request: Request) -> ApiError:
-    return NotFound(f"{request.doing}: not found", code=404)
 
 
 async def _silence() -> AsyncIterator[bytes]:

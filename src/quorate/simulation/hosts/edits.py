@@ -99,7 +99,9 @@ def let_certificates_age(operations: Operations, random: Random) -> str | None:
     machine = random.choice(operations.machines) if operations.machines else None
     if machine is None or machine.disk.certificates_expire is None:
         return None
-    machine.disk.certificates_expire = operations.world.now() + timedelta(days=random.randint(2, 29))
+    expire = operations.world.now() + timedelta(days=random.randint(2, 29))
+    machine.disk.certificates = dict.fromkeys(machine.disk.certificates, expire)
+    machine.containers |= {component: replace(container, valid=expire) for component, container in machine.containers.items()}
     return f"the certificates of {machine.name} are about to expire"
 
 

@@ -21,7 +21,7 @@ from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.site import Site
 
 _ENDLESS = datetime(2100, 1, 1, tzinfo=UTC)
-_CONTAINERD = Version.parse("v2.1.0")
+CONTAINERD = Version.parse("v2.1.0")
 _CLOCK_APART = timedelta(seconds=300)
 _UNREADABLE = Unknown("it cannot be read", "Look at the disk of the host")
 _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -53,13 +53,13 @@ def facts_of(site: Site, machine: Machine) -> HostFacts:
         modules={},
         sysctls={},
         programs={
-            "containerd": Program("/usr/bin/containerd", _CONTAINERD) if disk.prepared else Absent(),
+            "containerd": Program("/usr/bin/containerd", CONTAINERD) if disk.containerd else Absent(),
             "kubelet": _program(disk.kubelet),
             "kubeadm": _program(disk.kubeadm),
         },
         packages={},
         units={
-            "containerd": _unit(disk.prepared, machine.containerd_runs),
+            "containerd": _unit(disk.containerd, machine.containerd_runs),
             "kubelet": _unit(disk.kubelet is not None, machine.kubelet_runs),
         },
         processes=_processes(machine),
@@ -153,7 +153,12 @@ def _kubeconfigs(machine: Machine) -> Mapping[str, Fact[Kubeconfig]]:
         "kubelet": disk.kubelet_conf is not KubeletConf.NONE,
     }
     inline = disk.kubelet_conf is KubeletConf.INLINE
-    return {name: Kubeconfig("", _ca(disk.ca), Absent(), inline) if is_there else Absent() for name, is_there in there.items()}
+    made: dict[str, Fact[Kubeconfig]] = {
+        name: Kubeconfig("", _ca(disk.ca), Absent(), inline) if is_there else Absent() for name, is_there in there.items()
+    }
+    if disk.admin_conf:
+        made["admin"] = Kubeconfig("", _ca(disk.ca), _leaf(disk.certificates.get("admin.conf")), inline=True)
+    return made
 
 
 def _manifests(machine: Machine) -> Mapping[str, Fact[StaticPod]]:

@@ -2,7 +2,7 @@
 
 Each is a function from one act to a sentence that says what is wrong, or None. An operator can only know what was true when it asked: the condition must have
 held at some instant between the beginning of the reading that the act rests on and the act. None of them uses the decision that is under test. S6 and S11
-are of Machines; S7, S9 and S10 are about the order of calls in `quorate.hosts.act`, which carries most steps out here, and its own tests look at them.
+are of Machines; S7 and S9 are about the order of calls in `quorate.hosts.act`, which carries the steps out here, and its own tests look at them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quorate.core.hosts.steps import (
     UpgradeControlPlane,
     UpgradeKubelet,
 )
-from quorate.hosts.run.lock_file import LASTS
 from quorate.simulation.engine.ring import RingState
 from quorate.simulation.hosts.acts import Act, Action
-from quorate.simulation.hosts.machines import EtcdManifest, Lock, Machine
+from quorate.simulation.hosts.lock_invariants import is_overtaken, s15_nobody_changes_what_another_has_locked
+from quorate.simulation.hosts.machines import EtcdManifest, Machine
 from quorate.simulation.hosts.site import Entry, Site
 
 Invariant = Callable[[Site, Act], str | None]
@@ -46,9 +46,13 @@ def s1_removal_keeps_quorum(site: Site, act: Act) -> str | None:
 
 
 def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
-    """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before."""
+    """While one member is down for a restart the others keep quorum. A ring of one or two never has it: there, everybody has to be well before.
+
+    Of a step that restarts an API server alone it is asked as well; of others that is not asked anew once etcd was restarted, since no member goes with it.
+    """
     machine = act.machine
-    if act.action is not Action.PUT_DOWN or machine is None or machine.member not in site.ring.voters:
+    judged = (Action.PUT_DOWN, Action.END_API_SERVER) if isinstance(act.step, ChangeEncryption) else (Action.PUT_DOWN,)
+    if act.action not in judged or machine is None or machine.member not in site.ring.voters:
         return None
     if any(_bears(state, machine.member) for state in site.ring.states_since(act.since)):
         return None
@@ -57,12 +61,14 @@ def s1_restart_keeps_quorum(site: Site, act: Act) -> str | None:
 
 def s1_one_host_at_a_time(site: Site, act: Act) -> str | None:
     """No control plane is taken down while another one is."""
-    if act.action is not Action.PUT_DOWN:
+    if act.action not in (Action.PUT_DOWN, Action.END_API_SERVER):
         return None
     others = [
-        machine.name for machine in site.machines.values() if machine.restarting and machine is not act.machine and _reaches(act, machine)
+        machine.name
+        for machine in site.machines.values()
+        if machine.is_taken_down and machine is not act.machine and _reaches(act, machine)
     ]
-    return f"{_name(act)} is taken down while {', '.join(others)} is" if others else None
+    return f"{act.host} is taken down while {', '.join(others)} is" if others else None
 
 
 def s2_nobody_joins_beside_another(site: Site, act: Act) -> str | None:
@@ -87,7 +93,7 @@ def s3_founded_once(site: Site, act: Act) -> str | None:
         for machine in site.machines.values()
         if machine.disk.data in site.ring.members and not machine.gone and _is_wanted(act, machine)
     ]
-    return f"{_name(act)} founds a ring though {', '.join(holders)} has the data of one" if holders else None
+    return f"{act.host} founds a ring though {', '.join(holders)} has the data of one" if holders else None
 
 
 def s4_data_stays(site: Site, act: Act) -> str | None:
@@ -139,14 +145,14 @@ def s5_one_membership_change_at_a_time(site: Site, act: Act) -> str | None:
         ):
             continue
         if machine.kubeadm_since is not None and machine.kubeadm_since < act.actor.observed:
-            return f"{act.action} {_name(act)} while {machine.name} is joining"
+            return f"{act.action} {act.host} while {machine.name} is joining"
     return None
 
 
 def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
     """A host that is as the manifest says is not touched. Whoever has lost the lock may begin what he decided before: nothing of it takes effect (S15)."""
     machine, manifest, options = act.machine, act.actor.manifest, act.actor.options
-    if act.action is not Action.BEGIN or machine is None or _is_overtaken(site, act):
+    if act.action is not Action.BEGIN or machine is None or is_overtaken(site, act):
         return None
     match act.step:
         case UpgradeControlPlane():
@@ -156,7 +162,7 @@ def s8_equal_hosts_are_left_alone(site: Site, act: Act) -> str | None:
             versions = {machine.disk.kubelet, machine.kubelet_version or machine.disk.kubelet, node.kubelet if node else None}
             needed = versions != {manifest.version}
         case Reconfigure():
-            needed = machine.disk.settings != manifest.settings
+            needed = machine.disk.revisions != {manifest.settings}
         case RenewCertificates():
             expires = machine.disk.certificates_expire
             needed = options.renew_certificates or (expires is not None and expires - site.world.now() < _RENEWED_BEFORE)
@@ -228,9 +234,9 @@ def version_skew_is_kept(site: Site, act: Act) -> str | None:
             if machine.on and machine.kubelet_version and _joined(site, machine)
         ]
         if any(version > act.version or act.version.minor - version.minor > 1 for version in known):
-            return f"{_name(act)} is upgraded to {act.version} beside {', '.join(map(str, sorted(set(known))))}"
+            return f"{act.host} is upgraded to {act.version} beside {', '.join(map(str, sorted(set(known))))}"
         if any(act.version.minor - version.minor > 3 for version in kubelets):
-            return f"{_name(act)} is upgraded to {act.version}, too far from a kubelet"
+            return f"{act.host} is upgraded to {act.version}, too far from a kubelet"
     kubelet = (
         act.version
         if act.action is Action.KUBELET
@@ -239,7 +245,7 @@ def version_skew_is_kept(site: Site, act: Act) -> str | None:
         else None
     )
     if kubelet is not None and any(version < kubelet for version in known):
-        return f"the kubelet of {_name(act)} is of {kubelet}, above the API server of {min(known)}"
+        return f"the kubelet of {act.host} is of {kubelet}, above the API server of {min(known)}"
     return None
 
 
@@ -264,47 +270,6 @@ def pods_leave_first(site: Site, act: Act) -> str | None:
     return f"Node {node.name} is deleted, which is ready and was not drained"
 
 
-def s15_nobody_changes_what_another_has_locked(site: Site, act: Act) -> str | None:
-    """No script begins and nothing is written while another has what stands against it: the machine, the Lease, or most of the hosts for as long as locks last.
-
-    Who has most of them, and found no API server to ask within that time, may go on beside somebody who has the Lease.
-    """
-    if act.action not in (Action.SCRIPT, Action.REMOVE, Action.DELETE_NODE):
-        return None
-    name, now, lease = act.actor.name, site.world.time(), site.lease
-    machine = act.machine.lock if act.action is Action.SCRIPT and act.machine is not None else None
-    if machine is not None and machine.holder != name:
-        return f"{name} {act.action} although {machine.holder} has had {_name(act)} for {now - machine.taken:.0f} s"
-    lasts = (
-        lease is not None and lease.holder != "" and now - lease.renewed < LASTS
-    )  # another one may have been left where the API refuses it
-    if lease is not None and lasts and lease.holder != name:
-        blind = act.action is not Action.DELETE_NODE and now - act.actor.unasked <= LASTS
-        if not (blind and _has_most(site, act, name, since=now)):
-            return f"{name} {act.action} although {lease.holder} has had the Lease for {now - lease.taken:.0f} s"
-    elif not lasts:
-        others = {lock.holder for lock in _locks(site, act)} - {name}
-        if most := [other for other in others if _has_most(site, act, other, since=now - LASTS)]:
-            return f"{name} {act.action} although {most[0]} has most of the hosts"
-    return None
-
-
-def _locks(site: Site, act: Act) -> list[Lock]:
-    machines = map(site.machine_of, act.actor.manifest.control_planes)
-    return [machine.lock for machine in machines if machine is not None and machine.lock is not None]
-
-
-def _has_most(site: Site, act: Act, holder: str, *, since: float) -> bool:
-    theirs = [lock for lock in _locks(site, act) if lock.holder == holder and lock.taken <= since]
-    return 2 * len(theirs) > len(act.actor.manifest.control_planes)
-
-
-def _is_overtaken(site: Site, act: Act) -> bool:
-    """Whether somebody else has locked anything."""
-    locks = [*_locks(site, act), *([site.lease] if site.lease is not None else [])]
-    return any(lock.holder not in ("", act.actor.name) for lock in locks)
-
-
 def s18_a_key_goes_only_when_nothing_is_stored_with_it(site: Site, act: Act) -> str | None:
     """No key leaves a host that something is stored with, whichever other host has it, too."""
     machine, step = act.machine, act.step
@@ -320,6 +285,17 @@ def s18_every_api_server_reads_what_is_stored(site: Site, _act: Act) -> str | No
         if unread := set(site.objects.stored).difference(machine.api_providers.secrets):
             return f"{machine.name} cannot read what is stored with {', '.join(sorted(unread))}"
     return None
+
+
+def s10_a_reading_is_made_for_each_act(site: Site, act: Act) -> str | None:
+    """Nothing is removed from the ring or taken down on the reading alone on which that was decided."""
+    if (
+        act.action not in (Action.REMOVE, Action.PUT_DOWN, Action.END_API_SERVER)
+        or act.machine is None
+        or act.machine.member not in site.ring.voters
+    ):
+        return None
+    return None if act.since > act.observed else f"{act.action} {act.host}, and the ring was not read for it"
 
 
 def hosts_in_use_are_not_prepared(site: Site, act: Act) -> str | None:
@@ -381,10 +357,6 @@ def _served_all_the_time(site: Site, act: Act, machine: Machine) -> bool:
     return site.serves(machine) and _joined(site, machine) and all(state.leader and member in state.well for state in states)
 
 
-def _name(act: Act) -> str:
-    return act.machine.name if act.machine is not None else ""
-
-
 INVARIANTS: tuple[Invariant, ...] = (
     s1_removal_keeps_quorum,
     s1_restart_keeps_quorum,
@@ -405,5 +377,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     s15_nobody_changes_what_another_has_locked,
     s18_a_key_goes_only_when_nothing_is_stored_with_it,
     s18_every_api_server_reads_what_is_stored,
+    s10_a_reading_is_made_for_each_act,
     hosts_in_use_are_not_prepared,
 )

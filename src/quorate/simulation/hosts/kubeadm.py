@@ -6,21 +6,26 @@ Source: kubeadm 1.34, cmd/kubeadm/app/cmd/{init,join}.go and phases/upgrade for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
+from quorate.hosts.act.certificates import OF_COMPONENT
 from quorate.simulation.engine.ring import NoQuorum
 from quorate.simulation.hosts.acts import Act, Action, Actor, Witness
-from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
+from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine, PodManifest
+from quorate.simulation.hosts.manifests import Manifests, made_from
 from quorate.simulation.hosts.scripts import Refused
+from quorate.simulation.hosts.settings import configured, kubelets, with_version
 from quorate.simulation.hosts.site import VALIDITY, Site
+from quorate.workload.static_pods import Component
 
 _TIMEOUT = 120.0
 """Seconds for which kubeadm waits for a component, or for an API server."""
+_UPGRADED = (Component.ETCD, Component.API_SERVER)
+_FOLLOWERS = (*OF_COMPONENT[Component.CONTROLLER_MANAGER], *OF_COMPONENT[Component.SCHEDULER])
+_DOCUMENTS = ("ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,7 @@ class Wanted:
     token: str = ""
     ca: int = 0
     control_plane: bool = False
-    version: Version | None = None
-    settings: int = 0
-    encrypts: bool = False
+    documents: Mapping[str, str] = field(default_factory=dict)  # each by its kind
 
 
 class Kubeadm:
@@ -42,7 +45,8 @@ class Kubeadm:
     def __init__(self, site: Site, machine: Machine, actor: Actor, witness: Witness, random: Random) -> None:
         self.site, self.machine, self.actor, self.step = site, machine, actor, actor.step
         self._witness, self._random = witness, random
-        self._since = actor.since
+        self.kubelet_reconfigured = False  # and not restarted yet
+        self._since, self._observed = actor.since, actor.observed
 
     # The first control plane.
 
@@ -57,35 +61,48 @@ class Kubeadm:
         if not disk.ca:
             site.cas += 1
             disk.ca = site.cas
-        disk.certificates_expire = disk.certificates_expire or site.world.now() + VALIDITY
+        disk.certificates = disk.certificates or site.certificates()
         await self._takes(0.5, 2.0)
         disk.admin_conf = disk.super_admin_conf = True
         disk.kubelet_conf = disk.kubelet_conf or KubeletConf.INLINE
         await self._takes(0.1, 0.5)
         disk.etcd = disk.etcd or EtcdManifest.NEW
         await self._takes(0.1, 0.5)
-        disk.components, disk.settings, disk.flagged = wanted.version, wanted.settings, wanted.encrypts
+        cluster, kubelet, kube_proxy = (wanted.documents[kind] for kind in _DOCUMENTS)
+        self._write_manifests(cluster)
         await self._takes(0.1, 0.5)
-        disk.kubelet_configuration = True
+        self._configure_kubelet(kubelet)
         self._restart_kubelet()
         await self._takes(2.0, 8.0)
         if disk.data is None:
-            self._tell(Action.FOUND)
+            self.tell(Action.FOUND)
             site.found(machine)
         site.settle()
         await self._until_serves()
         if machine.name not in site.objects.nodes:
             site.register(machine, control_plane=False)
-        await self._written(lambda: self._upload(wanted.version, wanted.settings))
+        await self._written(lambda: setattr(site.objects, "kubeadm", cluster))
+        await self._written(lambda: setattr(site.objects, "kubelet", kubelet))
         await self._written(self._mark)
         await self._written(lambda: site.tokens.add(wanted.token))
         await self._written(lambda: setattr(site.objects, "discovery", True))
         disk.kubelet_conf = KubeletConf.FILE
-        await self._written(lambda: setattr(site.objects, "addons", True))
+        await self._written(lambda: self._add(kube_proxy))
 
-    def _upload(self, version: Version | None, settings: int) -> None:
-        self.site.objects.running, self.site.objects.settings = version, settings
-        self.site.objects.encrypts = self.machine.disk.flagged
+    def _write_manifests(self, cluster: str, version: Version | None = None) -> None:
+        """Those of static Pods, from a ClusterConfiguration, or for another version."""
+        made, disk = configured(cluster), self.machine.disk
+        disk.components, disk.settings, disk.flagged = version or made.version, made.api_server, made.encrypts
+        disk.etcd_version, disk.etcd_settings = version or made.version, made.etcd
+
+    def _configure_kubelet(self, document: str) -> None:
+        self.machine.disk.kubelet_configuration = True
+        self.machine.disk.kubelet_settings = kubelets(document)
+
+    def _add(self, kube_proxy: str) -> None:
+        """CoreDNS and kube-proxy, whose configuration stays as it is where there is one."""
+        self.site.objects.addons = True
+        self.site.objects.kube_proxy = self.site.objects.kube_proxy or kube_proxy
 
     def _mark(self) -> None:
         node = self.site.objects.nodes.get(self.machine.name)
@@ -99,11 +116,12 @@ class Kubeadm:
         site, disk = self.site, self.machine.disk
         await self._discover(wanted)
         disk.admin_conf = True
-        disk.certificates_expire = site.world.now() + VALIDITY
-        disk.components, disk.settings, disk.flagged = disk.kubeadm, site.objects.settings, site.objects.encrypts
+        disk.certificates = site.certificates()
+        self._write_manifests(site.objects.kubeadm, disk.kubeadm)
         await self._takes(0.5, 3.0)
         self._check_etcd()
-        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._configure_kubelet(site.objects.kubelet)
+        disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
         await self._join_ring()
@@ -116,12 +134,13 @@ class Kubeadm:
         """`kubeadm join`."""
         disk = self.machine.disk
         await self._discover(wanted)
-        disk.ca, disk.settings = wanted.ca, self.site.objects.settings
+        disk.ca = wanted.ca
         await self._takes(0.2, 1.0)
-        disk.kubelet_configuration = disk.bootstrap_conf = True
+        self._configure_kubelet(self.site.objects.kubelet)
+        disk.bootstrap_conf = True
         self._restart_kubelet()
         await self._takes(0.5, 3.0)
-        self._tell(Action.JOIN_WORKER)
+        self.tell(Action.JOIN_WORKER)
         await self._bootstrap_kubelet(wanted.token)
 
     async def _discover(self, wanted: Wanted) -> None:
@@ -141,6 +160,11 @@ class Kubeadm:
     def _is_let_in(self, token: str) -> bool:
         return self.site.reaches_api(self.machine) and token in self.site.tokens
 
+    async def pull_images(self) -> None:
+        """`kubeadm init phase preflight`, of which nothing else is known here."""
+        self._check_installed()
+        await self._takes(0.5, 5.0)
+
     def _check_installed(self) -> None:
         if self.machine.disk.kubeadm is None:
             raise Refused("kubeadm: not found")
@@ -155,7 +179,7 @@ class Kubeadm:
         ring = site.ring
         member = site.member_at(machine.address)
         if member is None:
-            self._tell(Action.ADD)
+            self.tell(Action.ADD)
             try:
                 member = ring.add_learner(machine.peer_url).id
             except NoQuorum as refusal:
@@ -199,82 +223,69 @@ class Kubeadm:
 
     # Those that are in the cluster.
 
-    async def upgrade(self, version: Version, providers: Configuration | None, *, first: bool) -> None:
-        """`kubeadm upgrade apply`, or `node`: what does not come up is put back."""
+    async def upgrade(self, manifests: Manifests, version: Version | None, patched: bool) -> None:
+        """`kubeadm upgrade apply` to a version, or `node` to that of the cluster: etcd, and then what stands on it; what does not come up is put back.
+
+        `patched`: etcd's manifest says that its ring exists, which kubeadm's own never does.
+        """
         site, disk = self.site, self.machine.disk
         await self._until(lambda: site.reaches_api(self.machine), "an API server")
-        if site.objects.running is None:
-            raise Refused("there is no kubeadm-config")
-        if not first and site.objects.running != version:
-            raise Refused("the configuration in the cluster is of another version")
-        self._tell(Action.UPGRADE, version)
-        before = disk.components, disk.settings, disk.flagged
-        disk.providers = disk.providers if providers is None else providers
-        async with self._down():
-            disk.components, disk.settings, disk.flagged = version, site.objects.settings, site.objects.encrypts
+        if disk.components is None:  # a worker has but its kubelet's configuration
+            self._configure_kubelet(site.objects.kubelet)
+            return
+        target = version or site.objects.running
+        if target is None or disk.kubeadm is None or target > disk.kubeadm:
+            raise Refused(f"kubeadm is of {disk.kubeadm}, and the configuration of {target}")
+        self.tell(Action.UPGRADE, target)
+        etcd = EtcdManifest.EXISTING if patched else EtcdManifest.NEW
+        cluster, before = site.objects.configured, {component: disk.manifest(component) for component in _UPGRADED}
         try:
-            await self._until_serves()
+            await self._exchange(manifests, Component.ETCD, replace(made_from(cluster, Component.ETCD, self.machine, target), etcd=etcd))
+            await self._exchange(manifests, Component.API_SERVER, made_from(cluster, Component.API_SERVER, self.machine, target))
         except Refused:
-            disk.components, disk.settings, disk.flagged = before
-            site.settle()
+            for component, manifest in before.items():
+                if manifest is not None:
+                    manifests.replace(component, manifest)
             raise
-        disk.certificates_expire = site.world.now() + VALIDITY
-        if first:
-            await self._written(lambda: self._upload(version, site.objects.settings))
-            await self._written(lambda: setattr(site.objects, "addons", True))
+        self._renew("admin.conf")
+        self._configure_kubelet(site.objects.kubelet)
+        if version is not None:
+            await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, target)))
+            await self._written(lambda: self._add(""))
 
-    async def reconfigure(self) -> None:
-        """The phases of `kubeadm init` that write static Pods, with the manifest's settings."""
-        await self._takes(0.2, 1.0)
-        async with self._down():
-            self.machine.disk.settings = self.actor.manifest.settings
+    async def _exchange(self, manifests: Manifests, component: Component, made: PodManifest) -> None:
+        """One static Pod's, and wait until it does its work. The controller manager and the scheduler follow the API server."""
+        await self._takes(0.3, 2.0)
+        if made == self.machine.disk.manifest(component):
+            return
+        self._renew(*OF_COMPONENT[component], *(_FOLLOWERS if component is Component.API_SERVER else ()))
+        if component is Component.ETCD:
+            manifests.make_way()
+            await self._takes(0.1, 0.5)
+        manifests.replace(component, made)
+        await self._takes(2.0, 6.0)
+        manifests.end_the_silent()
+        await self._until(lambda: manifests.runs(component), f"{component} with its new manifest")
+        await self._until(lambda: manifests.runs(Component.API_SERVER), "the API server")
 
-    async def encrypt(self, configuration: Configuration) -> None:
-        """The file of encryption providers, and a manifest of the API server that names it or does not: what does not come up is put back."""
+    def _renew(self, *certificates: str) -> None:
         disk = self.machine.disk
-        before = disk.providers, disk.flagged
-        self._tell(Action.KEYS)
-        if configuration != PLAIN:
-            disk.providers = configuration
+        disk.certificates = {**disk.certificates, **dict.fromkeys(certificates, self.site.world.now() + VALIDITY)}
+
+    async def configure_kubelet(self) -> None:
+        """`kubeadm upgrade node phase kubelet-config`."""
+        await self._until(lambda: self.site.reaches_api(self.machine) and bool(self.site.objects.kubelet), "the kubelets' configuration")
+        before = self.machine.disk.kubelet_settings
+        self._configure_kubelet(self.site.objects.kubelet)
+        self.kubelet_reconfigured = before != self.machine.disk.kubelet_settings
+
+    async def renew(self, certificate: str) -> None:
+        """`kubeadm certs renew`, which restarts nothing."""
         await self._takes(0.1, 0.5)
-        async with self._down():
-            disk.flagged = configuration != PLAIN
-        try:
-            await self._until_serves()
-        except Refused:
-            disk.providers, disk.flagged = before
-            self.machine.api_version = None
-            self.site.settle()
-            raise
-        self._tell(Action.WRITE)
-
-    async def drop_providers(self) -> None:
-        """The file that nothing names any more."""
-        await self._takes(0.1, 0.5)
-        self._tell(Action.KEYS)
-        self.machine.disk.providers = None
-
-    async def renew(self) -> None:
-        """`kubeadm certs renew`, and a restart of everything that reads them."""
-        async with self._down():
-            pass
-        await self._until_serves()
-        await self._takes(0.2, 1.0)
-        self.machine.disk.certificates_expire = self.site.world.now() + VALIDITY
-
-    async def exchange_kubelet(self, version: Version) -> None:
-        """The package, and a restart that takes the static Pods along."""
-        machine = self.machine
-        await self._takes(0.5, 5.0)
-        self._tell(Action.KUBELET, version)
-        machine.disk.kubelet = machine.disk.kubeadm = version
-        await self._takes(0.2, 1.0)
-        if machine.disk.components is not None:
-            async with self._down():
-                self._restart_kubelet()
-        else:
-            self._restart_kubelet()
-            self.site.settle()
+        disk = self.machine.disk
+        if certificate not in disk.certificates:
+            raise Refused(f"there is no certificate {certificate}")
+        self._renew(certificate)
 
     async def reset(self) -> None:
         """`kubeadm reset` without the phase that touches the ring, and what it leaves behind."""
@@ -282,8 +293,9 @@ class Kubeadm:
         await self._takes(0.2, 1.0)
         machine.kubelet_runs, machine.kubelet_version = False, None
         await self._takes(0.5, 2.0)
-        self._tell(Action.ERASE)
+        self.tell(Action.ERASE)
         machine.member = machine.api_version = None
+        machine.ended.clear()
         disk.etcd, disk.components = EtcdManifest.NONE, None
         self.site.settle()
         await self._takes(0.2, 1.0)
@@ -297,20 +309,10 @@ class Kubeadm:
     async def _takes(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))
 
-    def _tell(self, action: Action, version: Version | None = None) -> None:
-        self._witness(Act(action, self.actor, self._since, self.step, self.machine, self.machine.disk.data, version=version))
-
-    @asynccontextmanager
-    async def _down(self) -> AsyncIterator[None]:
-        """The control plane is down; what is changed meanwhile is what it starts with."""
-        self._tell(Action.PUT_DOWN)
-        self.site.put_down(self.machine)
-        try:
-            await self._takes(2.0, 15.0)
-            yield
-        finally:
-            self.machine.restarting = False
-        self.site.settle()
+    def tell(self, action: Action, version: Version | None = None) -> None:
+        """The script does this now."""
+        machine = self.machine
+        self._witness(Act(action, self.actor, self._since, self._observed, self.step, machine, machine.disk.data, version=version))
 
     def _restart_kubelet(self) -> None:
         self.site.start_kubelet(self.machine)

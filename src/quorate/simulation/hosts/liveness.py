@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quorate.core.hosts.encryption import IDENTITY
+from quorate.core.hosts.rules.settings import RENEW_BEFORE
 from quorate.simulation.hosts.machines import Machine
 from quorate.simulation.hosts.operators import Operations
 from quorate.simulation.hosts.site import Entry
@@ -30,7 +31,7 @@ def _unfinished(operations: Operations) -> Iterator[str]:
     ours = {node.name for node in site.objects.nodes.values() if node.control_plane or node.static_worker}
     if lost := ours - {entry.name for entry in manifest.entries}:
         yield f"Nodes are left over: {', '.join(sorted(lost))}"
-    if site.objects.running != manifest.version or site.objects.settings != manifest.settings:
+    if site.objects.running != manifest.version or site.objects.settings != {manifest.settings}:
         yield f"the configuration in the cluster is {site.objects.running}, {site.objects.settings}"
     yield from _of_keys(operations)
     if not (site.objects.discovery and site.objects.addons):
@@ -51,14 +52,29 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
     site, manifest, disk = operations.site, operations.manifest, machine.disk
     if entry.control_plane and not site.serves(machine):
         yield "its control plane does not serve"
+    yield from _of_containers(operations, machine)
     if entry.control_plane and disk.components != manifest.version:
         yield f"its control plane is of {disk.components}"
     if {disk.kubelet, machine.kubelet_version} != {manifest.version}:
         yield f"its kubelet is of {disk.kubelet}, and {machine.kubelet_version} runs"
-    if disk.settings != manifest.settings:
-        yield f"its settings are {disk.settings}"
+    if disk.revisions != {manifest.settings}:
+        yield f"its settings are {disk.revisions}"
     node = site.objects.nodes.get(entry.name)
     if node is None or node.address != entry.address or not site.is_ready(node):
         yield "its Node is not there, or not ready"
     elif node.labels != manifest.labels or node.control_plane != entry.control_plane or node.cordoned_by_us:
         yield "its Node is not as it should be"
+
+
+def _of_containers(operations: Operations, machine: Machine) -> Iterator[str]:
+    """What runs with what it read as it started.
+
+    An upgrade that somebody forces to the version that runs renews admin.conf and restarts nothing: of a renewal that was cut short before, nobody is told any
+    more. What has read an old certificate ends when that has expired, and reads the new one as it starts again.
+    """
+    if any(container.manifest != machine.disk.manifest(component) for component, container in machine.containers.items()):
+        yield "something on it runs with a manifest that was replaced"
+    forced = any(run.actor.options.force_upgrade for run in operations.runs)
+    soon = operations.site.world.now() + RENEW_BEFORE
+    if not forced and any(container.valid is not None and container.valid < soon for container in machine.containers.values()):
+        yield "something on it runs with a certificate that is about to expire"

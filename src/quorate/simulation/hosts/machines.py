@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from quorate.core.hosts.encryption import PLAIN, Configuration
 from quorate.core.versions import Version
+from quorate.hosts.act.certificates import OF_COMPONENT
+from quorate.workload.static_pods import Component
+
+CERTIFICATES = ("admin.conf", *(name for names in OF_COMPONENT.values() for name in names))
+"""Those of a control plane that kubeadm renews, by its names."""
 
 
 class KubeletConf(StrEnum):
@@ -26,11 +32,30 @@ class EtcdManifest(StrEnum):
     EXISTING = "existing"
 
 
+@dataclass(frozen=True, slots=True)
+class PodManifest:
+    """The manifest of a static Pod, as far as two of a component can differ."""
+
+    version: Version | None
+    settings: int = 0
+    flagged: bool = False  # it names the file of encryption providers
+    etcd: EtcdManifest = EtcdManifest.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The manifest that a component had before one that has yet to prove itself, and the containers that ran then, by id."""
+
+    manifest: PodManifest
+    containers: frozenset[str]
+
+
 @dataclass(slots=True)
 class Disk:
     """What is on a machine's disk. Everything but packages and settings of the system is a trace of a cluster."""
 
-    prepared: bool = False  # settings of the system, and containerd
+    containerd: bool = False
+    prepared: bool = False  # settings of the system, and containerd's
     kubelet: Version | None = None
     kubeadm: Version | None = None
     ca: int = 0  # of which cluster it trusts the CA; 0: of none
@@ -41,12 +66,48 @@ class Disk:
     kubelet_conf: KubeletConf = KubeletConf.NONE
     kubelet_configuration: bool = False
     components: Version | None = None  # of the manifests of API server, controller manager and scheduler; None: they are not there
-    settings: int = 0  # the revision of the manifest's settings that its files were made from
+    settings: int = 0  # the revision of the settings in the API server's manifest
+    etcd_settings: int = 0  # in etcd's
+    kubelet_settings: int = 0  # in the kubelet's configuration
     etcd: EtcdManifest = EtcdManifest.NONE
+    etcd_version: Version | None = None  # of the Kubernetes whose etcd its manifest names
+    before: Mapping[Component, Before] = field(default_factory=dict)  # by component; never changed, but replaced
     data: int | None = None  # the member whose data is in etcd's folder
-    certificates_expire: datetime | None = None
+    certificates: Mapping[str, datetime] = field(
+        default_factory=dict
+    )  # until when each of CERTIFICATES is valid; never changed, but replaced
     providers: Configuration | None = None  # the file of encryption providers; None: it is not there
     flagged: bool = False  # the API server's manifest names it
+
+    @property
+    def certificates_expire(self) -> datetime | None:
+        """When the first does."""
+        return min(self.certificates.values(), default=None)
+
+    @property
+    def revisions(self) -> set[int]:
+        """Those of the settings that its files were made from."""
+        return {self.kubelet_settings, self.settings, self.etcd_settings} if self.components is not None else {self.kubelet_settings}
+
+    def manifest(self, component: Component) -> PodManifest | None:
+        """That of a component; None where it is not there."""
+        if component is Component.ETCD:
+            return PodManifest(self.etcd_version, self.etcd_settings, etcd=self.etcd) if self.etcd else None
+        if self.components is None:
+            return None
+        api_server = component is Component.API_SERVER
+        return PodManifest(self.components, self.settings, self.flagged) if api_server else PodManifest(self.components)
+
+    def replace_manifest(self, component: Component, made: PodManifest) -> None:
+        """Another takes its place. Those of the controller manager and the scheduler follow the API server's."""
+        if component is Component.ETCD:
+            self.etcd_version, self.etcd_settings, self.etcd = made.version, made.settings, made.etcd
+        elif component is Component.API_SERVER:
+            self.components, self.settings, self.flagged = made.version, made.settings, made.flagged
+
+    def valid(self, component: Component) -> datetime | None:
+        """Until when those are that a component reads as it starts."""
+        return min((self.certificates[name] for name in OF_COMPONENT[component] if name in self.certificates), default=None)
 
     @property
     def stores_with(self) -> Configuration:
@@ -60,9 +121,21 @@ class Disk:
 
     def forget(self) -> None:
         """Take every trace of a cluster away, as a reset does."""
-        empty = Disk(prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
+        empty = Disk(containerd=self.containerd, prepared=self.prepared, kubelet=self.kubelet, kubeadm=self.kubeadm)
         for name in Disk.__slots__:
             setattr(self, name, getattr(empty, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The container of a static Pod that runs, what it was made from, by a kubelet of which minor version, and until when the certificates are valid that it
+    read as it started.
+    """
+
+    id: str
+    manifest: PodManifest | None
+    kubelet: int | None
+    valid: datetime | None
 
 
 @dataclass(slots=True)
@@ -99,7 +172,9 @@ class Machine:
     api_providers: Configuration = PLAIN  # as its file was when it was started
     emptied_at: float | None = None  # when a fault emptied its etcd's folder last
     kubeadm_since: float | None = None  # when the kubeadm was started that runs; None: none does
-    restarting: bool = False  # its control plane is down for a restart
+    containers: dict[Component, Container] = field(default_factory=dict)  # of static Pods, those that are about to end among them
+    ended: dict[Component, str] = field(default_factory=dict)  # those that a signal was sent to, by id, until the kubelet starts another
+    started: int = 0  # containers, ever
     lock: Lock | None = None  # below /run
 
     @property
@@ -118,6 +193,11 @@ class Machine:
         return self.on and not self.isolated and not self.gone
 
     @property
+    def is_taken_down(self) -> bool:
+        """Whether somebody has ended its etcd or its API server, and the kubelet has yet to start it anew."""
+        return not {Component.ETCD, Component.API_SERVER}.isdisjoint(self.ended)
+
+    @property
     def peer_url(self) -> str:
         """Where its etcd listens to the others."""
         return f"https://{self.address}:2380"
@@ -133,6 +213,8 @@ class Machine:
     def stop(self) -> None:
         """Nothing runs on it any more: it is off, or started anew."""
         self.lock = None
+        self.containers.clear()
+        self.ended.clear()
         self.containerd_runs = self.kubelet_runs = False
         self.kubelet_version = self.member = self.api_version = None
 

@@ -6,14 +6,15 @@ None of it is in a trace or in what is judged, so that it may be drawn anew in e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from functools import cache
 from random import Random
 from typing import Any
 
 from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration
 from quorate.hosts.render import provider_files
-from quorate.pki.issue import generate_ca, generate_service_account
-from quorate.pki.keys import KeyAlgorithm
+from quorate.pki.issue import generate_ca, generate_service_account, issue_server
+from quorate.pki.keys import KeyAlgorithm, KeyPair
 from quorate.simulation.engine.world import EPOCH
 
 PKI = "/etc/kubernetes/pki/"
@@ -32,6 +33,17 @@ def cas(number: int) -> Mapping[str, bytes]:
         files |= {f"{name}.crt": made.certificate, f"{name}.key": made.key}
     account = generate_service_account(KeyAlgorithm.ECDSA_P256)
     return files | {"sa.pub": account.certificate, "sa.key": account.key}
+
+
+@cache
+def serving_certificate() -> bytes:
+    """An API server's, with every name of the manifest; until when it is valid, machines know."""
+    ca, key = cas(1)["ca.crt"], cas(1)["ca.key"]
+    until = EPOCH + timedelta(days=1)
+    names = ["api.example.com"]
+    algorithm = KeyAlgorithm.ECDSA_P256
+    pair = KeyPair(ca, key)
+    return issue_server(pair, common_name="server", dns_names=names, algorithm=algorithm, not_before=EPOCH, not_after=until).certificate
 
 
 def ca_of(certificate: bytes, made: int) -> int:

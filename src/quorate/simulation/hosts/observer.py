@@ -182,7 +182,8 @@ class Observer:
         """Whether the API can be asked through any host of the manifest."""
         machines = [self._machine(entry.name) for entry in self.manifest.control_planes]
         return self.sight.api and any(
-            machine is not None and self.reaches(machine) and machine.disk.admin_conf and self.site.serves(machine) for machine in machines
+            machine is not None and self.reaches(machine) and self.site.lets_in(machine) and self.site.serves(machine)
+            for machine in machines
         )
 
     def _machine(self, name: str) -> Machine | None:
@@ -288,7 +289,7 @@ class Observer:
             "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs and not starts_without_data(facts)),
             "etcd_data_lost": data_lost(facts, member),
             "holds_a_copy": holds_a_copy(facts, ring_id),
-            "drift": ("settings",) if made and disk.settings != manifest.settings else (),
+            "drift": ("settings",) if made and disk.revisions != {manifest.settings} else (),
             "certificates_expire": disk.certificates_expire if host.control_plane else None,
             "encryption": _encryption(machine, facts) if host.control_plane else None,
         }
@@ -315,7 +316,10 @@ class Observer:
         return ours and self._is_of_no_host(node, facts)
 
     def _configuration_drift(self, known: Objects, facts: Facts) -> tuple[str, ...]:
-        differs = {"settings": known.settings != self.manifest.settings, "encryption": known.encrypts != encrypts(self.manifest, facts)}
+        differs = {
+            "settings": known.settings != {self.manifest.settings},
+            "encryption": known.configured.encrypts != encrypts(self.manifest, facts),
+        }
         return tuple(what for what, is_so in differs.items() if is_so and known.running is not None)
 
     def _addon_drift(self, known: Objects) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import decide
@@ -79,7 +81,8 @@ class Run:
     async def _work(self) -> None:
         operations = self.operations
         site, observer = operations.site, self._observer
-        executor = Executor(site, operations.scripts, observer, self.actor, operations.witness, self._random, self._fence)
+        ways = operations.scripts, observer, self.actor, operations.witness, self._random, self._fence
+        executor = Executor(site, *ways, Path(operations.snapshots.name))
 
         async def carry_out(step: Step, seen: Seen) -> None:
             self.steps.append(step)
@@ -141,6 +144,7 @@ class Operations:
         self.witnesses: list[Witness] = []
         self.may_leave = 1  # hosts that are not in the manifest, by the next run
         self.rotates = False  # the key, by the next run
+        self.snapshots = TemporaryDirectory(prefix="quorate-simulated-")
         self._tasks = tasks
         self._addresses = self._names = 0
         self.manifest = manifest
@@ -255,6 +259,7 @@ class Operations:
         for run in self.working:
             run.kill(politely=False)
         self.scripts.close()
+        self.snapshots.cleanup()
 
 
 def _ordered(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -52,4 +52,4 @@ class Reach:
 
     def asks_api_of(self, machine: Machine) -> bool:
         """Whether its API server answers this run now."""
-        return self.observer.sight.api and self.observer.reaches(machine) and machine.disk.admin_conf and self.site.serves(machine)
+        return self.observer.sight.api and self.observer.reaches(machine) and self.site.lets_in(machine) and self.site.serves(machine)

@@ -74,7 +74,7 @@ class Scripts:
         running = [task for task in self._running.get(machine, ()) if not task.done()]
         for task in running:
             task.cancel()
-        machine.kubeadm_since, machine.restarting = None, False
+        machine.kubeadm_since = None
         self.cut(machine)
         return len(running)
 

@@ -1,4 +1,4 @@
-"""The shell of a simulated host: it reads the scripts that steps send, line by line, and does what the lines of each are known to do to a machine.
+"""The shell of a simulated host: it reads the scripts that steps send, part by part, and does what each is known to do to a machine (`lines.py`).
 
 No shell runs. What a script is not known to do is not done, and a script of which nothing is known raises AssertionError.
 """
@@ -7,36 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from quorate.core.versions import Version
 from quorate.hosts.act import kubeadm as act
+from quorate.hosts.act.component_manifests import FOLDER
 from quorate.hosts.act.initialize import SUPER_ADMIN
 from quorate.hosts.connect.ssh.errors import NoAnswer, NoSuchFile
 from quorate.hosts.connect.ssh.scripts import Outcome
-from quorate.hosts.probe import probe
 from quorate.hosts.probe.facts import INITIALIZING
-from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH
-from quorate.hosts.render.provider_files import FLAG, PATHS
+from quorate.hosts.render.component_configurations import PATCHES
+from quorate.hosts.render.kubeadm_configuration import DISCOVERY_PATH, INIT_PATH, UPGRADE_PATH
+from quorate.hosts.render.provider_files import PATHS
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.acts import Action
-from quorate.simulation.hosts.facts import probed
 from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
+from quorate.simulation.hosts.lines import known
+from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.machines import Machine
+from quorate.simulation.hosts.manifests import PHASES, Manifests
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
-from quorate.simulation.hosts.written import REVISION
+from quorate.simulation.hosts.settings import configured
+from quorate.simulation.hosts.static_pods import Containers
+from quorate.workload.static_pods import Component
 
-_KNOWN = re.compile(
-    r"^printf %s '(?P<content>[^']*)' \| place (?P<placed>\S+) "
-    r"|^rm -f -- (?P<gone>.+)$"
-    r"|^(?:timeout -k \d+ \d+|    if !|if !) kubeadm (?P<kubeadm>.+?) (?:>>|\\$)"
-    r"|^systemctl start (?P<units>.+?) \|\| :$"
-    rf"|^flock -w {act.TIMEOUT} 9$(?P<waits>)",
-    re.MULTILINE,
-)
+_NOTHING = ("function", "lock", "leftovers", "at_exit", "restarts_due")
+"""Kinds of parts that do nothing here: what is defined, the lock of kubeadm, which `Scripts` has, what kubeadm leaves behind, what is done at the end of a
+script that is asked to end early, which nobody does here, and restarts that are due only after another file was placed than the one which containerd has, which
+no manifest here has.
+"""
 _UNIT = re.compile(r"'?(kubelet|containerd)\.service'?")
 
 
@@ -64,9 +67,11 @@ class Host:
             return Outcome(refused.status, b"", f"{refused}".encode())
 
     async def read_file(self, path: str) -> bytes:
-        """A file of encryption providers: no step reads others."""
+        """A file of encryption providers, or the API server's certificate: no step reads others."""
         await self._reach.travels()
         disk = self._machine().disk
+        if path == f"{PKI}apiserver.crt" and disk.certificates:
+            return material.serving_certificate()
         if path != PATHS[0] or disk.providers is None:
             raise NoSuchFile(self.name, f"there is no file {path}", exit_status=44)
         return material.written(disk.providers)
@@ -94,45 +99,97 @@ class Host:
 
 
 class Shell:
-    """One script on a machine."""
+    """One script on a machine, for the step that it was sent for, and resting on what was known then."""
 
     def __init__(self, reach: Reach, machine: Machine) -> None:
         self._site, self._machine = reach.site, machine
         self._reach, self._random = reach, reach.random
+        self._kubeadm = Kubeadm(reach.site, machine, reach.actor, reach.witness, reach.random)
+        self._containers = Containers(reach.site, machine, self._kubeadm.tell)
+        self._manifests = Manifests(machine, self._containers)
         self._files: dict[str, str] = {}  # those that only this script reads
+        self._programs: dict[str, Version | None] = {}  # programs, to be installed
+        self._placed = False
+        containers, manifests = self._containers, self._manifests
+        self._does: Mapping[str, Callable[[re.Match[str]], Awaitable[None] | None]] = {
+            "place": self._place,
+            "remove": lambda part: self._remove(part["gone"].split()),
+            "stop_kubelet": lambda _: self._stop_kubelet(),
+            "new_kubelet": lambda _: self._start_kubelet(),
+            "end_others": lambda _: containers.end_listed(),
+            "watch": lambda _: manifests.watch(),
+            "untouched": self._refuse_a_host_in_use,
+            "missing": lambda part: self._want(part["program"]),
+            "want": lambda part: self._want(part["package"], Version.parse(f"v{part['version']}")),
+            "finish": lambda _: self._install(),
+            "enable": lambda _: self._start_containerd(),
+            "set_up": lambda _: self._set_up(),
+            "start": lambda part: self._start(_UNIT.findall(part["units"])),
+            "each": lambda part: containers.each(part["chosen"], part["command"]),
+            "until_refused": lambda _: containers.until_refused(),
+            "once_quiet": self._end_once_quiet,
+            "replace": self._replace,
+            "refresh": self._refresh,
+            "is": self._check_file,
+            "note": lambda _: manifests.note(),
+            "keep": lambda part: manifests.keep(Component(part["kept"])),
+            "take": lambda part: manifests.take(Component(part["taken"])),
+            "put_back": lambda part: manifests.put_back(Component(part["old"])),
+            "restart_kubelet": lambda _: self._restart_kubelet(),
+        }
 
     async def run(self, script: str) -> bytes:
         """Do what its lines say, one after the other. Raises Refused where one fails."""
-        known = list(_KNOWN.finditer(script))
-        if not known:
-            raise AssertionError(f"nothing is known of this script:\n{script}")
-        placed = False
-        for line in known:
-            if (path := line["placed"]) is not None:
-                if not placed:
-                    placed = await self._takes(0.05, 0.3)
-                await self._place(path.strip("'"), base64.b64decode(line["content"]))
-            elif (paths := line["gone"]) is not None:
-                for path in paths.split():
-                    self._remove(path)
-            elif (arguments := line["kubeadm"]) is not None:
-                await self._kubeadm(arguments)
-                if arguments.startswith("reset "):
-                    break  # what follows takes away what kubeadm leaves, which is one here
-            elif (units := line["units"]) is not None:
-                await self._start(_UNIT.findall(units))
+        await self._run_parts(script)
         return b""
+
+    async def _run_parts(self, script: str) -> None:
+        for part in known(script):
+            if part.lastgroup == "kubeadm":
+                await self._run_kubeadm(part["arguments"], part["unless"])
+                if part["arguments"].startswith("reset "):
+                    break  # what follows takes away what kubeadm leaves, which is one here
+            else:
+                await self._do(part)
+
+    async def _do(self, part: re.Match[str]) -> None:
+        kind = part.lastgroup or ""
+        if kind not in _NOTHING and (doing := self._does[kind](part)) is not None:
+            await doing
+
+    async def _place(self, part: re.Match[str]) -> None:
+        self._placed = self._placed or await self._takes(0.05, 0.3)
+        await self._place_file(part["path"].strip("'"), base64.b64decode(part["content"]))
+
+    async def _replace(self, part: re.Match[str]) -> None:
+        if self._manifests.differs(Component(part["replaced"])):
+            await self._run_parts(part["replacing"])
+
+    async def _check_file(self, part: re.Match[str]) -> None:
+        """It is one of those that were read, or are to be written."""
+        path, providers = part["checked"].strip("'"), self._machine.disk.providers
+        found = hashlib.sha256(material.written(providers)).hexdigest() if path == PATHS[0] and providers is not None else ""
+        if found not in part["digests"].strip("'").split("|"):
+            raise Refused(f"{path} is not the file that it was: nothing was written over it")
+
+    async def _refresh(self, part: re.Match[str]) -> None:
+        if self._manifests.outdated(Component(part["refreshed"])):
+            await self._run_parts(part["refreshing"])
+
+    async def _end_once_quiet(self, part: re.Match[str]) -> None:
+        await self._containers.end_once_quiet(set(part["ids"].split()), gone_is_enough=part["while"] != ":")
 
     async def _takes(self, least: float, most: float) -> bool:
         await asyncio.sleep(self._random.uniform(least, most))
         return True
 
-    async def _place(self, path: str, content: bytes) -> None:
+    async def _place_file(self, path: str, content: bytes) -> None:
         disk = self._machine.disk
         if path == f"{PKI}ca.crt":
             disk.ca = material.ca_of(content, self._site.cas)
             await self._takes(0.01, 0.1)
-        elif path in PATHS:
+        elif path == PATHS[0]:
+            self._kubeadm.tell(Action.KEYS)
             disk.providers = material.read(content)
             await self._takes(0.01, 0.1)
         elif path == INITIALIZING:
@@ -141,11 +198,18 @@ class Shell:
         else:
             self._files[path] = content.decode()
 
-    def _remove(self, path: str) -> None:
-        if path == INITIALIZING:
-            self._machine.disk.initializing = False
-        elif path == SUPER_ADMIN:
-            self._machine.disk.super_admin_conf = False
+    def _remove(self, paths: list[str]) -> None:
+        disk = self._machine.disk
+        for path in paths:
+            if path == INITIALIZING:
+                disk.initializing = False
+            elif path == SUPER_ADMIN:
+                disk.super_admin_conf = False
+            elif path == PATHS[0]:
+                self._kubeadm.tell(Action.KEYS)
+                disk.providers = None
+            elif path.startswith(f"{FOLDER}/") and path.endswith(".before"):
+                self._manifests.forget(Component(path.removeprefix(f"{FOLDER}/").removesuffix(".before")))
 
     async def _start(self, units: list[str]) -> None:
         await self._takes(0.2, 2.0)
@@ -156,9 +220,77 @@ class Shell:
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
-    async def _kubeadm(self, arguments: str) -> None:
-        kubeadm = Kubeadm(self._site, self._machine, self._reach.actor, self._reach.witness, self._random)
+    def _refuse_a_host_in_use(self, part: re.Match[str]) -> None:
+        disk = self._machine.disk
+        if disk.kubelet_conf or disk.admin_conf or disk.components is not None or disk.etcd:
+            raise Refused("the host belongs to a cluster by now", int(part["belongs"]))
+
+    def _want(self, program: str, version: Version | None = None) -> None:
+        self._programs[program] = version
+
+    async def _install(self) -> None:
+        """In one transaction. Nothing that runs is touched."""
+        disk = self._machine.disk
+        await self._takes(1.0, 8.0)
+        disk.containerd = disk.containerd or "containerd" in self._programs
+        disk.kubeadm = self._programs.get("kubeadm") or disk.kubeadm
+        if (kubelet := self._programs.get("kubelet")) is not None:
+            if disk.kubelet_conf:
+                self._kubeadm.tell(Action.KUBELET, kubelet)
+            disk.kubelet = kubelet
+
+    def _start_containerd(self) -> None:
+        self._machine.containerd_runs = True
+        self._site.settle()
+
+    async def _set_up(self) -> None:
+        await self._takes(0.5, 5.0)
+        self._machine.disk.prepared = True
+        self._start_containerd()
+
+    @property
+    def _patched(self) -> bool:
+        """Whether kubeadm is given the patch with which etcd never founds a ring."""
+        return "--initial-cluster-state=existing" in self._files.get(f"{PATCHES}/etcd0+json.json", "")
+
+    async def _restart_kubelet(self) -> None:
+        """Where its configuration is another than before."""
+        if not self._machine.kubelet_runs or self._kubeadm.kubelet_reconfigured:
+            await self._start_kubelet()
+
+    async def _start_kubelet(self) -> None:
+        """Anew, where it runs."""
+        await self._takes(0.2, 1.0)
+        self._kubeadm.tell(Action.START)
+        if Component.ETCD in self._site.kubelets.run_otherwise(self._machine):
+            self._kubeadm.tell(Action.PUT_DOWN)
+        self._site.start_kubelet(self._machine)
+        self._site.settle()
+
+    def _stop_kubelet(self) -> None:
+        self._machine.kubelet_runs, self._machine.kubelet_version = False, None
+        self._site.settle()
+
+    async def _run_kubeadm(self, arguments: str, unless: str | None) -> None:
+        kubeadm = self._kubeadm
         match arguments.split():
+            case ["certs", "renew", "super-admin.conf"] if unless == SUPER_ADMIN:
+                pass  # it is of no certificate that anybody looks at
+            case ["certs", "renew", certificate]:
+                await kubeadm.renew(certificate)
+            case ["init", "phase", "preflight", *_, "--config", "/dev/stdin"]:
+                await kubeadm.pull_images()
+            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
+                await self._takes(0.1, 0.5)
+                self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
+            case ["upgrade", "apply", "--yes", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.upgrade(
+                    self._manifests, Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")), self._patched
+                )
+            case ["upgrade", "node", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.upgrade(self._manifests, None, self._patched)
+            case ["upgrade", "node", "phase", "kubelet-config", "--config", path] if path == UPGRADE_PATH:
+                await kubeadm.configure_kubelet()
             case ["init", "--config", path, *options] if path == INIT_PATH:
                 await kubeadm.init(self._wanted(path), resume="--skip-phases=preflight" in options)
             case ["join", "--config", path]:
@@ -172,41 +304,17 @@ class Shell:
     def _wanted(self, path: str) -> Wanted:
         """What the configuration says, and the kubeconfig beside it."""
         text, discovery = self._files[path], self._files.get(DISCOVERY_PATH, "")
-        version = _found(text, r"kubernetesVersion: (\S+)")
+        documents = {_found(document, r"^kind: (\S+)"): document for document in text.split("\n---\n")}
         ca = _found(discovery, r"certificate-authority-data: (\S+)")
         return Wanted(
             address=_found(text, r"(?:advertiseAddress:|name: node-ip\n +value:) (\S+)"),
             token=_found(discovery or text, r"token: (\w{6})\."),
             ca=material.ca_of(base64.b64decode(ca), self._site.cas) if ca else 0,
             control_plane="\ncontrolPlane:" in text,
-            version=Version.parse(version) if version else None,
-            settings=int(_found(text, rf"name: {REVISION}\n +value: \"?(\d+)") or 0),
-            encrypts=FLAG in text,
+            documents=documents,
         )
 
 
-def looked(reach: Reach, machine: Machine, script: str) -> bytes:
-    """What a script that changes nothing prints. Raises Refused where it fails."""
-    site, disk = reach.site, machine.disk
-    if f"-- {act.LOG}" in script:
-        return b""
-    if script.endswith(probe.script()):
-        return probed(site, machine)
-    if "base64 -w 0" in script:
-        return _cas(machine)
-    if "ActiveState,SubState" in script:
-        runs = {"kubelet": machine.kubelet_runs, "containerd": machine.containerd_runs}
-        return "".join(f"{unit}.service is inactive dead\n" for unit in _UNIT.findall(script) if not runs[unit]).encode()
-    raise AssertionError(f"nothing is known of this script, with {disk}:\n{script}")
-
-
-def _cas(machine: Machine) -> bytes:
-    if not machine.disk.ca or not machine.disk.admin_conf:
-        raise Refused(f"{PKI}ca.key is missing or empty", 44)
-    files: Mapping[str, bytes] = material.cas(machine.disk.ca)
-    return b"".join(b"%b %b\n" % (name.encode(), base64.b64encode(content)) for name, content in files.items())
-
-
 def _found(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
+    found = re.search(pattern, text, re.MULTILINE)
     return found[1] if found else ""

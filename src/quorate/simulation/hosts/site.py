@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quorate.core.versions import Version
 from quorate.hosts.observe.membership import Claims
 from quorate.simulation.engine.ring import EtcdRing
 from quorate.simulation.engine.world import World
-from quorate.simulation.hosts import material
-from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Lock, Machine
+from quorate.simulation.hosts.kubelets import Kubelets
+from quorate.simulation.hosts.machines import CERTIFICATES, EtcdManifest, KubeletConf, Lock, Machine
+from quorate.simulation.hosts.settings import Configured, configured, kubelets
+from quorate.workload.static_pods import Component
 
 VALIDITY = timedelta(days=365)
 """Of a certificate that kubeadm has just made."""
@@ -88,14 +90,29 @@ class Objects:
     """What the API has, all of it in etcd: it is gone with the ring's data."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    running: Version | None = None  # of kubeadm's configuration
-    settings: int = 0  # that kubeadm's and the kubelets' configuration was made from
+    kubeadm: str = ""  # the ClusterConfiguration that kubeadm keeps, as it was written; empty: it is not there
+    kubelet: str = ""  # the KubeletConfiguration that all kubelets share
+    kube_proxy: str = ""  # kube-proxy's
     discovery: bool = False  # what a token of kubeadm finds, and the rights of those who join
     addons: bool = False  # CoreDNS and kube-proxy
     budget: bool = False  # of CoreDNS, which a cluster of one Node has none of
-    encrypts: bool = False  # kubeadm's configuration tells who joins to read a file of encryption providers
     stored: tuple[str, ...] = ()  # the providers that Secrets are stored with
     written: str = ""  # the one that all are, as quorate has recorded it
+
+    @property
+    def configured(self) -> Configured:
+        """What kubeadm's configuration says."""
+        return configured(self.kubeadm)
+
+    @property
+    def running(self) -> Version | None:
+        """The version of kubeadm's configuration."""
+        return self.configured.version
+
+    @property
+    def settings(self) -> set[int]:
+        """The revisions that kubeadm's and the kubelets' configuration is of."""
+        return {self.configured.api_server, self.configured.etcd, kubelets(self.kubelet)}
 
 
 class Site:
@@ -113,6 +130,7 @@ class Site:
         self.founded = 0  # clusters
         self.objects = Objects()
         self.ring = self._new_ring()
+        self.kubelets = Kubelets(world, self.settle, self.broken_settings)
 
     @property
     def ring_id(self) -> int:
@@ -177,6 +195,11 @@ class Site:
             and not self._expired(machine)
         )
 
+    def lets_in(self, machine: Machine) -> bool:
+        """Whether there are credentials for API servers on it that count yet."""
+        until = machine.disk.certificates.get("admin.conf")
+        return machine.disk.admin_conf and (until is None or until > self.world.now())
+
     def serving(self) -> list[Machine]:
         """The machines whose API servers are ready."""
         return [machine for machine in self.machines.values() if self.serves(machine)]
@@ -200,6 +223,11 @@ class Site:
         machine.disk.data = machine.member = member.id
         self.settle()
 
+    @property
+    def revision(self) -> int:
+        """Of the newest key: somebody writes in every second."""
+        return int(self.world.time()) + 2
+
     def unlock(self, holder: str) -> None:
         """A run of this machine has ended: its locks count no more."""
         for machine in self.machines.values():
@@ -212,6 +240,7 @@ class Site:
         """Kubelets start what should run, reports come or do not, and the ring looks who is there. To be called whenever something has changed."""
         for machine in self.machines.values():
             self._start(machine)
+            self.kubelets.note_containers(machine)
         self.ring.refresh()
         for machine in self.machines.values():
             self._register(machine)
@@ -224,11 +253,6 @@ class Site:
         if not providers <= set(self.objects.stored):
             self.objects.stored = tuple(sorted(providers.union(self.objects.stored)))
 
-    def new_key(self) -> str:
-        """One that nobody has, and nothing is stored with."""
-        used = {key for machine in self.machines.values() for key in machine.disk.keys}.union(self.objects.stored)
-        return next(key for number in range(len(used) + 1) if (key := material.key(number)) not in used)
-
     def _note(self, node: Node, *, reports: bool) -> None:
         now = self.world.time()
         if reports and node.silent_since is not None:
@@ -240,16 +264,20 @@ class Site:
         disk = machine.disk
         if machine.member is not None and (machine.member in self.ring.removed or machine.member not in self.ring.members):
             machine.member = None  # etcd ends when it hears that it was removed
-        if not (machine.on and machine.containerd_runs and machine.kubelet_runs) or machine.gone or machine.restarting:
+        if not (machine.on and machine.containerd_runs and machine.kubelet_runs) or machine.gone:
             return
         startable = disk.etcd is not EtcdManifest.NONE and not machine.etcd_fails and disk.data in self.ring.members
-        if startable and machine.member is None:
+        if startable and machine.member is None and Component.ETCD not in machine.ended:
             machine.member = disk.data
-        if disk.components is None or (disk.flagged and disk.providers is None):
+        if disk.components is None or (disk.flagged and disk.providers is None) or Component.API_SERVER in machine.ended:
             return
         if (machine.api_version, machine.api_settings, machine.api_flagged) != (disk.components, disk.settings, disk.flagged):
             machine.api_providers = disk.stores_with  # a manifest that has changed starts it anew, and its files are read then
         machine.api_version, machine.api_settings, machine.api_flagged = disk.components, disk.settings, disk.flagged
+
+    def certificates(self) -> dict[str, datetime]:
+        """Those that kubeadm makes now."""
+        return dict.fromkeys(CERTIFICATES, self.world.now() + VALIDITY)
 
     def _register(self, machine: Machine) -> None:
         """A kubelet with its credentials makes its Node where there is none, and reports its version."""
@@ -291,7 +319,7 @@ class Site:
         """Switch a machine off, or on again with what is on its disk: its units are enabled."""
         machine.on = on
         machine.stop()
-        if on and machine.disk.prepared:
+        if on and machine.disk.containerd:
             machine.containerd_runs = True
             self.start_kubelet(machine)
         self.settle()
@@ -300,12 +328,7 @@ class Site:
         """The kubelet that is installed starts; without a configuration it does nothing."""
         machine.containerd_runs = machine.kubelet_runs = True
         machine.kubelet_version = machine.disk.kubelet
-
-    def put_down(self, machine: Machine) -> None:
-        """Its control plane stops for a restart, until `restarting` is taken back."""
-        machine.restarting = True
-        machine.member = machine.api_version = None
-        self.settle()
+        self.kubelets.started(machine)
 
     # Helpers of the ring.
 
@@ -316,5 +339,5 @@ class Site:
         return any(machine.member == member and machine.talks for machine in self.machines.values())
 
     def _expired(self, machine: Machine) -> bool:
-        expires = machine.disk.certificates_expire
-        return expires is not None and expires <= self.world.now()
+        container = machine.containers.get(Component.API_SERVER)
+        return container is not None and container.valid is not None and container.valid <= self.world.now()

@@ -9,12 +9,11 @@ from functools import cache, lru_cache
 from quorate.hosts import manifest as production
 from quorate.hosts.manifest.host_fields import OperatingSystem
 from quorate.hosts.render.kubeadm_configuration import Machine
+from quorate.simulation.hosts.settings import API_SERVER, PODS, QUOTA
 from quorate.simulation.hosts.site import Entry, Manifest
 
-REVISION = "max-requests-inflight"
-"""The flag of API servers that says of which revision the settings are: what it is set to matters to nobody."""
 LABEL = "revision"
-"""The same of a Node's labels."""
+"""Of a Node, which says of which revision its labels are."""
 _TEXT = """\
 apiVersion: kubeone.k8c.io/v1beta2
 kind: KubeOneCluster
@@ -32,7 +31,11 @@ controlPlane: {hosts: [{publicAddress: 192.0.2.1, privateAddress: 10.0.0.1, tain
 def manifest_of(manifest: Manifest) -> production.Manifest:
     """The manifest, with every default filled in."""
     base = _base()
-    api_server = replace(base.control_plane_components.api_server, flags={REVISION: str(manifest.settings)})
+    components = replace(
+        base.control_plane_components,
+        api_server=replace(base.control_plane_components.api_server, flags={API_SERVER: str(manifest.settings)}),
+        etcd=replace(base.control_plane_components.etcd, quota_backend_bytes=QUOTA + manifest.settings),
+    )
     return replace(
         base,
         versions=replace(base.versions, kubernetes=str(manifest.version).removeprefix("v")),
@@ -40,7 +43,8 @@ def manifest_of(manifest: Manifest) -> production.Manifest:
         static_workers=replace(
             base.static_workers, hosts=tuple(_host(manifest, each) for each in manifest.entries if not each.control_plane)
         ),
-        control_plane_components=replace(base.control_plane_components, api_server=api_server),
+        control_plane_components=components,
+        kubelet_config=replace(base.kubelet_config, max_pods=PODS + manifest.settings),
         features=replace(base.features, encryption_providers=replace(base.features.encryption_providers, enable=manifest.encrypts)),
     )
 
