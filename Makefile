@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 2 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore fleet nodes hosts hosts-end e2e lint format renew clean scale
+.PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore differential fleet nodes hosts hosts-end e2e lint format renew clean scale
 .DEFAULT_GOAL := help
 
 help: ## What can be made
@@ -54,6 +54,9 @@ simulate: .venv/ready ## Control planes with faults, in virtual time; LASTING=60
 
 explore: .venv/ready ## Every history of a few control planes with one fault, of some with two, and as much further as an hour allows (hours)
 	$(RUN) python tests/explore
+
+differential: programs ## What upstream's program answers beside what quorate does, for 10,000 objects made at random (two minutes)
+	$(RUN) python tests/differential conversions --count 10000 --seed $(or $(SEED),1)
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench

@@ -60,10 +60,11 @@ KINDS: dict[str, Resource[Object]] = dict(
 
 @dataclass
 class Manager:
-    """One `quorate manager` process."""
+    """One `quorate manager` process, or upstream's, which serves webhooks on a port."""
 
     child: subprocess.Popen[bytes]
     log: Path
+    webhook_port: int = 0
 
     @property
     def running(self) -> bool:
@@ -156,7 +157,7 @@ class Stage:
         )
         log = self.logs / f"manager-{len(self.managers)}.log"
         child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)
-        self.managers.append(Manager(child, log))
+        self.managers.append(Manager(child, log, served.webhook))
         return self.managers[-1]
 
     def cluster(self, replicas: int = 1, **changes: Any) -> DemoCluster:
