@@ -2,8 +2,8 @@
 
 A collection stops everything for as long as it takes to look at each object: 40 ms for 300,000, 400 ms for 3 million, and a thousand workload clusters are
 connected by as many. Left to itself it begins when there are so many objects more than before: in a process that makes as many as it drops that is seldom, and
-then it has a million new ones to look at. So it looks every other second here, or twice in one while there is much, at what is new since; and what takes long
-to look at is not looked at again (`gc.freeze`), but for once a day.
+then it has a million new ones to look at. So it looks every few seconds here, or twice in one while there is much, at what is new since; and what takes long to
+look at is not looked at again (`gc.freeze`), but for once a day.
 
 Nearly everything is freed without it, by reference counts, frozen or not; the caches hold trees, and are out of its sight already.
 """
@@ -18,10 +18,7 @@ from typing import Protocol
 
 import structlog
 
-_EVERY, _SOON = (
-    2.0,
-    0.5,
-)  # seconds; fifty control planes that roll make 25,000 objects in one, and a look takes 40 ms for as many that are garbage
+_SOON, _LATEST = 0.5, 8.0  # seconds; a look takes 1 ms at rest, and 40 ms for what fifty control planes that roll leave behind in one
 _LONG = 0.005  # seconds for 50,000 objects: what is spared from then on, or it would cost as much again each time
 _DAY = 86_400.0
 
@@ -60,10 +57,10 @@ class GarbageCollector:
         """Look at what is new, and at everything once a day: at cycles, too, that were dropped after they had been frozen. Until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
-            end, pause = clock() + _DAY, _EVERY
+            end, pause = clock() + _DAY, _SOON
             while clock() < end:
                 await asyncio.sleep(pause)
-                pause = _SOON if self._took_long() else _EVERY
+                pause = _SOON if self._took_long() else min(2 * pause, _LATEST)
             self._collector.unfreeze()
             _log.info("full garbage collection", unreachable=self._collector.collect())
             self._collector.freeze()

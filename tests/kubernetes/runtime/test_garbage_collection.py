@@ -51,18 +51,20 @@ def test_what_is_there_when_the_caches_are_filled_is_not_looked_at_again_and_not
     assert told.done == ["disable", "collect", "freeze"]
 
 
-async def test_it_looks_every_other_second() -> None:
-    assert await running(Told(), 7.0) == ["collect"] * 3
+async def test_it_looks_less_and_less_often_while_there_is_little_and_every_eight_seconds_at_least() -> None:
+    assert await running(Told(), 7.6) == ["collect"] * 4  # after 0.5, 1.5, 3.5 and 7.5 s
+    assert await running(Told(), 80.0) == ["collect"] * 13
 
 
-@pytest.mark.parametrize(("seconds", "done"), [(0.004, ["collect"] * 2), (0.006, ["collect", "freeze"] * 6)])
+@pytest.mark.parametrize(("seconds", "done"), [(0.004, ["collect"] * 3), (0.006, ["collect", "freeze"] * 9)])
 async def test_only_what_takes_long_to_look_at_is_spared_and_looked_for_more_often(seconds: float, done: list[str]) -> None:
     assert await running(Told(seconds), 4.9) == done
 
 
 async def test_what_was_spared_is_looked_at_once_a_day() -> None:
-    done = await running(Told(), 86_401.0)
-    assert done[-4:] == ["collect", "unfreeze", "collect", "freeze"]
+    done = await running(Told(), 86_410.0)
+    once = done.index("unfreeze")
+    assert done[once - 1 : once + 3] == ["collect", "unfreeze", "collect", "freeze"]
     assert done.count("unfreeze") == 1
 
 
