@@ -124,9 +124,13 @@ class FakeWorkload:
         self.expected = frozenset(machines)
 
     def nodes(self) -> tuple[Node, ...] | Unknown:
+        if self.connectivity.phase is not Phase.CONNECTED:
+            return Unknown(f"the workload cluster is not connected: {self.connectivity.reason}")
         return tuple(node for node in self.node_list if is_control_plane(node))
 
     def running(self, component: Component) -> frozenset[str] | Unknown:
+        if self.connectivity.phase is not Phase.CONNECTED:
+            return Unknown(f"the workload cluster is not connected: {self.connectivity.reason}")
         prefix = component.pod_name("")
         return frozenset(name.removeprefix(prefix) for name in self.pods if name.startswith(prefix))
 

@@ -16,6 +16,7 @@ from quorate.clusterapi.observe import credentials
 from quorate.clusterapi.observe.ring import Membership, finding, match
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.core.health import Absent, Finding, Health, Unknown
+from quorate.core.machines.decide import decide
 from quorate.core.machines.rules.orphans import CONSENT
 from quorate.core.machines.state import ControlPlane, Creation, Orphan, Remediation, RemediationPolicy
 from quorate.core.machines.steps import CreateReplica, RemoveOrphan
@@ -487,6 +488,30 @@ async def test_a_connection_is_unknown_before_it_ever_was_and_bad_once_it_is_los
     observation = await three.look()
     assert observation.connection.health is Health.BAD
     assert observation.machines[0].findings == {}
+
+
+@pytest.mark.parametrize("before", [Phase.NEVER_CONNECTED, Phase.LOST])
+async def test_a_connection_that_comes_in_the_middle_of_a_pass_leaves_nobody_without_a_node(
+    three: World, monkeypatch: pytest.MonkeyPatch, before: Phase
+) -> None:
+    """Machines would seem to have lost their Nodes in a cluster that answers, and somebody would be asked to delete them."""
+    connected = three.workload.connectivity
+    three.workload.connectivity = Connectivity(before, three.now, "no attempt to connect has ended yet")
+    listing = three.workload.nodes
+
+    def listed_just_before() -> tuple[Node, ...] | Unknown:
+        found = listing()
+        three.workload.connectivity = connected
+        return found
+
+    monkeypatch.setattr(three.workload, "nodes", listed_just_before)
+    three.api.change(KCPS, "demo", {"spec": {"version": "v1.34.5"}})
+    observation = await three.look()
+    assert observation.view is not None
+    assert (observation.connection.health, observation.view.knows_nodes) == (Health.UNKNOWN, False)
+    decision = decide(observation.view, three.now)
+    assert decision.step is None
+    assert not [check.remedy for check in decision.refusals if "delete the Machine" in check.remedy]
 
 
 def node(name: str, *addresses: str) -> Node:

@@ -135,6 +135,7 @@ class _Pass:
         configs = {machine.metadata.name: self._config(machine) for machine in ours}
         compare = await self._comparison(configs.values())
         listed = await control_plane_nodes(self.workload)
+        connection = self._connection(listed)
         there = () if isinstance(listed, Unknown) else listed
         nodes = await self._nodes(ours, infrastructure, listed)
         on_record = initialization.is_on_record(self.kcp, self.cluster)
@@ -166,7 +167,6 @@ class _Pass:
             )
             for machine in ours
         )
-        connection = self._connection()
         template_problem = await self._template_problem()
         secrets = self.clients.workloads.secrets(self.namespace, self.name)
         certificates, kubeconfig = await self.observer.credentials.read(secrets, self.kcp, etcd_managed=self.etcd_managed)
@@ -335,10 +335,14 @@ class _Pass:
             f"{path}: etcd cannot be changed between local and external, as its data would not move; made with {where}: {', '.join(others)}",
         )
 
-    def _connection(self) -> Connection:
+    def _connection(self, listed: tuple[Node, ...] | Unknown) -> Connection:
+        """The way to the workload cluster as the Nodes were listed. It may have come, or gone, in the middle of this pass: Machines would then seem to have
+        lost their Nodes in a cluster that answers.
+        """
         state = self.workload.connectivity
         if state.phase is Phase.CONNECTED:
-            return Connection(Health.GOOD, "connected", state.last_success)
+            health, reason = (Health.UNKNOWN, listed.reason) if isinstance(listed, Unknown) else (Health.GOOD, "connected")
+            return Connection(health, reason, state.last_success)
         given_up = state.phase is Phase.LOST or state.consecutive_failures >= LOST_AFTER_FAILURES
         return Connection(Health.BAD if given_up else Health.UNKNOWN, state.reason, state.last_success)
 
