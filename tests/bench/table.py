@@ -25,7 +25,7 @@ SECONDS_BARS = {
     SCALE_DOWN: 0.75,
     DELETE: 1.1,
 }
-CPU_BAR, MEMORY_BAR, WRITES_BAR = 0.9, 1.0, 0.5
+CPU_BAR, CREATE_CPU_BAR, MEMORY_BAR, WRITES_BAR = 0.9, 0.7, 1.0, 0.45
 IDLE_CPU_BAR = 0.5  # seconds in IDLE_SECONDS
 IDLE_SECONDS = 600.0
 TRACE_BAR = 500.0  # milliseconds
@@ -190,7 +190,7 @@ def _of_step(figures: _Figures, name: str) -> list[Row]:
         figures.row("  of which waiting for core and bootstrap, s", lambda run: run.step(name).waiting.total),
         figures.row("    for Cluster API core, s", lambda run: run.step(name).waiting.core),
         figures.row("    for the bootstrap provider, s", lambda run: run.step(name).waiting.bootstrap),
-        figures.row("  CPU s", lambda run: run.step(name).cpu_seconds, digits=2),
+        figures.row("  CPU s", lambda run: run.step(name).cpu_seconds, Bar(CREATE_CPU_BAR) if name == CREATE else None, digits=2),
         figures.row("  writes", lambda run: audit.writes(run.step(name).requests), digits=0),
     ]
 

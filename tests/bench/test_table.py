@@ -63,9 +63,9 @@ def test_a_bar_of_zero_is_met_by_nothing_but_zero() -> None:
 
 
 def test_writes_are_summed_over_the_steps_and_reads_listed_apart() -> None:
-    runs = [run(Provider.UPSTREAM, 1, writes=30), run(Provider.QUORATE, 1, writes=15)]
+    runs = [run(Provider.UPSTREAM, 1, writes=100), run(Provider.QUORATE, 1, writes=45)]
     found = row("writes, all steps", runs)
-    assert (found.upstream, found.quorate, found.met) == (30 * len(STEPS), 15 * len(STEPS), True)
+    assert (found.upstream, found.quorate, found.met) == (100 * len(STEPS), 45 * len(STEPS), True)
     assert row("  get requests", runs).quorate == 7 * len(STEPS)
 
 
