@@ -87,7 +87,7 @@ class RemoveMember:
     owner: str  # the host that it is, or was, of
 
     def __str__(self) -> str:
-        return f"remove etcd member {self.member:x} of {self.owner or 'nobody'}"
+        return f"remove etcd member {self.member:x} of {self.owner}" if self.owner else f"remove orphan etcd member {self.member:x}"
 
 
 @dataclass(frozen=True, slots=True)

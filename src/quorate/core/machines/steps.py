@@ -103,7 +103,7 @@ class RemoveOrphan:
     member: int
 
     def __str__(self) -> str:
-        return f"remove etcd member {self.member:x}, which belongs to no machine"
+        return f"remove orphan etcd member {self.member:x}"
 
 
 @dataclass(frozen=True, slots=True)
