@@ -2,7 +2,7 @@
 PYTHON ?= python3
 UV := $(or $(shell command -v uv),.cache/uv/bin/uv)
 RUN := $(UV) run --locked --quiet
-# Local stacks need the same ports: two run at once where this user may make network namespaces (root), one after the other elsewhere.
+# Local stacks need the same ports: three run at once, which wait half of the time on two cores, where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 3 --dist worksteal -p tests.own_network')
 
 .PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore differential fleet nodes hosts hosts-end e2e lint format renew clean scale
