@@ -111,9 +111,9 @@ def _change(
     resource: Resource[T], stored: T, status_of: Callable[[T], dict[str, Any]], patch: Callable[[T], dict[str, Any]]
 ) -> Change[T] | None:
     """None where nothing is to be written."""
-    changes, before = patch(stored), status_of(stored)
-    if not changes:
+    if not (changes := patch(stored)):
         return None
+    before = status_of(stored)
     return Change(resource, stored, changes, _without_wording(before) != _without_wording({**before, **changes}), patch)
 
 
@@ -127,7 +127,7 @@ def _machine_status(machine: Machine) -> dict[str, Any]:
 
 
 def _machine_patch(machine: Machine, *, conditions: MachineConditions) -> dict[str, Any]:
-    current = [as_dict(condition) for condition in machine.status.conditions]
+    current = _machine_status(machine)["conditions"]
     legacy = [legacy_as_dict(condition) for condition in machine.status.deprecated.v1beta1.conditions]
     wanted, wanted_legacy = conditions.over(current), conditions.legacy_over(legacy)
     changes: dict[str, Any] = {}
