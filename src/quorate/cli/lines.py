@@ -54,7 +54,7 @@ def _word(word: str) -> str:
 
 
 def ring(etcd: Etcd) -> list[str]:
-    """The verdict, a line for each member, and what is nobody's."""
+    """The verdict, and a line for each member, each orphan and each alarm that belongs to no member."""
     lines = [etcd.summary]
     for member in etcd.members:
         evidence = f": {member.evidence}" if member.evidence else ""

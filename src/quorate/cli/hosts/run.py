@@ -97,7 +97,7 @@ def at_a_terminal() -> bool:
 
 
 async def carry_out(run: Run) -> ExitCode:
-    """Work until the end, or until a signal ends it; how the command ends. Raises LockRefused, RecordError, and what is nobody's fault but ours."""
+    """Work until the end, or until a signal ends it; how the command ends. Raises LockRefused, RecordError, and what only a fault of quorate raises."""
     from quorate.cli.signals import stopping_by_signals
     from quorate.kubernetes.tasks import run_unless
 

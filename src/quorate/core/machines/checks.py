@@ -67,7 +67,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
 def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:
     """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)
 
-    Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
+    Of an etcd that is not ours the API servers are asked: its members belong to no replica.
     """
     if not control_plane.knows_nodes:
         why = "no Node is known while the workload cluster does not answer"

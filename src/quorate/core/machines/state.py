@@ -38,7 +38,7 @@ class Orphan:
     """An etcd member that belongs to no replica, or of which nobody can tell whether, or to which, it does."""
 
     member: Member
-    since: datetime  # when it was first seen as nobody's
+    since: datetime  # when it was first seen as an orphan
     may_be_of: tuple[str, ...] = ()  # the replicas that it fits, as other members do, or of which it fits several; empty: it fits none
     node: str | Unknown = ""  # the Node that it runs on, which belongs to no replica; empty: none has its name or its address
     node_ready: bool = False  # that Node's kubelet says that it is ready
@@ -93,7 +93,7 @@ class Replica:
     record_problem: str = ""  # why the record of that remediation cannot be read
     updating: str = ""  # an update in place is under way that somebody else carries out; by which mark
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
-    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
+    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and only we and core have a say in its drain
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
     joins_until: datetime | None = None  # until when kubeadm may be joining on its host, which has yet to be a Node; None: it cannot be
     overdue: bool = False  # it never had a Node, and is older than any host takes to boot and kubeadm to join

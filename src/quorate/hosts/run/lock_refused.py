@@ -41,4 +41,4 @@ class LockLost(LockRefused):
 
 
 class NotLockable(LockRefused):
-    """A lock cannot be had, for a reason that is nobody's lock."""
+    """A lock cannot be had, though nobody else holds it."""

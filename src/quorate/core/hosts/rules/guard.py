@@ -42,7 +42,7 @@ def work_alone(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def let_kubeadm_end(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """A kubeadm that an interrupted run left behind is left to end: what a host is shows only then."""
+    """quorate waits for a kubeadm that an interrupted run left behind: what a host is shows only once that has ended."""
     busy = [host for host in cluster.hosts if host.kubeadm_runs]
     if not busy:
         return NOTHING

@@ -169,7 +169,7 @@ def _not_mounted(host: Host) -> Check:
 
 
 def _leaves_in_turn(orphan: OrphanMember) -> bool:
-    """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes nobody's loss of a vote less than it is."""
+    """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes the loss of a vote no smaller."""
     return orphan.missed_probes is None and orphan.member.votes and orphan.member.health is not Health.BAD
 
 

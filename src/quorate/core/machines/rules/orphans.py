@@ -15,7 +15,7 @@ from quorate.core.quorum import removal_keeps_quorum
 from quorate.core.ring import Ring
 
 GRACE = timedelta(minutes=2)
-"""For how long a member must have been nobody's: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
+"""For how long a member must have been an orphan: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
 JOINING = timedelta(minutes=10)
 """For how long after its Node came a replica may still be joining etcd: twice what kubeadm gives up after. Hosts of metal boot for longer than that."""
 

@@ -70,7 +70,7 @@ def has_room(control_plane: ControlPlane) -> Check:
     if wants_more(control_plane):
         return passed(checks.ROOM, "fewer than are wanted hold their place")
     names = ", ".join(sorted(replica.name for replica in control_plane.replicas if replica.deleting_since))
-    if len(control_plane.replicas) == 1:  # nobody's end will make room
+    if len(control_plane.replicas) == 1:  # no other replica goes and makes room
         remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1): the only one must not leave before another one has joined."
         return failed(checks.ROOM, f"{names} is being deleted, is the only one, and maxSurge is 0", remedy)
     return failed(checks.ROOM, f"{names} is being deleted and holds its place until then")
