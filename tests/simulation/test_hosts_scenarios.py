@@ -25,12 +25,13 @@ from quorate.core.hosts.steps import (
 )
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, upgrade
+from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, services, upgrade
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from tests.simulation.hosts_scenes import (
+    NEW,
     OLD,
     THREE,
     Scene,
@@ -146,6 +147,16 @@ async def encrypted(scene: Scene) -> None:
     await scene.applied(*THREE)
 
 
+async def kubelets_were_exchanged_and_are_stopped(scene: Scene) -> None:
+    """By an upgrade that was cut short before it had restarted the first, and by somebody who went on by hand; what they started runs on."""
+    await upgrade_3_and_a_worker(scene)
+    await scene.cut_short(Action.KUBELET, "cp1")
+    for machine in map(scene.machine, THREE):
+        machine.disk.kubelet = NEW
+        machine.kubelet_runs, machine.kubelet_version = False, None
+    scene.operations.site.settle()
+
+
 def straight_to_the_end(found: Configuration, target: Configuration, *_: object, **__: object) -> Configuration | None:
     """`_following` without its stages."""
     return None if found == target else target
@@ -190,6 +201,13 @@ SCENARIOS = (
         Outcome.CONVERGED,
         "s4_nothing_starts_on_an_empty_folder",
         {"rules.services:start_services": start_whatever_is_stopped},
+    ),
+    Scenario(
+        "a start restarts nobody",
+        kubelets_were_exchanged_and_are_stopped,
+        Outcome.CONVERGED,
+        "s10_a_reading_is_made_for_each_act",
+        {"rules.services:restarts_member": False},
     ),
     Scenario(
         "nobody waits for a kubeadm that runs",
@@ -312,7 +330,7 @@ class Restart:
     """A situation in which a step of this kind takes a member down, and the module of the step."""
 
     scene: Callable[[Scene], Awaitable[None]]
-    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption]
+    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption | StartServices]
     module: ModuleType
 
     def __str__(self) -> str:
@@ -325,6 +343,7 @@ RESTARTS = (
     Restart(upgrade_3_and_a_worker, UpgradeControlPlane, upgrade),
     Restart(upgrade_3_and_a_worker, UpgradeKubelet, kubelet),
     Restart(encryption_was_switched_on, ChangeEncryption, encryption),
+    Restart(kubelets_were_exchanged_and_are_stopped, StartServices, services),
 )
 
 

@@ -109,6 +109,7 @@ class Host:
         str, ...
     ] = ()  # firewalls and SELinux that are on, or not known to be off: what preparing it turns off unless they are to be kept
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
+    etcd_runs: bool = False  # or may, where that could not be asked: what a kubelet started runs on without it
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     holds_a_copy: bool = False  # its etcd's log is of the ring's cluster, and there with what it acknowledged
     holds_other_data: bool = False  # its etcd's log is of another cluster than the ring's, and there with what it acknowledged

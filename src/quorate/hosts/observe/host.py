@@ -97,6 +97,7 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         lacks=lacking(manifest, facts, learned.system, learned.inspection),
         guarded_by=guarded_by(facts, learned.system),
         stopped=_stopped(facts),
+        etcd_runs=_etcd_runs(facts),
         etcd_data_lost=data_lost(facts, learned.member),
         holds_a_copy=holds_a_copy(facts, learned.cluster_id),
         holds_other_data=host.control_plane and holds_other_data(facts, learned.cluster_id),
@@ -154,6 +155,12 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
         for name, unit in units.items()
         if isinstance(unit, Unit) and unit.load == "loaded" and unit.active in ("inactive", "failed") and unit.file != "masked"
     )
+
+
+def _etcd_runs(facts: HostFacts) -> bool:
+    """Whether its member may run. A process of that name may be in any container; the one of kubeadm's manifest listens."""
+    may_run = not isinstance(facts.processes, frozenset) or "etcd" in facts.processes
+    return may_run and not (isinstance(facts.manifest("etcd"), StaticPod) and isinstance(facts.etcd_health, Absent))
 
 
 def starts_without_data(facts: HostFacts) -> bool:

@@ -287,6 +287,7 @@ class Observer:
             "api_server": None if disk.components is None else endpoint("APIServerReadyz", facts.api_server_readyz),
             "lacks": () if ready else ("packages",),
             "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs and not starts_without_data(facts)),
+            "etcd_runs": machine.member is not None,
             "etcd_data_lost": data_lost(facts, member),
             "holds_a_copy": holds_a_copy(facts, ring_id),
             "drift": ("settings",) if made and disk.revisions != {manifest.settings} else (),

@@ -217,6 +217,8 @@ class Shell:
         if "containerd" in units:
             self._machine.containerd_runs = True
         if "kubelet" in units:
+            if Component.ETCD in self._site.kubelets.run_otherwise(self._machine):
+                self._reach.tells(Action.PUT_DOWN, self._machine)
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
