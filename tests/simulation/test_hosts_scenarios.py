@@ -416,7 +416,6 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
         for _ in range(12):
             await scene.cut_short_or_ended(Action.KEYS, seconds=moment)
-            await asyncio.sleep(80.0)  # an API server that was asked to end has another after it
         there = {key for name in THREE for key in scene.machine(name).disk.keys}
         operations.rotates = wish == "rotated" and there == before  # as long as none has begun
         await scene.applied(*THREE)

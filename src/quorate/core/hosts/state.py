@@ -60,6 +60,9 @@ KUBEADM_RUNS = "KubeadmRuns"
 EXPIRED = "CertificatesExpired"
 """The reason of the finding that says that certificates have expired which a renewal makes anew."""
 
+LIVEZ, READYZ = "APIServerLivez", "APIServerReadyz"
+"""The reasons of the findings that say how its API server does."""
+
 
 @dataclass(frozen=True, slots=True)
 class MissedProbes:
@@ -104,6 +107,7 @@ class Host:
     kubeadm: Version | None = None
     api_server: Finding | None = None  # asked itself; None: it has none
     just_booted: bool = False  # a moment ago: what fails on it may only be starting
+    api_server_restarts: bool = False  # one runs that does not listen: it was asked to end, or has just been started
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
     guarded_by: tuple[
         str, ...
@@ -253,6 +257,11 @@ class Cluster:
     def is_booting(self) -> bool:
         """Whether a control plane host that has joined was switched on a moment ago."""
         return any(host.control_plane and host.just_booted and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether an API server of a control plane host that has joined was asked to end a moment ago, or has just been started."""
+        return any(host.control_plane and host.api_server_restarts and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)
 
     @property
     def is_being_founded(self) -> bool:
