@@ -212,7 +212,7 @@ class Restarting(World):
         return await super().observe(done)
 
 
-@pytest.mark.parametrize(("seconds", "more"), [(0.5, 10), (70, 15), (95, 19)])
+@pytest.mark.parametrize(("seconds", "more"), [(0.5, 10), (70, 15), (95, 10)])
 async def test_an_api_server_that_was_asked_to_end_before_the_run_began_is_waited_for_until_the_next_one_answers(
     seconds: float, more: float
 ) -> None:

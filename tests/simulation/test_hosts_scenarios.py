@@ -12,7 +12,7 @@ import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.rules.settings import RENEW_BEFORE
-from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import (
     ChangeEncryption,
     Reconfigure,
@@ -389,6 +389,21 @@ async def test_a_restart_for_which_nobody_asks_the_ring_is_found_out(monkeypatch
 
     monkeypatch.setattr(restart.module, "make_ready", ask_nobody)
     assert "s10_a_reading_is_made_for_each_act" in await restarted(restart, lambda *_: None)
+
+
+async def test_a_renewal_that_was_cut_short_is_seen_after_an_upgrade_that_somebody_forced_to_the_version_that_runs() -> None:
+    """Such an upgrade restarts nothing, so that what runs goes on with the certificates that are about to expire."""
+    async with stage() as scene:
+        await scene.applied(*THREE)
+        operations = scene.operations
+        for machine in operations.machines:
+            soon = operations.world.now() + RENEW_BEFORE / 2
+            machine.disk.certificates = dict.fromkeys(machine.disk.certificates, soon)
+            machine.containers = {component: replace(container, valid=soon) for component, container in machine.containers.items()}
+        await scene.cut_short(Action.PUT_DOWN, "cp1")
+        scene.options = RunOptions(force_upgrade=True)
+        await scene.applied(*THREE)
+        assert unfinished(operations) == []
 
 
 async def without_a_look_into_etcd(*_: object) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.forecast import forecast

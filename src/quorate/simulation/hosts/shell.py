@@ -250,6 +250,10 @@ class Shell:
         self._machine.disk.prepared = True
         self._start_containerd()
 
+    async def _upgrade(self, version: Version | None) -> None:
+        renews = "certificateRenewal: false" not in self._files[UPGRADE_PATH]
+        await self._kubeadm.upgrade(self._manifests, version, patched=self._patched, renews=renews)
+
     @property
     def _patched(self) -> bool:
         """Whether kubeadm is given the patch with which etcd never founds a ring."""
@@ -286,11 +290,9 @@ class Shell:
                 await self._takes(0.1, 0.5)
                 self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
             case ["upgrade", "apply", "--yes", "--config", path] if path == UPGRADE_PATH:
-                await kubeadm.upgrade(
-                    self._manifests, Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")), self._patched
-                )
+                await self._upgrade(Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")))
             case ["upgrade", "node", "--config", path] if path == UPGRADE_PATH:
-                await kubeadm.upgrade(self._manifests, None, self._patched)
+                await self._upgrade(None)
             case ["upgrade", "node", "phase", "kubelet-config", "--config", path] if path == UPGRADE_PATH:
                 await kubeadm.configure_kubelet()
             case ["init", "--config", path, *options] if path == INIT_PATH:
