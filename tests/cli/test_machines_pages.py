@@ -34,7 +34,7 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.txt"))
 
 
 def explained(finding: Finding, stage: Stage) -> str:
-    return lines.explanation(status_of(finding, stage.world.now()))
+    return lines.explanation(status_of(finding, stage.world.now()), stage.world.now())
 
 
 def planned(finding: Finding, stage: Stage) -> str:
