@@ -27,7 +27,7 @@ from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
 from quorate.simulation.hosts.lines import known
 from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.machines import Machine
-from quorate.simulation.hosts.manifests import PHASES, Manifests
+from quorate.simulation.hosts.manifests import COMPONENTS, Manifests
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
@@ -286,7 +286,7 @@ class Shell:
                 await kubeadm.renew(certificate)
             case ["init", "phase", "preflight", *_, "--config", "/dev/stdin"]:
                 await kubeadm.pull_images()
-            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
+            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := COMPONENTS.get(" ".join(phase))) is not None:
                 await self._takes(0.1, 0.5)
                 self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
             case ["upgrade", "apply", "--yes", "--config", path] if path == UPGRADE_PATH:
