@@ -189,6 +189,7 @@ def _machine(found: Machine) -> list[str]:
     lines += [f"  waits for {found.waits_for}"] if found.waits_for else []
     lines += [f"  {found.fate}"] if found.fate else []
     lines += _ills(found.findings)
+    lines += [f"  -> {found.remedy}"] if found.remedy else []
     lines += [f"  missed  {found.missed_probes} probes in a row"] if found.missed_probes else []
     lines += [f"  missing: {missing}" for missing in found.missing]
     lines += _differences(found.differs, found.lasting)
@@ -334,9 +335,11 @@ def _before_the_end(plan: Plan) -> str:
 
 
 def _unwell(status: Status) -> list[str]:
-    """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification."""
-    ill = [each.name for each in _there(status) if each.wrong]
+    """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification. What brings back comes first."""
+    ill = [each for each in _there(status) if each.wrong]
     if status.mode is Mode.HOSTS or not ill:
         return []
-    remedy = "A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."
-    return [f"{', '.join(ill)} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", f"  -> {remedy}"]
+    ways = [each.remedy for each in ill if each.remedy]
+    ways += ["A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."] if len(ways) < len(ill) else []
+    names = ", ".join(each.name for each in ill)
+    return [f"{names} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", *(f"  -> {way}" for way in ways)]
