@@ -140,6 +140,7 @@ class Machine:
     steps: Annotated[tuple[str, ...], says("planned ones that are about it")]
     waits_for: Annotated[str, says("what stands between a Machine and being ready, or gone; empty: nothing")] = ""
     fate: Annotated[str, says("why a Machine goes or came; empty: it stays")] = ""
+    remedy: Annotated[str, says("what somebody can do so that a Machine has its Node; empty: it has one, or time may bring it")] = ""
     not_compared: Annotated[tuple[str, ...], says("fields of a Machine's KubeadmConfig that differ and are no reason for anything")] = ()
     packages: Annotated[str, says("of a host: ready, how many are missing, or unknown")] = ""
     missing: Annotated[tuple[str, ...], says("packages and settings that a host lacks")] = ()
