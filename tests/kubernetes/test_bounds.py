@@ -14,10 +14,10 @@ from aiohttp import web
 from quorate.etcd.port_forward import PortForward
 from quorate.kubernetes import framing
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.errors import ConnectionFailed, ServerError
+from quorate.kubernetes.errors import ConnectionFailed, ServerError, TooMuch
 from quorate.kubernetes.objects import Node
 from quorate.kubernetes.reflector import TROUBLE, Reflector
-from quorate.kubernetes.resource import NODES
+from quorate.kubernetes.resource import NODES, SECRETS
 from quorate.kubernetes.store import Store
 
 DEEP = "[" * 100_000
@@ -187,3 +187,35 @@ async def test_a_cache_goes_on_whatever_is_sent(client: Client, api: Any, text: 
             assert all([isinstance(await errors.get(), TROUBLE) for _ in range(3)])
         running.cancel()
     assert [node.metadata.name for node in reflector.store.items()] == ["n"]
+
+
+class Large:
+    """A server with some Secrets of 100 KiB, told in pages as they are asked for; it remembers how many at a time that were."""
+
+    def __init__(self, names: int) -> None:
+        self.names, self.limits = names, list[int]()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        begin, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        self.limits.append(limit)
+        end = min(begin + limit, self.names)
+        data = {"value": "eHh4" * (25 << 10)}
+        items = [{"metadata": {"name": f"s{number}", "resourceVersion": "7"}, "data": data} for number in range(begin, end)]
+        return web.json_response({"metadata": {"resourceVersion": "8", "continue": str(end) if end < self.names else ""}, "items": items})
+
+
+async def test_objects_that_are_too_large_for_one_answer_are_read_a_few_at_a_time(connected: Any, api: Any) -> None:
+    """Or one tenant with 190 Secrets of 1 MiB would keep every Secret of everybody from being read, and the manager from starting."""
+    server = Large(30)
+    api.replies = [server]
+    listed = await connected(api, largest=1 << 20).list(SECRETS)
+    assert [secret.metadata.name for secret in listed.items] == [f"s{number}" for number in range(30)]
+    assert server.limits == [500, 62, 7, 7, 7, 7, 7]
+
+
+async def test_one_object_that_is_too_large_for_an_answer_is_named_by_the_question(connected: Any, api: Any) -> None:
+    server = Large(1)
+    api.replies = [server]
+    with pytest.raises(TooMuch, match="list secrets: the answer has more than 0 MiB"):
+        await connected(api, largest=1 << 16).list(SECRETS)
+    assert server.limits == [500, 62, 7, 1]

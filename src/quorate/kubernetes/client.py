@@ -39,12 +39,13 @@ T = TypeVar("T")
 TIMEOUT = 30.0
 """Seconds that one request may take, waiting for its turn and retries included, unless told otherwise."""
 USER_AGENT = f"quorate/{version('quorate')}"
-LARGEST_LIST = 4 * LARGEST
+LARGEST_LIST = 16 * LARGEST
 """Bytes of all pages of a list, unless told otherwise: of a list that is paged, too, the end is the server's to say."""
 
 _MOST_MOMENTS = 5  # that cannot be held, in an object of one tenant's, who hides nothing but their own: each has it decoded anew
 _AT_A_TIME = 50  # objects of a page that are decoded before others have their turn: 10 ms of objects of 20 KB
 _MOST_PAGES = 1000  # of a list: those that are kept have half a million objects
+_SMALLER = 8  # times, where a page is too large: 500 objects of 1.5 MiB, the most that etcd takes, are, and 62 are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +200,22 @@ class Client:
     ) -> Listing[T]:
         """All objects of the kind in a namespace ("" for all of them) that match, read `limit` at a time from one consistent state.
 
-        That state is the newest, or with `resource_version` one at least as new: "0" takes whatever the server has at hand.
+        That state is the newest, or with `resource_version` one at least as new: "0" takes whatever the server has at hand. Where so many are larger than an
+        answer may be, fewer are read at a time: whoever may write large objects would otherwise hide everybody's from everybody.
         """
-        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(limit)}
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         first, doing = {"resourceVersion": resource_version or ""}, _doing("list", resource, namespace)
         items: list[T] = []
         size = 0
         for _ in range(_MOST_PAGES):
-            answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(query | first), doing))
+            page_query = query | {"limit": str(limit)} | first
+            try:
+                answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(page_query), doing))
+            except TooMuch:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // _SMALLER)
+                continue
             size += len(answer)
             if size > self._bounds.list_bytes:
                 raise TooMuch(f"{doing}: the list has more than {self._bounds.list_bytes >> 20} MiB, which is read no further")

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from quorate.kubernetes.config import ConfigError, Impersonation, RestConfig
-from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, TooMuch, Unauthorized, from_status
 from quorate.kubernetes.objects import Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.tasks import CancelledElsewhere, cancelled_by_request_alone
@@ -37,8 +37,8 @@ _ANY = "*/*"  # of a port-forward: the kubelet, whom the API server passes the r
 _KEEPALIVE = 30.0  # seconds; an idle workload cluster should not keep a socket for long
 _LEAST_PAUSE = 0.1  # seconds before a repeat, whatever the server says: `Retry-After: 0` would otherwise spin
 _CHUNK = 1 << 16
-LARGEST = 256 << 20
-"""Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
+LARGEST = 64 << 20
+"""Bytes of an answer that are read: a page of 500 Nodes has 10 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
 _IN_NAMES = "!#$&'*+-.^_`|~"  # of headers, beside letters and digits; % begins what is escaped
 _CONTEXT = re.compile(" ssl:<[^>]*>")
@@ -163,7 +163,7 @@ class Transport:
             largest = self._largest if request.largest is None else request.largest
             content = await _content(answer, largest)
             if len(content) > largest:
-                raise ConnectionFailed(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
+                raise TooMuch(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
             return content
 
     async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:
