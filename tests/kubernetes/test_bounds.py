@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -148,6 +149,44 @@ async def test_a_frame_that_no_kubelet_sends_ends_a_port_forward_with_the_reason
     async with asyncio.timeout(5):
         assert await asyncio.get_running_loop().sock_recv(bridge.socket, 10) == b""
     assert "exceeds limit 1048576" in bridge.failure
+    await bridge.aclose()
+
+
+async def test_frames_without_end_end_a_port_forward_with_the_reason(client: Client, api: Any) -> None:
+    """Of two bytes each, for every one of which a pong would be sent: they stop the process for a second at a time."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        websocket = web.WebSocketResponse(protocols=("p",))
+        await websocket.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(5000):
+                await websocket.ping()
+        return websocket
+
+    api.replies = [handler]
+    websocket = await client.connect_websocket("/x", ("p",))
+    bridge = PortForward.start(websocket)
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().sock_recv(bridge.socket, 10) == b""
+    assert bridge.failure == "port-forward sent more frames than any answer has"
+    await bridge.aclose()
+    assert websocket.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE, "what came after them was read, for the server's farewell"
+
+
+async def test_pings_of_the_server_are_answered_beside_what_it_sends(client: Client, api: Any) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        websocket = web.WebSocketResponse(protocols=("p",), autoping=False)
+        await websocket.prepare(request)
+        await websocket.ping(b"still there?")
+        pong = await websocket.receive()
+        await websocket.send_bytes(b"\0\x4b\x09" + pong.data)
+        await websocket.receive()
+        return websocket
+
+    api.replies = [handler]
+    bridge = PortForward.start(await client.connect_websocket("/x", ("p",)))
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().sock_recv(bridge.socket, 100) == b"still there?"
     await bridge.aclose()
 
 

@@ -147,7 +147,9 @@ class Transport:
                 yield answer.content.iter_chunked(_CHUNK)
 
     async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
-        """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. An HTTP answer instead is an ApiError."""
+        """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. Pings of the server are for who reads it to answer, and to count. An HTTP answer
+        instead is an ApiError.
+        """
         with _translated(doing, self._timeout):
             async with asyncio.timeout(self._timeout) as deadline:
                 return await self._as_somebody(partial(self._upgraded, path, doing, protocols), deadline)
@@ -186,6 +188,7 @@ class Transport:
                     self._base + path,
                     protocols=protocols,
                     heartbeat=15.0,
+                    autoping=False,
                     max_msg_size=LARGEST_FRAME,
                     **self._options(identity, {"Accept": _ANY}),
                 )
