@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -16,7 +17,7 @@ from quorate.etcd.port_forward import PortForward
 from quorate.kubernetes import framing
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.errors import ConnectionFailed, ServerError, TooMuch
-from quorate.kubernetes.objects import Node
+from quorate.kubernetes.objects import Node, Secret
 from quorate.kubernetes.reflector import TROUBLE, Reflector
 from quorate.kubernetes.resource import NODES, SECRETS
 from quorate.kubernetes.store import Store
@@ -258,3 +259,22 @@ async def test_one_object_that_is_too_large_for_an_answer_is_named_by_the_questi
     with pytest.raises(TooMuch, match="list secrets: the answer has more than 0 MiB"):
         await connected(api, largest=1 << 16).list(SECRETS)
     assert server.limits == [500, 62, 7, 1]
+
+
+async def test_of_a_page_no_more_is_in_memory_than_is_kept_once_the_next_is_read(connected: Any, api: Any) -> None:
+    """The Secrets with the bootstrap data of a thousand control planes have 300 MiB, of which nothing is kept."""
+    kept, held = list[str](), list[int]()
+    server = Large(4)
+
+    async def asked(request: web.Request) -> web.StreamResponse:
+        held.append(len(kept))
+        return await server(request)
+
+    def keep(secret: Secret) -> Secret | None:
+        kept.append(secret.metadata.name)
+        return None if secret.metadata.name == "s1" else msgspec.structs.replace(secret, data={})
+
+    api.replies = [asked]
+    listed = await connected(api).list(SECRETS, limit=2, keep=keep)
+    assert held == [0, 2]
+    assert [(secret.metadata.name, secret.data) for secret in listed.items] == [("s0", {}), ("s2", {}), ("s3", {})]

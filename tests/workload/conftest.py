@@ -85,14 +85,21 @@ class FakeClient:
         raise NotFound(f"get {resource.plural} {name}: not found", code=404)
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        keep: Callable[[T], T | None] = lambda item: item,
     ) -> Listing[T]:
         assert (namespace, label_selector, field_selector, limit) in (
             ("", CONTROL_PLANE, "", 500),
             ("kube-system", "tier=control-plane", "", 500),
         )
         await self.cluster.meet("list")
-        return Listing(list(self.cluster.objects[resource.plural]), "10")
+        return Listing([kept for item in self.cluster.objects[resource.plural] if (kept := keep(item)) is not None], "10")
 
     async def watch(self, resource: Resource[T], namespace: str = "", **options: Any) -> AsyncGenerator[WatchEvent[T], None]:  # noqa: ARG002
         queue = self.cluster.watches[resource.plural] = asyncio.Queue()

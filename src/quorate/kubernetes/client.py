@@ -197,11 +197,13 @@ class Client:
         field_selector: str = "",
         limit: int = 500,
         resource_version: str | None = None,
+        keep: Callable[[T], T | None] = lambda item: item,
     ) -> Listing[T]:
         """All objects of the kind in a namespace ("" for all of them) that match, read `limit` at a time from one consistent state.
 
         That state is the newest, or with `resource_version` one at least as new: "0" takes whatever the server has at hand. Where so many are larger than an
-        answer may be, fewer are read at a time: whoever may write large objects would otherwise hide everybody's from everybody.
+        answer may be, fewer are read at a time: whoever may write large objects would otherwise hide everybody's from everybody. `keep` makes of each what is
+        returned, None for nothing, before the next page is read: of all pages no more than that is in memory at once.
         """
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         first, doing = {"resourceVersion": resource_version or ""}, _doing("list", resource, namespace)
@@ -223,7 +225,8 @@ class Client:
             if self._bounds.objects is not None and (found := len(items) + len(page.items)) > self._bounds.objects:
                 raise TooMuch(f"{doing}: the list has {found} objects or more, and of more than {self._bounds.objects} none are read")
             for start in range(0, len(page.items), _AT_A_TIME):
-                items += [self._decode(resource.type, raw, doing) for raw in page.items[start : start + _AT_A_TIME]]
+                some = (keep(self._decode(resource.type, raw, doing)) for raw in page.items[start : start + _AT_A_TIME])
+                items += [item for item in some if item is not None]
                 await asyncio.sleep(0)
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)

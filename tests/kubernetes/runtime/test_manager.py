@@ -46,9 +46,7 @@ class FakeServer:
         self.version = 1
         self.cut = False
 
-    async def list(
-        self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
-    ) -> Listing[Any]:
+    async def list(self, resource: Resource[Any], namespace: str = "", **_: Any) -> Listing[Any]:
         await asyncio.sleep(self.delay)
         if self.refusal:
             raise self.refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,7 +45,14 @@ class FakeServer:
     accepts: bool = True  # watches
 
     async def list(
-        self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+        self,
+        resource: Resource[Any],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        keep: Callable[[Any], Any] = lambda item: item,
     ) -> Listing[Any]:
         assert resource is NODES
         assert limit == 500
@@ -53,7 +60,7 @@ class FakeServer:
         self.selectors.append((namespace, label_selector, field_selector))
         if self.list_errors:
             raise self.list_errors.pop(0)
-        return Listing(self.items.copy(), str(self.version))
+        return Listing([kept for item in self.items if (kept := keep(item)) is not None], str(self.version))
 
     async def watch(self, resource: Resource[Any], namespace: str = "", **options: Any) -> AsyncGenerator[WatchEvent[Any], None]:
         assert resource is NODES
