@@ -37,7 +37,7 @@ def make_pod(name: str, *, version: str = "1", phase: str = "Running", tier: str
 
 @dataclass
 class FakeCluster:
-    """A workload cluster behind every client made for it. What is set in `trouble` by "probe", "list" or "get" is raised there; "hang" waits."""
+    """A workload cluster behind every client made for it. What is set in `trouble` by "probe", "list", "watch" or "get" is raised there; "hang" waits."""
 
     objects: dict[str, list[Any]] = field(default_factory=lambda: {"nodes": [], "pods": [], "configmaps": []})
     trouble: dict[str, Exception] = field(default_factory=dict)
@@ -103,6 +103,8 @@ class FakeClient:
 
     async def watch(self, resource: Resource[T], namespace: str = "", **options: Any) -> AsyncGenerator[WatchEvent[T], None]:  # noqa: ARG002
         queue = self.cluster.watches[resource.plural] = asyncio.Queue()
+        await asyncio.sleep(0.01)
+        await self.cluster.meet("watch")
         while True:
             event = await queue.get()
             if isinstance(event, Exception):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from quorate.core.health import Absent, Unknown
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout, Unauthorized
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout, TooMuch, Unauthorized
 from quorate.kubernetes.objects import NodeAddress
 from quorate.pki.keys import KeyPair
 from quorate.workload import connection
@@ -557,6 +557,23 @@ async def test_credentials_refused_for_good_are_not_tried_without_pause(stage: S
         await asyncio.sleep(60)
         assert stage.phase() is Phase.LOST
         assert stage.attempts < 15
+
+
+@pytest.mark.parametrize("error", [Unauthorized("unauthorized", code=401), TooMuch("there are 501 nodes")], ids=["refused", "too many"])
+async def test_who_lets_us_in_and_out_again_is_not_connected_without_pause(stage: Stage, error: Exception) -> None:
+    """Each connection costs everybody some 20 ms of CPU, and each time it comes and goes the control plane is reported on."""
+    stage.cluster.trouble["watch"] = error
+    async with stage.running():
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.LOST
+        assert stage.attempts < 15
+        del stage.cluster.trouble["watch"]
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.CONNECTED
+        before = stage.attempts
+        stage.cluster.break_watch("nodes", Unauthorized("unauthorized", code=401))
+        await asyncio.sleep(0.05)
+        assert stage.attempts == before + 1
 
 
 async def test_a_missing_etcd_secret_takes_nothing_else_away(stage: Stage) -> None:

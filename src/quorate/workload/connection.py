@@ -53,6 +53,8 @@ BEGUN_ANEW_WITHIN = 10.0
 """Seconds for a watch that was silent, and ended for it, to be begun anew: on some servers it is silent for longer than LOST_AFTER while nothing happens."""
 SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
+LASTED = 10.0
+"""Seconds after which a connection was one. Who lets us in and out again at once is left alone for ever longer, as who does not answer is."""
 EAGER_FOR = 600.0
 """Seconds that a machine may take from its providerID to an answer before nobody hurries for it any more: kubeadm gives up sooner."""
 
@@ -150,8 +152,8 @@ class Workload(Generic[Client]):
         self._session: _Session[Client] | None = None
         self._kubeconfig = AdminKubeconfig(secrets)
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
-        self._heard_at = 0.0
-        self._attempts = 0
+        self._heard_at = self._began_at = 0.0
+        self._attempts = 0  # that have ended since a connection lasted
 
     def expect_soon(self, machines: Iterable[str]) -> None:
         """Try at most 1 s apart while these machines come up, until ten minutes after the last of them was named first; otherwise up to 30 s apart.
@@ -169,8 +171,11 @@ class Workload(Generic[Client]):
         while True:
             ending = await self._contained_attempt()
             was_connected = self.connectivity.phase is Phase.CONNECTED
+            if was_connected and _loop_time() - self._began_at >= LASTED:
+                self._attempts = 0
+            at_once = was_connected and ending.unauthorized and not self._attempts  # a rotated kubeconfig is read again
             self._ended(ending, was_connected=was_connected)
-            if not (was_connected and ending.unauthorized):  # a rotated kubeconfig is read again at once
+            if not at_once:
                 await self._pause()
 
     # What the cluster tells.
@@ -330,9 +335,8 @@ class Workload(Generic[Client]):
 
     def _begin(self, session: _Session[Client]) -> None:
         self._session = session
-        self._attempts = 0
         now = self._setup.now()
-        self._heard_at = _loop_time()
+        self._heard_at = self._began_at = _loop_time()
         self.connectivity = Connectivity(Phase.CONNECTED, now, last_success=now)
         self._on_change()
 
@@ -387,18 +391,18 @@ class Workload(Generic[Client]):
 
     def _ended(self, ending: _Ending, *, was_connected: bool) -> None:
         before = self.connectivity
+        self._attempts += 1
         if was_connected:
             self.connectivity = replace(before, phase=Phase.LOST, since=self._setup.now(), reason=ending.reason)
             self._on_change()
         else:
-            self._attempts += 1
             self.connectivity = replace(before, reason=ending.reason, consecutive_failures=before.consecutive_failures + 1)
 
     async def _pause(self) -> None:
         eager = self._expected and _loop_time() < self._eager_until
         cap = _EAGER_PAUSE if eager else _LONGEST_PAUSE
         backoff = Backoff(_FIRST_PAUSE, cap, self._setup.random, jitter=0.2)
-        await _set_within(self._hurry, backoff.delay(max(0, self._attempts - 1)))
+        await _set_within(self._hurry, backoff.delay(self._attempts - 1))
         self._hurry.clear()
 
 
