@@ -14,6 +14,7 @@ from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import ConfigMap, Node, NodeSpec, ObjectMeta, Pod, PodStatus
 from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.share import Share
 from quorate.simulation.engine.clock import VirtualTimeLoop
 from quorate.workload.nodes import CONTROL_PLANE
 
@@ -46,10 +47,12 @@ class FakeCluster:
     watches: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     clients: list[FakeClient] = field(default_factory=list)
     configs: list[RestConfig] = field(default_factory=list)
+    shares: list[Share] = field(default_factory=list)
     getting: int = 0
 
-    def connect(self, config: RestConfig) -> FakeClient:
+    def connect(self, config: RestConfig, share: Share) -> FakeClient:
         self.configs.append(config)
+        self.shares.append(share)
         self.clients.append(FakeClient(self))
         return self.clients[-1]
 

@@ -279,8 +279,8 @@ def refusing(cluster: Any, error: Exception) -> Iterator[None]:
     cluster.connect = connect
 
 
-def _raiser(error: Exception) -> Callable[[bytes], Any]:
-    def connect(_: bytes) -> Any:
+def _raiser(error: Exception) -> Callable[[bytes, object], Any]:
+    def connect(_: bytes, __: object) -> Any:
         raise error
 
     return connect
@@ -574,6 +574,15 @@ async def test_who_lets_us_in_and_out_again_is_not_connected_without_pause(stage
         stage.cluster.break_watch("nodes", Unauthorized("unauthorized", code=401))
         await asyncio.sleep(0.05)
         assert stage.attempts == before + 1
+
+
+async def test_a_cluster_has_one_share_of_our_time_however_often_it_is_connected(stage: Stage) -> None:
+    """Or whoever has used it up would end the connection, and have another."""
+    async with stage.running():
+        stage.cluster.trouble["probe"] = DOWN
+        await asyncio.sleep(100)
+    assert len(stage.cluster.shares) > 1
+    assert len(set(stage.cluster.shares)) == 1
 
 
 async def test_a_missing_etcd_secret_takes_nothing_else_away(stage: Stage) -> None:

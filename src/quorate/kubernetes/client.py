@@ -21,6 +21,7 @@ from quorate.kubernetes.framing import TooLong, values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.share import Share
 from quorate.kubernetes.transport import (
     APPLY,
     JSON,
@@ -99,18 +100,26 @@ def connect(
     largest_object: int | None = None,
     most_values: int | None = None,
     most_objects: int | None = None,
+    share: Share | None = None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
     `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
     `largest_list` those of all pages of a list, `largest_object` those of an answer about one object. `most_values` are the values of an answer that are
-    decoded, by the commas between them, and `most_objects` the objects of a list.
+    decoded, by the commas between them, and `most_objects` the objects of a list. `share` is what the server may have of our time.
     """
-    bucket = TokenBucket(qps, burst)
+    share = share or Share()
     transport = Transport(
-        config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
+        config,
+        user_agent=user_agent,
+        bucket=TokenBucket(qps, burst),
+        timeout=timeout,
+        on_request=on_request,
+        connector=connector,
+        largest=largest,
+        share=share,
     )
-    return Client(config, transport, Bounds(largest_list, most_values, most_objects, largest_object))
+    return Client(config, transport, Bounds(largest_list, most_values, most_objects, largest_object), share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +184,15 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, transport: Carrier, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier, bounds: Bounds = Bounds(), share: Share | None = None) -> None:
         self.config = config
+        self._share = share or Share()
         self._transport = transport
         self._bounds = bounds
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
-        return Client(self.config, _Guarded(self._transport, permit), self._bounds)
+        return Client(self.config, _Guarded(self._transport, permit), self._bounds, self._share)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -221,12 +231,14 @@ class Client:
             size += len(answer)
             if size > self._bounds.list_bytes:
                 raise TooMuch(f"{doing}: the list has more than {self._bounds.list_bytes >> 20} MiB, which is read no further")
-            page = self._decode(_Page, answer, doing, of_many=True)
+            with self._share.spending():
+                page = self._decode(_Page, answer, doing, of_many=True)
             if self._bounds.objects is not None and (found := len(items) + len(page.items)) > self._bounds.objects:
                 raise TooMuch(f"{doing}: the list has {found} objects or more, and of more than {self._bounds.objects} none are read")
             for start in range(0, len(page.items), _AT_A_TIME):
-                some = (keep(self._decode(resource.type, raw, doing)) for raw in page.items[start : start + _AT_A_TIME])
-                items += [item for item in some if item is not None]
+                with self._share.spending():
+                    some = (keep(self._decode(resource.type, raw, doing)) for raw in page.items[start : start + _AT_A_TIME])
+                    items += [item for item in some if item is not None]
                 await asyncio.sleep(0)
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
@@ -381,7 +393,9 @@ class Client:
         doing = _doing(_VERBS[method], resource, namespace, name, subresource)
         path = _object_path(resource, name, namespace, subresource, doing) + _encoded(query or {})
         request = Request(method, path, doing, None if body is None else msgspec.json.encode(body), content, self._bounds.object_bytes)
-        return self._decode(resource.type, await self._transport.send(request), doing)
+        answer = await self._transport.send(request)
+        with self._share.spending():
+            return self._decode(resource.type, answer, doing)
 
     def _event(self, resource: Resource[T], value: bytes, doing: str) -> WatchEvent[T]:
         event = self._decode(_RawEvent, value, doing, of_many=True)

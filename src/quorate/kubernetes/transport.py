@@ -23,6 +23,7 @@ from quorate.kubernetes.config import ConfigError, Impersonation, RestConfig
 from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, TooMuch, Unauthorized, from_status
 from quorate.kubernetes.objects import Status
 from quorate.kubernetes.queue import TokenBucket
+from quorate.kubernetes.share import CountedHandler, Share
 from quorate.kubernetes.tasks import CancelledElsewhere, cancelled_by_request_alone
 from quorate.tls import client_context
 
@@ -54,9 +55,14 @@ _log = structlog.get_logger(__name__)
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
 
 
-def tcp_connector(resolver: AbstractResolver | None = None) -> aiohttp.BaseConnector:
-    """Connections straight to the server, kept while they are used. Its name is looked up by `resolver`, or by the event loop's threads."""
-    return aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0, resolver=resolver)
+def tcp_connector(resolver: AbstractResolver | None = None, share: Share | None = None) -> aiohttp.BaseConnector:
+    """Connections straight to the server, kept while they are used. Its name is looked up by `resolver`, or by the event loop's threads; what it takes to
+    understand what comes in is counted in `share`.
+    """
+    connector = aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0, resolver=resolver)
+    if share is not None:
+        connector._factory = partial(CountedHandler, share, connector._loop)  # type: ignore[assignment]  # noqa: SLF001
+    return connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class Transport:
         on_request: OnRequest,
         connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
         largest: int = LARGEST,
+        share: Share,
     ) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
@@ -111,6 +118,7 @@ class Transport:
         self._on_request = on_request
         self._connector = connector
         self._largest = largest
+        self._share = share
         self._headers = CIMultiDict([("User-Agent", user_agent), ("Accept", JSON), *_impersonating(config.impersonation)])
         self._pair: tuple[bytes, bytes] | None = None
         self._tls = self._new_context(None)
@@ -144,7 +152,16 @@ class Transport:
         timeouts = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=inactivity)
         with _translated(doing, inactivity):
             async with await self._as_somebody(partial(self._answered, Request("GET", path, doing), timeout=timeouts)) as answer:
-                yield answer.content.iter_chunked(_CHUNK)
+                yield self._spread(answer.content.iter_chunked(_CHUNK))
+
+    async def _spread(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The chunks, each when there is time for it; what the reader does with one, without awaiting anything, is counted."""
+        async for chunk in chunks:
+            began = self._share.begin()
+            yield chunk
+            self._share.end(began)
+            if pause := self._share.wait():
+                await asyncio.sleep(pause)
 
     async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
         """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. Pings of the server are for who reads it to answer, and to count. An HTTP answer
@@ -163,7 +180,7 @@ class Transport:
     async def _once(self, request: Request, identity: _Identity) -> bytes:
         async with await self._answered(request, identity) as answer:
             largest = self._largest if request.largest is None else request.largest
-            content = await _content(answer, largest)
+            content = await self._content(answer, largest)
             if len(content) > largest:
                 raise TooMuch(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
             return content
@@ -178,7 +195,7 @@ class Transport:
             count(answer.status)
         if answer.status >= 400:
             async with answer:
-                raise _error(answer, await _content(answer, _LARGEST_ERROR), request.doing)
+                raise _error(answer, await self._content(answer, _LARGEST_ERROR), request.doing)
         return answer
 
     async def _upgraded(self, path: str, doing: str, protocols: tuple[str, ...], identity: _Identity) -> aiohttp.ClientWebSocketResponse:
@@ -215,7 +232,7 @@ class Transport:
         with _unhurried(deadline):
             identity = await self._identity()
         try:
-            await self._bucket.take()
+            await self._turn()
             return await attempt(identity)
         except Unauthorized:
             with _unhurried(deadline):
@@ -226,8 +243,30 @@ class Transport:
             renewed = identity
             if not self._reread():
                 raise
-        await self._bucket.take()
+        await self._turn()
         return await attempt(renewed)
+
+    async def _content(self, answer: aiohttp.ClientResponse, most: int) -> bytes:
+        """The body, or somewhat more than `most` bytes of one that goes on."""
+        content = bytearray()
+        async for piece in answer.content.iter_chunked(_CHUNK):
+            content += piece
+            if len(content) > most:
+                break
+            self._check_share()
+        return bytes(content)
+
+    async def _turn(self) -> None:
+        """Wait for a turn."""
+        self._check_share()
+        await self._bucket.take()
+
+    def _check_share(self) -> None:
+        """Raise ClientError where the server has had its share of our time."""
+        if pause := self._share.wait():
+            raise aiohttp.ClientError(
+                f"what it sends takes more than {self._share.part:.0%} of this process' time: it is asked again in {pause:.0f} s"
+            )
 
     def _reread(self) -> bool:
         """Whether the files that the configuration came from have other certificates by now, which are taken from now on. Open connections stay."""
@@ -328,16 +367,6 @@ def _pause(error: ApiError, request: Request) -> float | None:
     if error.retry_after is None or not (request.idempotent or isinstance(error, TooManyRequests)):
         return None
     return max(error.retry_after, _LEAST_PAUSE)
-
-
-async def _content(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body, or somewhat more than `most` bytes of one that goes on."""
-    content = bytearray()
-    async for piece in answer.content.iter_chunked(_CHUNK):
-        content += piece
-        if len(content) > most:
-            break
-    return bytes(content)
 
 
 def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:

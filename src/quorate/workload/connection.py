@@ -29,6 +29,7 @@ from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
+from quorate.kubernetes.share import Share
 from quorate.kubernetes.tasks import cancelled_by_request_alone, sole
 from quorate.workload.access import AccessUnavailable, AdminKubeconfig, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
@@ -57,6 +58,11 @@ LASTED = 10.0
 """Seconds after which a connection was one. Who lets us in and out again at once is left alone for ever longer, as who does not answer is."""
 EAGER_FOR = 600.0
 """Seconds that a machine may take from its providerID to an answer before nobody hurries for it any more: kubeadm gives up sooner."""
+
+_PART, _BURST = 0.02, 1.0
+"""The part of our time that one cluster's API server may have with what it sends, and the seconds at once. To connect takes 20 ms, the largest lists that are
+read half a second, and a control plane at rest next to nothing.
+"""
 
 _ASKED_AT_ONCE = 5  # for one object each, so that their answers are not in memory all at once
 
@@ -105,7 +111,7 @@ Client = TypeVar("Client", bound=WorkloadClient)
 class Setup(Generic[Client]):
     """What a Workload is made with; the same for every cluster of a process."""
 
-    connect: Callable[[RestConfig], Client]  # does no I/O of its own; raises ValueError where the certificates are malformed
+    connect: Callable[[RestConfig, Share], Client]  # does no I/O of its own; raises ValueError where the certificates are malformed
     dialer: Callable[[Client], Dialer]
     mint: Mint
     pool: Pool
@@ -146,6 +152,7 @@ class Workload(Generic[Client]):
         self._setup = setup
         self._on_change = on_change
         self._identity = EtcdIdentity(setup.mint)
+        self._share = Share(_PART, _BURST)
         self._expected: frozenset[str] = frozenset()
         self._eager_until = 0.0
         self._hurry = asyncio.Event()
@@ -300,7 +307,7 @@ class Workload(Generic[Client]):
     async def _attempt(self, connected: Callable[[], None]) -> _Ending:
         try:
             kubeconfig = await self._kubeconfig.read()
-            client = self._setup.connect(kubeconfig.rest_config(os.environ))
+            client = self._setup.connect(kubeconfig.rest_config(os.environ), self._share)
         except (AccessUnavailable, ConfigError, ValueError) as error:
             return _Ending(str(error))
         try:
