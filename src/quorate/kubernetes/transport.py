@@ -277,7 +277,7 @@ class Transport:
             config = replace(self._config, ca=found.ca, certificate=found.certificate, key=found.key)
             if config == self._config:
                 return False
-            tls = client_context(ca=config.ca, certificate=config.certificate, key=config.key, insecure=config.insecure)
+            tls = self._made_context(config, config.certificate, config.key)
         except (ConfigError, ValueError) as error:  # half written, for one
             _log.warning("the kubeconfig could not be read again", server=self._host, error=str(error))
             return False
@@ -332,7 +332,10 @@ class Transport:
 
     def _new_context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
         certificate, key = pair or (self._config.certificate, self._config.key)
-        return client_context(ca=self._config.ca, certificate=certificate, key=key, insecure=self._config.insecure)
+        return self._made_context(self._config, certificate, key)
+
+    def _made_context(self, config: RestConfig, certificate: bytes, key: bytes) -> ssl.SSLContext:
+        return client_context(ca=config.ca, certificate=certificate, key=key, insecure=config.insecure, counting=self._share.spending)
 
 
 @contextlib.contextmanager
