@@ -65,7 +65,7 @@ class FakeCluster:
     def send(self, plural: str, type_: str, obj: Any) -> None:
         self.watches[plural].put_nowait(WatchEvent(type_, obj))
 
-    def break_watch(self, plural: str, error: Exception) -> None:
+    def break_watch(self, plural: str, error: BaseException) -> None:
         self.watches[plural].put_nowait(error)
 
 
@@ -110,7 +110,7 @@ class FakeClient:
         await self.cluster.meet("watch")
         while True:
             event = await queue.get()
-            if isinstance(event, Exception):
+            if isinstance(event, BaseException):
                 raise event
             yield event
 

@@ -151,6 +151,21 @@ async def test_what_nobody_foresaw_of_one_cluster_is_the_end_of_its_connection_a
         assert stage.phase() is Phase.CONNECTED
 
 
+async def test_a_watch_that_is_cancelled_by_others_ends_the_connection_and_not_the_knowledge_of_changes(
+    stage: Stage, node_of: Callable[..., Any]
+) -> None:
+    """Its task would end without a word, and what it last told pass for new for ever."""
+    async with stage.running():
+        cancelled = asyncio.CancelledError("somebody else's")
+        stage.cluster.break_watch("nodes", cancelled)
+        await asyncio.sleep(5)
+        stage.cluster.send("nodes", "ADDED", node_of("cp-b", version="11"))
+        await asyncio.sleep(1)
+        nodes = stage.workload.nodes()
+        assert not isinstance(nodes, Unknown)
+        assert {node.metadata.name for node in nodes} == {"cp-a", "cp-b"}
+
+
 async def test_a_node_without_the_label_is_found_by_asking(stage: Stage) -> None:
     async with stage.running():
         found = await stage.workload.node("worker")

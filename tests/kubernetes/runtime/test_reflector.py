@@ -377,6 +377,20 @@ async def test_a_watch_that_nobody_accepts_is_no_word_from_the_server_however_lo
         assert not world.reflector.healthy
 
 
+async def test_after_a_watch_that_nobody_accepted_it_lists_again_and_waits_ever_longer() -> None:
+    """A dial that fails after 12 s, as through a network that drops what is sent, is no watch that has lasted."""
+    async with running(FakeServer(accepts=False)) as world:
+        world.server.send(ConnectionFailed("reset"))
+        await asyncio.sleep(0.3)
+        assert world.server.lists == 2
+        for _ in range(8):
+            await asyncio.sleep(12)
+            world.server.send(Timeout("connecting took longer than 10 s"))
+            await asyncio.sleep(30.1)
+        gaps = [later - earlier - 12 for earlier, later in pairwise(world.server.watched_at)]
+        assert gaps[-1] > 15
+
+
 async def test_a_server_that_closes_every_watch_at_once_is_not_asked_in_a_tight_loop() -> None:
     async with running(FakeServer()) as world:
         world.server.send(*[None] * 100)

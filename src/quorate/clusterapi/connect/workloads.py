@@ -26,6 +26,7 @@ from quorate.kubernetes.lookups import Lookups
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
 from quorate.kubernetes.share import Share
+from quorate.kubernetes.tasks import lasting
 from quorate.kubernetes.transport import tcp_connector
 from quorate.pki import KeyPair, PkiError
 from quorate.workload.access import AccessUnavailable, EtcdClientKey, EtcdSecrets, port_forward_dialer
@@ -127,7 +128,9 @@ class Workloads:
                     key = await self._to_start.get()
                     connection = self._connections.get(key)
                     if connection is not None and connection.task is None:  # forgotten and asked for again, it was queued twice
-                        connection.task = tasks.create_task(connection.workload.run(), name=f"workload {key}")
+                        connection.task = tasks.create_task(
+                            lasting(f"the connection to {key}", connection.workload.run()), name=f"workload {key}"
+                        )
         finally:
             await self._setup.pool.aclose()
 
