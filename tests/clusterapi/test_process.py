@@ -6,7 +6,7 @@ import asyncio
 import json
 import resource
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 from quorate.clusterapi import manager
 from quorate.clusterapi.connect.descriptors import Descriptors
 from quorate.clusterapi.manager import Options
+from quorate.clusterapi.observe.specification import Specifications
 from quorate.etcd.pool import Pool
 from quorate.kubernetes.controller import Controller
 
@@ -185,3 +186,20 @@ async def test_as_many_connections_to_etcd_are_kept_as_there_are_descriptors_for
         async with asyncio.timeout(30), running(options):
             await asyncio.sleep(0)
     assert limits == [21]
+
+
+async def test_the_feature_gates_reach_what_judges_specifications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[Collection[str]]()
+
+    class Recorded(Specifications):
+        def __init__(self, gates: Collection[str]) -> None:
+            given.append(gates)
+            super().__init__(gates)
+
+    monkeypatch.setattr(manager, "Specifications", Recorded)
+    gates = frozenset({"MachineTaintPropagation"})
+    async with served(ManagementCluster(), tmp_path) as kubeconfig:
+        options = Options(kubeconfig=kubeconfig, feature_gates=gates, health_addr="0", diagnostics_address="0")
+        async with asyncio.timeout(30), running(options):
+            await asyncio.sleep(0)
+    assert given == [gates]
