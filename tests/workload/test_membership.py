@@ -365,3 +365,13 @@ def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
     )
     assert alarms_without_member(reading) == ()
     assert alarms_without_member(Unknown("no leader")) == ()
+
+
+async def test_of_more_nodes_than_any_control_plane_has_none_is_asked() -> None:
+    """One tenant may label 500 of them: to connect to each is a core's work for as long as that goes on, and nobody else is worked for."""
+    ring = healthy()
+    found = await read_ring(ring.lend, [f"cp-{number}" for number in range(26)], lambda: NOON)
+    assert isinstance(found, Unknown)
+    assert found.reason == "26 Nodes are marked as control planes, and of more than 25 none is asked for its member"
+    assert "kubectl label node" in found.remedy
+    assert all(member.listed == 0 for member in ring.members.values())

@@ -86,7 +86,7 @@ def _base64(data: bytes) -> str:
 
 def _parse(kubeconfig: bytes) -> Mapping[str, Any]:
     try:
-        document = documents.load(kubeconfig)
+        document = documents.load(kubeconfig, most=documents.MOST_OF_A_TENANT)
     except documents.NotADocument as error:
         raise PkiError(f"kubeconfig: {error}") from None
     if not isinstance(document, Mapping):

@@ -28,6 +28,10 @@ STATUS_TIMEOUT = 5.0
 LISTING_TIMEOUT = 10.0
 """Seconds for the list of members, and for the alarms; etcd itself gives up finding a majority after 7."""
 
+MOST_ASKED = 25
+"""Nodes, of which etcd advises seven to have a member. Each costs a connection through the API server, of some 10 ms of CPU, and one tenant may have 500."""
+
+_TAKE_OFF = "Take the label of a control plane off Nodes that are none (`kubectl label node NAME node-role.kubernetes.io/control-plane-`)."
 _QUORUM_LOST = (
     "etcd has lost its quorum: bring back the hosts that do not answer; if their data is lost for good, restore etcd from a snapshot."
 )
@@ -89,6 +93,10 @@ async def read_ring(lend: Lend, nodes: Sequence[str], now: Callable[[], datetime
     """
     if not nodes:
         return Unknown("no node to ask")
+    if len(nodes) > MOST_ASKED:
+        return Unknown(
+            f"{len(nodes)} Nodes are marked as control planes, and of more than {MOST_ASKED} none is asked for its member", _TAKE_OFF
+        )
     reading = await _asked_once(lend, nodes, now)
     if isinstance(reading, RingReading) and reading.disagreement:
         return await _asked_once(lend, nodes, now)
