@@ -234,7 +234,7 @@ def test_a_plan_that_was_kept_is_carried_out(cli: Cli, world: HostsWorld, tmp_pa
     assert world.steps[-1] == Join("cp-3")
 
 
-def test_a_plan_is_refused_where_the_world_has_moved(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
+def test_a_stale_plan_is_refused(cli: Cli, world: HostsWorld, tmp_path: Path) -> None:
     world.cluster = one_missing()
     kept = str(tmp_path / "plan.json")
     cli("plan", "-m", str(world.manifest), "--out", kept)
@@ -362,7 +362,7 @@ def test_a_kept_plan_of_certificates_does_nothing_else_where_a_member_appears(
     with_an_orphan(world, monkeypatch)
     result = cli("apply", kept, "-y")
     assert (result.exit_code, world.steps) == (17, [RenewCertificates("cp-2")])
-    assert "moved: the world has moved since the plan was approved: to take a snapshot of etcd was not shown" in result.stdout
+    assert "moved: the cluster changed since the plan was approved, and this step was not in it: take a snapshot of etcd" in result.stdout
     assert "(next: remove etcd member 9 of cp-9)" in result.stdout
     assert "orphans.cp-9: nothing then, orphanmember now" in result.stdout
 

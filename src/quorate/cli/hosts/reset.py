@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 @click.command(name="reset", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
 @with_manifest()
-@click.option("--all", "everything", is_flag=True, help="Every host of the manifest: the cluster ends. Asks for its name.")
-@click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, where nobody can be asked for it.")
-@click.option("--no-snapshot", is_flag=True, help="Although etcd's data cannot be saved before: it is of no use, or was saved already.")
-@click.option("--without", multiple=True, metavar="HOST", help="This one is gone, and you know that nobody works on it. Repeatable.")
-@click.option("--yes", "-y", is_flag=True, help="Do it without a question. Not enough for --all.")
+@click.option("--all", "everything", is_flag=True, help="Reset every host of the manifest: destroys the cluster. Asks for its name.")
+@click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, instead of typing it when asked.")
+@click.option("--no-snapshot", is_flag=True, help="Go on without a snapshot: you do not need etcd's data, or have saved it.")
+@click.option("--without", multiple=True, metavar="HOST", help="You vouch that HOST is gone and nobody works on it. Repeatable.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking. Not enough for --all.")
 @click.option(
-    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshot goes; without it beside the manifest."
+    "--snapshot-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to save the etcd snapshot. Default: beside the manifest.",
 )
-@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
-@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.option("--plain", is_flag=True, help="Print plain lines; the default when output is not a terminal or NO_COLOR is set.")
+@click.option(
+    "--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json prints one event per line."
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -50,8 +54,8 @@ def command(
 ) -> None:
     """Remove every trace of the cluster from the named hosts, after a quorum check. **With --all, destroy the cluster and its data.** Asks first.
 
-    A control-plane HOST leaves the ring first, and its Node is deleted. Take it out of the manifest too, or the next apply lets it join again. A snapshot of
-    etcd is taken before the first member goes. Packages stay.
+    quorate first takes an etcd snapshot, then removes each control-plane HOST's etcd member, deletes its Node and resets it. Remove HOST from the manifest
+    too, or the next apply joins it again. Packages stay installed.
     """
     from quorate.cli import event_loop, logs, render
     from quorate.cli.hosts import access

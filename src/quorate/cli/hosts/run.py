@@ -115,7 +115,7 @@ def _code(ended: Ended) -> ExitCode:
     codes = {
         Outcome.CONVERGED: ExitCode.OK,
         Outcome.STALLED: ExitCode.STALLED,
-        Outcome.MOVED: ExitCode.WORLD_MOVED,
+        Outcome.MOVED: ExitCode.PLAN_IS_STALE,
         Outcome.FAILED: ExitCode.STEP_FAILED,
         Outcome.INTERRUPTED: ExitCode.INTERRUPTED,
     }

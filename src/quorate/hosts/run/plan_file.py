@@ -48,14 +48,14 @@ class PlanError(ValueError):
     """A file that is no plan of ours, or cannot be read or written. The message names the file, the cause and the way out."""
 
 
-class WorldMoved(Exception):
-    """What was planned for is not what is there. `moved` is each thing that is another, in words."""
+class StalePlan(Exception):
+    """The cluster is no longer as it was when the plan was made. `moved` says each change in words."""
 
     def __init__(self, moved: tuple[str, ...]) -> None:
         self.moved = moved
         named = [printable(each) for each in moved[:_MOST_NAMED]]
         more = [f"and {len(moved) - _MOST_NAMED} more"] if len(moved) > _MOST_NAMED else []
-        text = "\n  ".join(["the world has moved since the plan was made; make a new one with `quorate plan --out`:", *named, *more])
+        text = "\n  ".join(["the plan is stale: the cluster changed since it was made; make a new one with `quorate plan --out`:", *named, *more])
         super().__init__(text)
 
 

@@ -146,7 +146,7 @@ class Session(Generic[Seen]):
                 allowed = self._parts.approval.check(decision.step)
                 if not allowed.passed:
                     await self._parts.settle(observation)
-                    return self._world_moved(decision.step, decision, allowed, cluster)
+                    return self._plan_is_stale(decision.step, decision, allowed, cluster)
                 if (ended := await self._take(decision.step, decision, observation)) is not None:
                     return ended
             elif not decision.refusals:
@@ -196,10 +196,10 @@ class Session(Generic[Seen]):
         await parts.sleep(max((until - now).total_seconds(), 0.0))
         return True
 
-    def _world_moved(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
+    def _plan_is_stale(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
         wanted = f"{refused.evidence}, and is wanted now by the rule: {decision.rule}{f' ({decision.checks[-1].evidence})' if decision.checks else ''}"
         because = replace(refused, evidence="; ".join((wanted, *self._parts.moved(cluster, step))))
-        return self._end(Outcome.MOVED, f"the world has moved since the plan was approved: to {step} was not shown", (because,))
+        return self._end(Outcome.MOVED, f"the cluster changed since the plan was approved, and this step was not in it: {step}", (because,))
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""
