@@ -372,7 +372,7 @@ def test_what_yes_agrees_to_is_the_plan_that_was_shown(apply: Cli, world: HostsW
     with_an_orphan(world, monkeypatch)
     result = apply("-y")
     assert (result.exit_code, world.steps) == (17, [TakeSnapshot()])
-    assert "to remove etcd member 9 of cp-9 was not in it" in result.stdout
+    assert "the plan lacks this step: remove etcd member 9 of cp-9" in result.stdout
 
 
 def test_a_reset_removes_no_member_that_was_not_shown(cli: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +388,7 @@ def test_a_reset_removes_no_member_that_was_not_shown(cli: Cli, world: HostsWorl
     world.cluster = BUILD.three(snapshot_taken=False)
     result = cli("reset", "-y", "-m", str(world.manifest), "cp-2")
     assert (result.exit_code, world.steps[-1]) == (17, RemoveMember(2, "cp-2")), result.output
-    assert "to remove etcd member 8 of cp-2 was not in it" in result.stdout
+    assert "the plan lacks this step: remove etcd member 8 of cp-2" in result.stdout
 
 
 # The others.

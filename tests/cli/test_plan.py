@@ -158,7 +158,7 @@ def test_a_plan_without_steps_says_who_is_on_the_way_and_does_not_call_that_ill(
 
 def test_a_plan_that_cannot_know_what_follows_says_so(seen: Callable[..., Look]) -> None:
     plan = replace(plan_of(seen(old=("cp-1",))), converges=False)
-    assert text_of(plan).endswith("\n\nWhat follows depends on what these find: plan again then.\n")
+    assert text_of(plan).endswith("\n\nWhat follows depends on the result of these steps: plan again after them.\n")
 
 
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:

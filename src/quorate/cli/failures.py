@@ -116,7 +116,7 @@ def _of_clusters(cause: Exception) -> Failure:
         case LocalError():
             return Failure(str(cause), cause.exit_code)
         case OSError(errno=errno.EADDRINUSE):
-            return Failure(f"{cause.strerror}; stop who listens there, or choose another address", ExitCode.PORT_TAKEN)
+            return Failure(f"{cause.strerror}; stop the process that listens there, or choose another address", ExitCode.PORT_TAKEN)
     return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)
 
 
@@ -133,7 +133,7 @@ def _explained(error: Exception) -> str:
         case Unauthorized():
             return f"the management cluster does not accept these credentials: {error}; renew the kubeconfig's user, or choose another with --context"
         case Forbidden():
-            return f"the management cluster forbids it: {error}; have the verb on this resource granted to your user"
+            return f"the management cluster forbids it: {error}; grant your user the verb on this resource"
         case NotFound():
             return f"the management cluster does not serve this kind: {error}; install Cluster API and quorate's CustomResourceDefinitions"
     return str(error)

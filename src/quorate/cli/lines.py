@@ -17,7 +17,7 @@ from quorate.core.text import together
 
 RESOLVES_BY_ITSELF = "resolves by itself"
 OPEN_PORTS = (
-    "open must be TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
+    "these ports must be open: TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
     "nodePortRange, and what the network plugin needs"
 )
 
@@ -304,7 +304,7 @@ def _end(plan: Plan) -> list[str]:
         everything = "everything else" if plan.lasting else "everything"
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     if plan.steps and not plan.in_the_way:
-        return ["What follows depends on what these find: plan again then."]
+        return ["What follows depends on the result of these steps: plan again after them."]
     return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
 
 
@@ -320,5 +320,5 @@ def _unwell(status: Status) -> list[str]:
     ill = [each.name for each in status.machines if each.wrong and each.state not in ON_THE_WAY]
     if status.mode is Mode.HOSTS or not ill:
         return []
-    remedy = "A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."
+    remedy = "quorate replaces it once it fails a MachineHealthCheck, or you delete it."
     return [f"{', '.join(ill)} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", f"  -> {remedy}"]

@@ -245,7 +245,7 @@ async def test_a_machine_that_has_joined_since_is_not_released(three: World) -> 
     three.log.clear()
     observation = await leaving(three, "cp-4")
     three.workload.members[4] = Member(4, "cp-4", three.workload.members[1].health, learner=True)
-    with pytest.raises(Refused, match="cp-4 is not proven to have no etcd member any more: its member is 4"):
+    with pytest.raises(Refused, match="cp-4 is no longer proven to have no etcd member: its member is 4"):
         await three.actor.perform(ReleaseHook("cp-4"), observation)
     assert three.log == []
 
@@ -264,7 +264,7 @@ async def test_before_initialization_a_machine_is_released_without_a_ring(empty:
     [
         (None, "is gone, though nobody let it go"),
         ({"uid": "another"}, "is another one"),
-        ({"deletionTimestamp": None}, "is not being deleted any more"),
+        ({"deletionTimestamp": None}, "is no longer being deleted"),
     ],
     ids=["of before it was made", "of before it was made anew", "of before it was deleted"],
 )
@@ -288,7 +288,7 @@ async def test_no_member_is_removed_of_a_machine_that_was_restored_while_another
         three.api.change("machines", "cp-2", {"metadata": {"deletionTimestamp": None}})
 
     three.workload.after_trouble = restore
-    with pytest.raises(Refused, match="is not being deleted any more"):
+    with pytest.raises(Refused, match="is no longer being deleted"):
         await three.actor.perform(RemoveMember("cp-2", 2), await leaving(three, "cp-2"))
     assert three.log == []
 
@@ -331,7 +331,7 @@ PAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
     [
         (OTHERWISE, "default/demo was changed after this was decided"),
         (PAUSED, "default/demo was paused after this was decided"),
-        ({"metadata": {"uid": "restored"}}, "default/demo is another one than this was decided for"),
+        ({"metadata": {"uid": "restored"}}, "default/demo is not the one that this was decided for"),
     ],
 )
 async def test_a_replica_is_not_deleted_for_a_specification_that_is_not_asked_for_any_more(

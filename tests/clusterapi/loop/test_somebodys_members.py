@@ -529,7 +529,7 @@ async def test_of_a_hundred_members_of_nobody_the_nodes_of_a_few_are_asked_for_a
     assert len(three.workload.named) == 2 * MOST_ASKED  # in two looks
     unknown = {orphan.member.id for orphan in view.orphans if isinstance(orphan.node, Unknown)}
     assert unknown == set(range(4 + MOST_ASKED, 101))
-    assert Unknown("97 Nodes are to be asked for by name, and no more than 20 are") in {orphan.node for orphan in view.orphans}
+    assert Unknown("97 Nodes would have to be read by name, and at most 20 are") in {orphan.node for orphan in view.orphans}
     assert not isinstance(decision.step, RemoveOrphan)
 
 

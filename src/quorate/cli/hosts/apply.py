@@ -79,7 +79,7 @@ def command(
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in foreseen.steps), only=kept is not None),
         shown=observation.cluster,
-        goal="" if wanted.initialize else "the hosts are prepared; without --no-init the same command goes on to make the cluster",
+        goal="" if wanted.initialize else "the hosts are prepared; run the same command without --no-init to make the cluster",
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=access.now),
     )
     ctx.exit(event_loop.run(hosts_run.carry_out(run)))

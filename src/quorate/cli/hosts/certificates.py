@@ -123,7 +123,7 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     plan = hosts_plan.plan_of(observation.cluster, access.now(), foreseen)
     click.echo(lines.plan(plan), nl=False, err=output == "json")
     if not plan.steps:
-        click.echo("nothing is renewed: what the plan of `quorate plan -m` has comes first", err=True)
+        click.echo("nothing is renewed: first carry out the plan that `quorate plan -m` shows", err=True)
         ctx.exit(ExitCode.STALLED)
     hosts_run.confirm("Renew these certificates?", yes=yes)
     run = hosts_run.Run(

@@ -80,7 +80,7 @@ def command(
     if everything:
         hosts_run.confirm_by_name(cluster.name, confirm)
     else:
-        hosts_run.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
+        hosts_run.confirm("Everything of the cluster on these hosts will be lost. Continue?", yes=yes)
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,
@@ -90,7 +90,7 @@ def command(
         approval=Approval.of((each.step for each in steps if each.step is not None), only=True),
         shown=cluster,
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=access.now),
-        goal="the hosts are free",
+        goal="the hosts are reset",
         decide=resetting.deciding(request),
         otherwise=_cleaning(request),
     )
@@ -100,7 +100,7 @@ def command(
 def _require_one_meaning(hosts: tuple[str, ...], *, everything: bool, confirm: str | None) -> None:
     """Hosts or --all, and nothing by leaving it out. Raises UsageError."""
     if bool(hosts) == everything:
-        raise click.UsageError("name the hosts to be freed, or give --all to end the whole cluster; not both")
+        raise click.UsageError("name the hosts to reset, or give --all to destroy the whole cluster; not both")
     if confirm is not None and not everything:
         raise click.UsageError("--confirm goes with --all")
 
@@ -111,7 +111,7 @@ def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
     if _known(cluster, hosts) and ends_the_cluster(cluster, hosts):
         raise click.UsageError(
-            f"these are all control-plane hosts of {cluster.name}, so that it would end: if that is meant, give --all instead"
+            f"these are all control-plane hosts of {cluster.name}, and without them it is destroyed: if you mean that, give --all instead"
         )
     return hosts or tuple(host.name for host in cluster.hosts)
 
@@ -149,7 +149,7 @@ def as_text(cluster: Cluster, request: Request) -> str:
     found = freeing(cluster, request)
     lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {in_words(cluster.ring)}"]
     if request.everything:
-        lines.append("These are all hosts: the cluster ends, and its data is lost.")
+        lines.append("These are all hosts: the cluster is destroyed, and its data is lost.")
     lines += [
         f"{each.host} belongs to another cluster, whose etcd is not asked." for each in found if ANOTHERS in {c.name for c in each.checks}
     ]

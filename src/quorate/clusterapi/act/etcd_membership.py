@@ -138,7 +138,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
-        raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
+        raise Refused(f"{replica} is no longer proven to have no etcd member: {_member_text(member)}")
     await _let_go(clients, observation, replica)
 
 

@@ -15,7 +15,7 @@ from quorate.core.checks import Check, failed, passed
 from quorate.core.hosts.steps import DESTROYS, Initialize, RemoveMember, Step, involved
 
 APPROVED = "the step is in the plan that was approved"
-_REMEDY = "Run the command again, which shows the new plan; a plan that is kept is made anew with `quorate plan --out`."
+_REMEDY = "Run the command again to see the new plan; replace a saved plan with `quorate plan --out`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Approval:
             return passed(APPROVED, f"exempt: to {step} destroys nothing")
         if identities(step) <= self.shown:
             return passed(APPROVED, f"to {step} was shown")
-        return failed(APPROVED, f"to {step} was not in it", _REMEDY)
+        return failed(APPROVED, f"the plan lacks this step: {step}", _REMEDY)
 
 
 def identities(step: Step) -> frozenset[Identity]:

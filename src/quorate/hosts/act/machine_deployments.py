@@ -31,7 +31,7 @@ async def ensure_machine_deployments(tools: Tools) -> None:
     try:
         await api.list(MACHINE_DEPLOYMENTS, NAMESPACE, limit=1)
     except NotFound:
-        remedy = "Install machine-controller with its definitions, or take dynamicWorkers out of the manifest"
+        remedy = "Install machine-controller with its definitions, or remove dynamicWorkers from the manifest"
         raise StepFailed(_WHERE, "the API does not serve MachineDeployments of cluster.k8s.io/v1alpha1", remedy) from None
     for document in machine_deployments(tools.manifest):
         name = document["metadata"]["name"]

@@ -55,7 +55,9 @@ class StalePlan(Exception):
         self.moved = moved
         named = [printable(each) for each in moved[:_MOST_NAMED]]
         more = [f"and {len(moved) - _MOST_NAMED} more"] if len(moved) > _MOST_NAMED else []
-        text = "\n  ".join(["the plan is stale: the cluster changed since it was made; make a new one with `quorate plan --out`:", *named, *more])
+        text = "\n  ".join(
+            ["the plan is stale: the cluster changed since it was made; make a new one with `quorate plan --out`:", *named, *more]
+        )
         super().__init__(text)
 
 

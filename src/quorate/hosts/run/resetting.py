@@ -26,12 +26,12 @@ LEFT = "no member has the Node's name when it goes"
 CLUSTER_ENDS = "the whole cluster ends"
 SAVED = "etcd's data is saved before the first member goes"
 ANOTHERS = "exempt: the host was named, and belongs to another cluster"
-_ALL = "Bring etcd back first, or end the whole cluster: `quorate reset -m MANIFEST --all`."
+_ALL = "Bring etcd back first, or destroy the whole cluster: `quorate reset -m MANIFEST --all`."
 _MORE_THAN_ONE = (
     "Save each yourself, with `quorate etcd snapshot` and a manifest of the hosts of that ring alone, and add --no-snapshot; "
-    "or take the hosts of the ring that is to stay out of the manifest."
+    "or remove the hosts of the ring that is to stay from the manifest."
 )
-_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if the data is of no use to you."
+_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if you do not need the data."
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif differ := [told(finding) for finding in host.findings if finding.reason == CLUSTERS_DIFFER]:
-        remedy = "Take the hosts of the other cluster out of the manifest."
+        remedy = "Remove the hosts of the other cluster from the manifest."
         yield _refusal(cluster, host, unknown(OURS, f"{host.name}: {'; '.join(differ)}", remedy))
     elif not _is_free(host):
         yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)

@@ -23,10 +23,10 @@ from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 KEYS_KNOWN = "the keys that each API server stores Secrets with are known"
 KEYS_AGREE = "every API server can read what the others store"
-STAYS_READABLE = "what is stored can be read with what the manifest says"
-ROTATABLE = "there is a key of quorate's making to rotate"
-STORED_IN_ONE_PLACE = "it is known where etcd has what is stored with a key"
-ENCRYPTION_DIFFERS = "Secrets are stored otherwise than the manifest says"
+STAYS_READABLE = "the manifest's keys can read what is stored"
+ROTATABLE = "there is a key made by quorate to rotate"
+STORED_IN_ONE_PLACE = "it is known where etcd keeps encrypted objects"
+ENCRYPTION_DIFFERS = "Secrets are not stored as the manifest says"
 
 _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
     {Join, UpgradeControlPlane, UpdateConfiguration, Reconfigure, ChangeEncryption, RewriteSecrets}
@@ -61,11 +61,11 @@ def encrypt_secrets(cluster: Cluster, now: datetime) -> Proposal[Step]:
     if change is None:
         return NOTHING
     if cluster.encryption.unasked:
-        remedy = "Leave encryption as it is, or exchange keys by hand: quorate asks etcd below one prefix before a key goes."
+        remedy = "Leave encryption as it is, or replace keys by hand: quorate can check only one etcd prefix before it removes a key."
         return blocking(frozenset({ChangeEncryption, RewriteSecrets}), failed(STORED_IN_ONE_PLACE, cluster.encryption.unasked, remedy))
     if not isinstance(change, Change):
         return wanting(
-            RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"Secrets may be stored otherwise than {_told(change.provider)}")
+            RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"some Secrets may not be stored {_told(change.provider)}")
         )
     host = cluster.host(change.host)
     evidence = f"{host.name}: {_in_detail(servers[host.name].configuration)}, next: {_in_detail(change.configuration)}"
@@ -84,7 +84,7 @@ def _is_concerned(cluster: Cluster) -> bool:
 def _cannot_rotate(cluster: Cluster) -> tuple[Check, ...]:
     if not cluster.options.rotate_encryption_key or cluster.encryption.configuration is None:
         return ()
-    remedy = "Leave --rotate-encryption-key out; keys of customEncryptionConfiguration are exchanged by putting a new one first."
+    remedy = "Drop --rotate-encryption-key; to replace a key of customEncryptionConfiguration, put the new key first."
     return (failed(ROTATABLE, "features.encryptionProviders is off, or has a configuration of its own", remedy),)
 
 
@@ -95,15 +95,13 @@ def _cannot_read(cluster: Cluster) -> tuple[Check, ...]:
     found = [each.configuration for each in cluster.api_servers.values()]
     if clash := namesakes(key for each in (wanted, *found) for key in each.keys):
         return (
-            failed(
-                STAYS_READABLE, clash, "Give the new one in customEncryptionConfiguration another name, and leave the one before behind it."
-            ),
+            failed(STAYS_READABLE, clash, "In customEncryptionConfiguration give the new key another name, and keep the old key after it."),
         )
     resource = unreadable(wanted, found)
     if not resource:
         return ()
     remedy = f"Keep `identity: {{}}` as the last provider of {resource} in customEncryptionConfiguration."
-    return (failed(STAYS_READABLE, f"{resource} may be stored as plain text, which would not be read any more", remedy),)
+    return (failed(STAYS_READABLE, f"{resource} may be stored as plain text, which could then no longer be read", remedy),)
 
 
 def _in_detail(configuration: Configuration) -> str:

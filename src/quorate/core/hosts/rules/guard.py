@@ -16,9 +16,9 @@ from quorate.core.ring import Member, Ring
 
 ALONE = "nobody else works on these hosts"
 KUBEADM_ENDED = "no kubeadm is running"
-HOSTS_FIT = "the hosts fit together"
+HOSTS_FIT = "the hosts do not contradict each other"
 OURS = "no control plane host belongs to another cluster"
-KNOWN = "it is known what every control plane host is"
+KNOWN = "the state of every control plane host is known"
 UNIQUE = "every host is the one machine that the manifest means"
 QUORUM = "etcd has its quorum"
 TAKES_WRITES = "etcd takes writes"
@@ -60,7 +60,7 @@ def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Proposal[Step]
     checks = [failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems]
     if foreign:
         evidence = "; ".join(f"{host.name}: {_why(host)}" for host in foreign)
-        remedy = f"Take it out of the manifest, or free it: `quorate reset -m MANIFEST {foreign[0].name}`."
+        remedy = f"Remove it from the manifest, or reset it: `quorate reset -m MANIFEST {foreign[0].name}`."
         checks.append(failed(OURS, evidence, remedy))
     return blocking(EVERYTHING, *checks)
 
@@ -101,8 +101,8 @@ def keep_the_data(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     if not cluster.stands or may_hold or not last:
         return NOTHING
     labels = ", ".join(member.label for member in last)
-    remedy = f"Keep the machine of {labels} running, and take it back into the manifest; or {RUNBOOK}."
-    evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, of no host of it"
+    remedy = f"Keep the machine of {labels} running, and put it back into the manifest; or {RUNBOOK}."
+    evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, whose host is not in the manifest"
     return Proposal(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
 
 
@@ -124,7 +124,7 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     look = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
     remedy = _or_renew(cluster.control_planes, look)
     if others := ", ".join(member.label for member in _well_elsewhere(cluster)):
-        remedy += f" Those beside the members {others} are asked by nobody, since no host of the manifest is theirs: take one of them back into the manifest."
+        remedy += f" Those beside the members {others} cannot be asked, since their hosts are not in the manifest: put one of them back into the manifest."
     return blocking(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
 
 
@@ -138,7 +138,7 @@ def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """With `--no-init` hosts are prepared, and nothing more."""
     if cluster.options.initialize:
         return NOTHING
-    return Proposal(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), blocks=EVERYTHING - {Prepare})
+    return Proposal(checks=(passed(KUBEADM_WANTED, "you asked to prepare the hosts only"),), blocks=EVERYTHING - {Prepare})
 
 
 def _well_elsewhere(cluster: Cluster) -> list[Member]:
@@ -170,7 +170,7 @@ def _or_renew(hosts: Collection[Host], remedy: str) -> str:
     return (
         f"Renew the certificates that have expired on {names(expired)}, one host after the other: `kubeadm certs renew all` there; then restart its static "
         f"Pods: `mkdir -p /etc/kubernetes/stopped`, move the files of /etc/kubernetes/manifests into it, wait until neither etcd nor kube-apiserver runs, and "
-        f"move them back. Then apply again. Nothing has to be restored for this."
+        f"move them back. Then apply again. You do not need to restore anything."
     )
 
 

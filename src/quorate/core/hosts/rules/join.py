@@ -97,8 +97,8 @@ def _members_answer(cluster: Cluster) -> Check:
     silent = {member for member, _ in cluster.members_missed_probes}
     absent = [host.name for host in cluster.control_planes if host.member_id in silent]
     if absent:
-        remedy = f"Bring {', '.join(absent)} back; where it is gone for good, take its host out of the manifest."
-        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *orphans))} is silent, and kubeadm would not end the join", remedy)
+        remedy = f"Bring {', '.join(absent)} back; where it is gone for good, remove its host from the manifest."
+        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *orphans))} is silent, and kubeadm could not finish the join", remedy)
     if orphans:
-        return failed(MEMBERS_ANSWER, f"{', '.join(orphans)} is silent, and kubeadm would not end the join before it has left")
+        return failed(MEMBERS_ANSWER, f"{', '.join(orphans)} is silent, and kubeadm could not finish the join before it has left")
     return passed(MEMBERS_ANSWER, "all of them")

@@ -44,6 +44,6 @@ def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Proposal[Step
         return Proposal(checks=(failed(DEPLOYMENTS, f"the last attempt failed: {maintenance.problem}"),), wake_at=maintenance.retry_at)
     if maintenance.problem and maintenance.retry_at is None:
         return Proposal(
-            checks=(failed(DEPLOYMENTS, maintenance.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
+            checks=(failed(DEPLOYMENTS, maintenance.problem, "Install machine-controller, or remove dynamicWorkers from the manifest."),)
         )
     return wanting(EnsureMachineDeployments(), none_is_older(cluster, NOT_ABOVE))

@@ -36,7 +36,7 @@ AGREEMENT = "the etcd members agree about who they are"
 SILENT = "the member is dead: three probes found it silent"
 LOST = "the member's data is lost"
 NEVER_VOTED = "the member never became a voter"
-GIVEN_UP = "nobody makes the member a voter any more"
+GIVEN_UP = "nothing will make the member a voter"
 NEVER_A_NODE = "the member's host never became a Node"
 NOT_IN_MANIFEST = "the member belongs to no host of the manifest"
 REPLACED_FIRST = "every control plane host of the manifest has joined"
@@ -178,7 +178,7 @@ def _matches_no_host(cluster: Cluster, member: Member) -> Check:
     unmatched = [host for host in cluster.control_planes if isinstance(host.member, Unknown)]
     if unmatched:
         evidence = f"member {member.label} may be that of {names(unmatched)}, of which no member is known"
-        return unknown(NOT_IN_MANIFEST, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
+        return unknown(NOT_IN_MANIFEST, evidence, f"Bring {names(unmatched)} back, or remove it from the manifest.")
     return passed(NOT_IN_MANIFEST, f"{member.label} fits none of them")
 
 
@@ -190,7 +190,7 @@ def _replaced(missing: list[Host], member: Member) -> Check:
     if not waiting:
         return passed(REPLACED_FIRST, "all of them are in the ring")
     states = ", ".join(f"{host.name} ({host.kind.value})" for host in waiting)
-    remedy = "Let them join, or take them out of the manifest."
+    remedy = "Let them join, or remove them from the manifest."
     return failed(REPLACED_FIRST, f"{member.label} stays until these have joined: {states}", remedy)
 
 

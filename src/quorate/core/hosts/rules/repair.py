@@ -47,7 +47,7 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     proposal = blocking(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
     if not silent:
         return proposal
-    remedy = "Bring them back, or take them out of the manifest."
+    remedy = "Bring them back, or remove them from the manifest."
     unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
     return Proposal(checks=(*proposal.checks, unreachable), blocks=proposal.blocks)
 
@@ -82,31 +82,31 @@ def _told(host: Host) -> str:
 
 def _remedy(cluster: Cluster, host: Host) -> str:
     look = f"`quorate explain -m MANIFEST {host.name}`"
-    leave = f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
+    leave = f"Leave {host.name} alone: quorate first removes what is left of it in the cluster, then it joins again."
     free = f"`quorate reset -m MANIFEST {host.name}`"
     match host.kind:
         case Kind.UNREACHABLE:
-            return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
+            return f"Bring {host.name} back; if it is gone for good, remove it from the manifest or give it the address of its replacement."
         case Kind.FOREIGN:
-            return f"Take {host.name} out of the manifest, or free it: {free}."
+            return f"Remove {host.name} from the manifest, or reset it: {free}."
         case Kind.BARE | Kind.PACKAGES_ONLY:
             return f"{host.name} joins once nothing else is in its way."
         case Kind.HALF_JOINED:
-            return f"Put {host.name} under staticWorkers; or free it: {free}, then apply again." if host.works else leave
+            return f"Put {host.name} under staticWorkers; or reset it: {free}, then apply again." if host.works else leave
         case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
-            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
+            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has finished on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
             renewed = f"The certificates of {host.name} are renewed once everything else is well."
             return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
         case Kind.BROKEN if _only_lacks_its_node(host):
-            return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
+            return f"Restart the kubelet of {host.name}, which creates its Node again: `systemctl restart kubelet` on it, then apply again."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             mend = _finish_the_join(host) if host.has_joined_half else f"See what fails on {host.name} with {look}."
             return f"{mend} Do not reset it: no other host of the manifest holds the data."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
             return leave
         case Kind.BROKEN | Kind.HALF_INITIALIZED:
-            return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
+            return f"See what fails on {host.name} with {look}; if it cannot be repaired: {free}, then apply again."
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)

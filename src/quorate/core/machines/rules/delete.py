@@ -11,8 +11,8 @@ from quorate.core.proposal import NOTHING, Proposal, blocking
 
 MACHINES_GO_TOO = "its Machines are to go with it"
 MACHINES_STAY = (
-    "it was deleted with --cascade=orphan: the garbage collector has yet to take it off the owners of its Machines, which stay. "
-    "To delete them, too, take its finalizer `orphan` off"
+    "it was deleted with --cascade=orphan: the garbage collector has yet to remove it from the owners of its Machines, which stay. "
+    "To delete them too, remove its finalizer `orphan`"
 )
 WORKERS_ARE_GONE = "workers are gone"
 SHOWN = 5  # names in a message, as upstream shows

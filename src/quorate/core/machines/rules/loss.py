@@ -89,7 +89,7 @@ def _together(control_plane: ControlPlane, replica: Replica) -> Check:
     if all(is_held(control_plane, other) for other in control_plane.leaving):
         return passed(SAFE_TOGETHER, f"{names} cannot leave before it does")
     if not never_joined(control_plane, replica) and not _one_that_stays_serves(control_plane, replica):
-        return failed(SAFE_TOGETHER, f"{names} is being deleted, and nobody who stays would serve with every component healthy")
+        return failed(SAFE_TOGETHER, f"{names} is being deleted, and no replica that stays would serve with every component healthy")
     ring = dependable_ring(control_plane)
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown):  # an unreadable ring was refused before
         return passed(SAFE_TOGETHER, f"another that stays serves without {names}")

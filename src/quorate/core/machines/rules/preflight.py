@@ -68,7 +68,7 @@ def wants_more(control_plane: ControlPlane) -> bool:
 def has_room(control_plane: ControlPlane) -> Check:
     """Is there a place for one more replica?"""
     if wants_more(control_plane):
-        return passed(checks.ROOM, "fewer than are wanted hold their place")
+        return passed(checks.ROOM, "there are fewer replicas than wanted")
     names = ", ".join(sorted(replica.name for replica in control_plane.replicas if replica.deleting_since))
     if len(control_plane.replicas) == 1:  # no other replica goes and makes room
         remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1): the only one must not leave before another one has joined."

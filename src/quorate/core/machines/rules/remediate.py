@@ -172,7 +172,7 @@ def _overtaken(control_plane: ControlPlane, record: Remediation, replica: Replic
     if _cannot_finish(control_plane, record):
         return f"{record.replica} was deleted, and cannot leave as things are"
     if _keeps_others_out(control_plane, replica) and all(other.name != record.replica for other in control_plane.replicas):
-        return f"{record.replica} was deleted, and nobody can join in its place while the member of {replica.name} is in the ring"
+        return f"{record.replica} was deleted, and no replacement can join while the member of {replica.name} is in the ring"
     return ""
 
 
