@@ -130,7 +130,7 @@ def test_a_remediation_shows_the_margin_that_is_gone_meanwhile_and_back_in_the_e
         ("create a machine new-1", "3 of 3"),
     ]
     assert [step.after.tolerates for step in plan.steps if step.after] == [1, 0, 1]
-    assert [step.rule for step in plan.steps] == ["remediate", "release the leaving", "scale up"]
+    assert [step.rule for step in plan.steps] == ["remediate", "let leaving Machines go", "scale up"]
     assert [machine.differs for machine in plan.status.machines] == [(), (), ()]
 
 
@@ -175,7 +175,7 @@ def test_json_says_the_same(seen: Callable[..., Look]) -> None:
         "number": 1,
         "step": "create a machine",
         "kind": "CreateReplica",
-        "rule": "replace the outdated",
+        "rule": "replace outdated Machines",
         "machines": [],
         "makes": "new-1",
         "before": {"voters": 3, "healthy": 3, "quorum": 2, "tolerates": 1},

@@ -35,7 +35,7 @@ _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
 
 
 def agree_about_keys(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """API servers whose keys are missing, or that cannot read each other's Secrets, are named, and nobody is given any of these keys."""
+    """Names API servers whose keys are missing, or that cannot read each other's Secrets, and gives none of these keys to another host."""
     if not cluster.stands or not _is_concerned(cluster):
         return NOTHING
     unclear = [(host.name, host.encryption) for host in cluster.control_planes if isinstance(host.encryption, Unknown)]
@@ -49,7 +49,7 @@ def agree_about_keys(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def encrypt_secrets(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """A key is read everywhere before anybody writes with it, then every Secret is written anew, and only then does the key before it go."""
+    """Lets every API server read a key before any writes with it, then rewrites every Secret, and only then removes the old key."""
     if not cluster.stands or not cluster.api_servers:
         return NOTHING
     refused = (*_cannot_rotate(cluster), *_cannot_read(cluster))

@@ -28,7 +28,7 @@ SAME_VERSION = "the initialization continues with the version that it began with
 
 
 def prepare_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts that belong to no cluster get what they lack, all at once: nothing runs on them that could be disturbed."""
+    """Prepares hosts that belong to no cluster, all at once: nothing runs on them that could be disturbed."""
     lacking = tuple(host.name for host in cluster.hosts if host.kind in UNTOUCHED and not host.not_unique and not is_ready(host))
     return Proposal(Prepare(lacking)) if lacking else NOTHING
 
@@ -39,7 +39,7 @@ def is_ready(host: Host) -> bool:
 
 
 def initialize(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """The first control plane, on the manifest's leader, once it is certain that there is no cluster: not on a host, and not on one that cannot be asked.
+    """Initializes the cluster on the manifest's leader, once it is certain that no host, reachable or not, holds a cluster already.
 
     Only where the leader is one of the hosts that the operator declared empty, the first other control plane host that is ready takes its place.
     """
@@ -58,7 +58,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def continue_the_initialization(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """An initialization that was cut short is continued, and never begun anew: the host's etcd and keys may be the only ones."""
+    """Continues an interrupted initialization, and never starts it over: the host's etcd and keys may be the only ones."""
     if not cluster.is_being_founded:
         return NOTHING
     founders = [host for host in cluster.control_planes if host.kind is Kind.HALF_INITIALIZED]

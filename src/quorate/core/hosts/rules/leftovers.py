@@ -29,8 +29,8 @@ LOOK_AGAIN = timedelta(seconds=5)
 
 
 def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Where as many hosts hold etcd's data outside the ring as serve in it, it may have begun anew: nothing is done on such a ring, and nobody joins it, since
-    with every join it looks more like the one that was lost.
+    """If as many hosts hold etcd's data outside the ring as vote in it, the ring may have been started anew. quorate changes nothing then and joins no host,
+    since with every join it would look more like the one that was lost.
     """
     if not cluster.stands:
         return NOTHING
@@ -40,7 +40,7 @@ def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
+    """Deletes Nodes of no host of the manifest, and those of hosts that will join again, once their members have left the ring."""
     if not cluster.stands:
         return NOTHING
     members = _names_in_the_ring(cluster)
@@ -61,7 +61,7 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def reset_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts on which a join was cut short, or whose member has left the ring, lose every trace of the cluster, so that they can join anew."""
+    """Resets hosts on which a join was interrupted, or whose member has left the ring, so that they can join again."""
     if not cluster.stands:
         return NOTHING
     refused: tuple[Check, ...] = ()

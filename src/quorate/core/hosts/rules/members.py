@@ -53,7 +53,7 @@ class _Leaver:
 
 
 def members_agree(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and nothing is changed."""
+    """Every member must list the same members of the same cluster. If they differ, no list can be trusted, and quorate changes nothing."""
     if not cluster.membership_problem:
         return NOTHING
     remedy = "Find the members that left or were restored apart from the others, and stop their hosts' etcd for good."
@@ -61,7 +61,7 @@ def members_agree(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def remove_the_lost(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """Members that died, lost their data or never became voters leave, if the ring can do without them: each costs a vote, or keeps others from joining.
+    """Removes members that died, lost their data or never became voters, if the ring can do without them: each costs a vote, or keeps others from joining.
 
     Those that never became voters go first. A member of a host that is in the manifest and cannot be reached stays: the host may come back with its data.
     """
@@ -72,7 +72,9 @@ def remove_the_lost(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def remove_the_surplus(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Members that are not ill, and whose hosts left the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
+    """Removes members that are not known to be unhealthy and whose hosts left the manifest, after all new hosts have joined;
+    before that, only those whose name a new host needs.
+    """
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
     missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or _has_no_node(host)]

@@ -24,7 +24,7 @@ WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
 
 
 def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
+    """Changes no version, setting or certificate until every control plane host is healthy and every member of the ring belongs to a host of the manifest.
 
     Where nothing is wrong but certificates that have expired, their renewal is the repair.
     """
@@ -36,7 +36,7 @@ def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
+    """While a worker is broken, changes no version or setting, but still renews certificates. Only names a worker that it cannot reach."""
     if not cluster.stands:
         return NOTHING
     ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]

@@ -14,7 +14,7 @@ STOPPED = "units that should run are stopped"
 
 
 def start_services(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Stopped units of hosts of the cluster are started, one host at a time, control planes first. It only adds, so no gate is asked.
+    """Starts stopped units on hosts of the cluster, one host at a time, control planes first. A start takes nothing away, so it needs no quorum check.
 
     Not where etcd's data is lost: a member that starts with an empty folder has forgotten what it voted for, and could vote again.
     """

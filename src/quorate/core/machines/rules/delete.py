@@ -19,7 +19,7 @@ SHOWN = 5  # names in a message, as upstream shows
 
 
 def take_down(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
+    """When the whole control plane is deleted, no ring is kept: quorate moves no leadership and removes no member."""
     if control_plane.deletion is None:
         return NOTHING
     if control_plane.deletion.keeps_machines:

@@ -33,7 +33,7 @@ AGREEMENT = "the etcd members agree about who they are"
 
 
 def members_agree(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and membership stays as it is."""
+    """Every member must list the same members of the same cluster. If they differ, no list can be trusted, and quorate changes no membership."""
     problem = control_plane.membership_problem
     if not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or not problem:
         return NOTHING
@@ -42,7 +42,7 @@ def members_agree(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]
 
 
 def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """An orphan leaves the ring once it is certain that it is one, if the ring can do without it. One at a time.
+    """Removes an orphan member once it is certain to be one, if the ring can do without it. One at a time.
 
     Those that never started go first: they keep everybody from joining. An orphan that leads may go too: it hands over first where it can be asked, else etcd
     elects another; the gate counts without it.

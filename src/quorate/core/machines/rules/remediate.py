@@ -54,7 +54,7 @@ class Verdict:
 
 
 def keep_the_records(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """The records of a remediation say what is true: finished after a crash, and cleared once its replacement exists, or none is wanted any more."""
+    """Keeps the records of a remediation true: finishes them after a crash, and clears them once the replacement exists, or none is wanted any more."""
     if control_plane.remediation_problem:
         return blocking(frozenset({Remediate}), failed(RECORDS_READABLE, control_plane.remediation_problem, _CORRECT))
     intended = control_plane.remediation_intended
@@ -66,7 +66,7 @@ def keep_the_records(control_plane: ControlPlane, now: datetime) -> Proposal[Ste
 
 
 def remediate(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Of the replicas that a health check failed, the first that may go is replaced; each of the others is told why it may not."""
+    """Replaces the first replica that failed its health check and may go; reports for each of the others why it may not."""
     answers = verdicts(control_plane, now)
     for answer in answers:
         if answer.permitted:

@@ -22,7 +22,7 @@ NOBODY_JOINS = "kubeadm is not joining on its host"
 
 
 def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """A Machine that waits at our hook gives up its member as soon as the others can do without it.
+    """Removes the member of a Machine that waits at our hook, as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
     while a safe order exists, as they do in upstream's provider. Until all have gone, nothing joins and nothing else is deleted; only the last control
