@@ -214,11 +214,11 @@ def _given(tools: Tools, path: str | None, content: Secret) -> Tools:
 
 
 async def _read_file(tools: Tools, host: str, path: str) -> Secret:
-    """A file of encryption providers. Raises NoSuchFile, and StepFailed for one that is no text."""
+    """A file of encryption providers. Raises NoSuchFile, and StepFailed for one that is not text."""
     try:
         return Secret((await tools.access.ssh(host).read_file(path)).decode())
     except UnicodeDecodeError:
-        raise StepFailed(host, f"{path} is no text", "Correct it, or bring it back from another control plane host or a backup") from None
+        raise StepFailed(host, f"{path} is not text", "Correct it, or bring it back from another control plane host or a backup") from None
 
 
 async def _read_from_any(tools: Tools, path: str, hosts: Iterable[str]) -> Secret:

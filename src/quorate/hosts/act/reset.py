@@ -70,10 +70,10 @@ async def _look(tools: Tools, host: str, otherwise: Fact[str]) -> HostFacts:
     if not known and isinstance(facts.manifest("etcd"), Absent):
         folder = otherwise
     if not isinstance(folder, str) or not _is_safe(folder):
-        why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is no folder to be emptied"
+        why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is not a folder to be emptied"
         raise StepFailed(host, f"not reset, since it is not known where its etcd data are: {why}", "Look at etcd.yaml in its manifests")
     if isinstance(facts.etcd_log_folder, str) and not _is_safe(facts.etcd_log_folder):
-        why = f"not reset, since etcd's log is in {facts.etcd_log_folder!r}, which is no folder to be emptied"
+        why = f"not reset, since etcd's log is in {facts.etcd_log_folder!r}, which is not a folder to be emptied"
         raise StepFailed(host, why, "Look at etcd.yaml in its manifests")
     return facts
 

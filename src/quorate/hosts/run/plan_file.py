@@ -45,7 +45,7 @@ _MOST_NAMED = 12
 
 
 class PlanError(ValueError):
-    """A file that is no plan of ours, or cannot be read or written. The message names the file, the cause and the way out."""
+    """A file that is not a plan of ours, or cannot be read or written. The message names the file, the cause and the way out."""
 
 
 class StalePlan(Exception):
@@ -97,7 +97,7 @@ def read(path: Path) -> Kept:
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
-        raise PlanError(f"{path}: is no plan that `quorate plan --out` wrote: {error}") from None
+        raise PlanError(f"{path}: is not a plan that `quorate plan --out` wrote: {error}") from None
     if kept.format != FORMAT:
         raise PlanError(f"{path}: was written by another version of quorate; make it anew with `quorate plan --out`")
     if not "".join((kept.manifest, kept.terraform, *kept.options.without)).isprintable():
