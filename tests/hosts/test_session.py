@@ -141,10 +141,7 @@ async def test_the_last_word_of_a_run_names_what_differs_all_the_same() -> None:
     cluster = replace(BUILD.three(), lasting_drift=("kube-proxy: it is missing",))
     assert (await World([NOTHING]).run()).message == "everything is as the manifest says"
     ended = await World([NOTHING], cluster=cluster).run()
-    assert (
-        ended.message
-        == "everything else is as the manifest says; until somebody changes it, this differs: cluster: kube-proxy: it is missing"
-    )
+    assert ended.message == "everything else is as the manifest says; this differs until you change it: cluster: kube-proxy: it is missing"
 
 
 async def test_events_say_who_what_and_on_which_checks() -> None:

@@ -562,7 +562,7 @@ async def test_a_host_that_lacks_nothing_but_its_node_is_waited_for_with_what_ma
     del world.api_objects.objects[f"{NODES}/cp-3"]
     decision = decide(await world.cluster(), NOW)
     said = next(check for check in decision.refusals if check.name == CONTROL_PLANE_WELL)
-    assert (decision.step, "the API has no Node of it" in said.evidence) == (None, True)
+    assert (decision.step, "the API has no Node for it" in said.evidence) == (None, True)
     assert "`systemctl restart kubelet`" in said.remedy
     (world.machines["cp-3"].folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
     said = next(check for check in decide(await world.cluster(), NOW).refusals if check.name == CONTROL_PLANE_WELL)

@@ -71,7 +71,7 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     except TimeoutError:
         reading = Unknown(f"no answer within {LIMIT:g} s")
     if isinstance(reading, Unknown):
-        raise Refused(f"the ring could not be read at the instant of acting: {reading.reason}")
+        raise Refused(f"the ring could not be read right before the step: {reading.reason}")
     if reading.disagreement:
         raise Refused(f"the members disagree about who they are: {reading.disagreement}")
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
@@ -99,7 +99,7 @@ async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) ->
     view = await read_afresh(clients, observation)
     checks = tuple(ask(view))
     if not checks:
-        raise Refused("nothing was asked at the instant of acting, so nothing says that it is safe")
+        raise Refused("no check was made right before the step, so nothing shows that it is safe")
     for check in checks:
         if not check.passed:
             raise Refused(f"{check.name}: {check.evidence}")

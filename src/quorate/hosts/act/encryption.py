@@ -137,8 +137,8 @@ async def rewrite_secrets(tools: Tools, step: RewriteSecrets, observation: Obser
         counted += 1
         others += [] if is_stored_with(value, step.provider) else [key]
     if others:
-        cause = f"{len(others)} of {counted} Secrets are still stored otherwise than {_told(step.provider)}: {_some(others)}"
-        raise StepFailed(WHERE, cause, "Look which API server writes them; no key is taken away before")
+        cause = f"{len(others)} of {counted} Secrets are still not stored {_told(step.provider)}: {_some(others)}"
+        raise StepFailed(WHERE, cause, "Find out which API server writes them; quorate removes no key until then")
     await _record_provider(tools, step.provider)
     tools.report(WHERE, f"all {counted} Secrets are stored {_told(step.provider)}")
 
@@ -379,7 +379,9 @@ async def _stored(tools: Tools, observation: Observation, below: str) -> AsyncIt
     if missing and (missing := {name for name, uid in (await _listed(tools)).items() if name in missing and listed[name] == uid}):
         count = f"{len(missing)} Secret{'s' if len(missing) > 1 else ''}"
         cause = f"etcd does not have {count} below {prefix} that the API lists: {_some(sorted(missing))}"
-        raise StepFailed(WHERE, cause, "Look with which --etcd-prefix and --etcd-servers its API servers run; no key is taken away before")
+        raise StepFailed(
+            WHERE, cause, "Check with which --etcd-prefix and --etcd-servers its API servers run; quorate removes no key until then"
+        )
 
 
 async def _listed(tools: Tools) -> dict[str, str]:

@@ -70,7 +70,7 @@ async def read_cas(tools: Tools, host: str) -> CAs:
         try:
             return base64.b64decode(encoded[name.encode()], validate=True)
         except (KeyError, ValueError):
-            raise StepFailed(host, f"{PKI}/{name} did not arrive as it is", remedy) from None
+            raise StepFailed(host, f"{PKI}/{name} was changed or cut off on the way", remedy) from None
 
     pairs = {}
     for key, (public, private) in (_PAIRS | _SERVICE_ACCOUNT).items():

@@ -103,7 +103,7 @@ def problem_of(request: Mapping[str, Any], machine: Machine) -> str:
     if spec.get("signerName") != SIGNER or spec.get("username") != f"{_USER}{machine.name}":
         return "it was not made by the host's kubelet"
     if not set(spec.get("groups") or ()) >= _GROUPS:
-        return f"who made it is not in {' and '.join(sorted(_GROUPS))}"
+        return f"its creator is not in {' and '.join(sorted(_GROUPS))}"
     usages = set(spec.get("usages") or ())
     if "server auth" not in usages or not usages <= _USAGES:
         return f"it asks for {', '.join(sorted(usages)) or 'nothing'}"

@@ -83,7 +83,7 @@ def _is_safe(folder: str) -> bool:
 
 
 async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
-    tools.report(host, "taking every trace of the cluster away")
+    tools.report(host, "removing every trace of the cluster")
     log = facts.etcd_log_folder if isinstance(facts.etcd_log_folder, str) else ""
     text = script(str(facts.etcd_folder), log)
     await tools.run(host, text, doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
@@ -99,7 +99,7 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation, fa
     """By its own etcd, by what is on its disk now, and by the manifest; and the others have quorum without it."""
     if isinstance(facts.etcd_identity, Unknown):
         why = f"not reset, since whose the etcd data in {facts.etcd_folder} are is not known: {facts.etcd_identity.reason}"
-        raise StepFailed(host, why, "If they are of no use, move them away")
+        raise StepFailed(host, why, "If you do not need them, move them away")
     reading = await fresh_ring(tools, observation)
     etcd = other_etcd(facts, reading.cluster_id)
     if isinstance(etcd, str) and not (observation.cluster.host(host).control_plane and cas(facts)):
@@ -124,7 +124,7 @@ def _holds_no_data(host: str, facts: HostFacts) -> None:
     """Where no host has a ring, data that is here may be all that is left of one."""
     if isinstance(facts.etcd_data, Absent) or facts.etcd_data is EtcdData.EMPTY:
         return
-    remedy = "If you know that it is of no use, run `quorate reset -m MANIFEST` for this host, or move the folder away"
+    remedy = "If you do not need it, run `quorate reset -m MANIFEST` for this host, or move the folder away"
     if isinstance(facts.etcd_data, Unknown):
         raise StepFailed(host, f"not reset, since what is in {facts.etcd_folder} is not known: {facts.etcd_data.reason}", remedy)
     raise StepFailed(

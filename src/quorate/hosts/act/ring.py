@@ -33,7 +33,7 @@ from quorate.workload.membership import RingReading
 ACCEPTED_DEADLINE = 30.0
 """Seconds for etcd to accept a removal: it refuses any change until all its members have been connected for 5."""
 STILL_GOES = "the Node is still what it was when its end was decided"
-_AGAIN = "Run the command again: it judges anew."
+_AGAIN = "Run the command again: it checks anew."
 _ETCD = "etcd"
 
 

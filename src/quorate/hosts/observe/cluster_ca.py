@@ -27,7 +27,7 @@ def cluster_ca(facts: Mapping[str, HostFacts | Unreachable], control_planes: Ite
     if len({frozenset(trusting[each]) for each in candidates}) > 1:
         told = "; ".join(f"{', '.join(sorted(trusting[each]))} trust {each[:16]}..." for each in candidates)
         remedy = "Remove the hosts that do not belong to this cluster from the manifest, or reset them"
-        return Unknown(f"the hosts belong to different clusters, and which one is meant is not known: {told}", remedy)
+        return Unknown(f"the hosts belong to different clusters, and it is not known which one you mean: {told}", remedy)
     return candidates[0]
 
 

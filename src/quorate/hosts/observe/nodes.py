@@ -102,7 +102,7 @@ def _map_drift(what: str, wanted: Mapping[str, str], found: Mapping[str, str]) -
     for key, value in sorted(wanted.items()):
         if key.endswith("-"):
             if key[:-1] in found:
-                yield f"{what} {key[:-1]} is set, and the manifest takes it away"
+                yield f"{what} {key[:-1]} is set, and the manifest removes it"
         elif found.get(key) != value:
             yield f"{what} {key} is {found.get(key)!r} instead of {value!r}" if key in found else f"{what} {key} is missing"
 

@@ -115,7 +115,7 @@ def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: 
     found = [f"{name} is another" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
     found += _differences(kept.facts, now)
     if not found and kept.steps != steps:
-        found.append("the steps are others, in another order, or other checks pass: " + "; ".join(steps or ("none",)))
+        found.append("the steps, their order or the checks that pass have changed: " + "; ".join(steps or ("none",)))
     return tuple(found)
 
 

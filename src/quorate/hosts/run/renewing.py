@@ -20,7 +20,7 @@ def decide_renewal(cluster: Cluster, now: datetime) -> Decision:
     if decision.step is None or isinstance(decision.step, RenewCertificates):
         return decision
     if not any(isinstance(each.step, RenewCertificates) for each in forecast(cluster, now).steps):
-        return Decision("left for `quorate apply`", None, tuple(check for check in decision.checks if check.passed), None)
+        return Decision("left to `quorate apply`", None, tuple(check for check in decision.checks if check.passed), None)
     refused = failed(
         FIRST, f"next: {decision.step}", "Run `quorate apply` first; it renews certificates too, where they are about to expire."
     )

@@ -195,7 +195,7 @@ def _has_left(cluster: Cluster, node: Node) -> Check:
         case Ring() as ring:
             named = next((member for member in ring.members if member.name == node.name), None)
     if named is not None:
-        return failed(LEFT, f"etcd has another member called {node.name} ({named.id:x})", "That has to leave the ring first.")
+        return failed(LEFT, f"etcd has another member called {node.name} ({named.id:x})", "That member has to leave the ring first.")
     return passed(LEFT, f"etcd has no member called {node.name} then")
 
 
@@ -229,7 +229,7 @@ def _unreachable(host: Host) -> Check:
     return failed(
         REACHABLE,
         f"{host.name}: {reasons or 'no answer'}",
-        "Bring it back, or see to it yourself that it never starts with what is on its disk.",
+        "Bring it back, or make sure yourself that it never starts again with what is on its disk.",
     )
 
 

@@ -128,7 +128,9 @@ class Session(Generic[Seen]):
         try:
             ended = await self._work()
         except asyncio.CancelledError:
-            self._end(Outcome.INTERRUPTED, "what runs on the hosts may go on to its end; the same command continues from there")
+            self._end(
+                Outcome.INTERRUPTED, "what already runs on the hosts may run to its end; run the same command again to continue from there"
+            )
             raise
         except Exception as error:
             self._end(Outcome.FAILED, str(error) or type(error).__name__)

@@ -155,7 +155,7 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
     key, trusted = verifier.shown, verifier.trusted
     if key is None:
         return HostKeyRefused(
-            where, f"{reason} (checked against {trusted.source})", "Have the host's key signed anew, or correct what is trusted"
+            where, f"{reason} (checked against {trusted.source})", "Sign the host's key again, or correct the trusted keys"
         )
     shown = f"{fingerprint(key)} ({algorithm(key)})"
     if verifier.verdict is Verdict.NEW:
@@ -163,5 +163,5 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
         return HostKeyUnknown(where, f"its host key {shown} is not known", remedy)
     known = " or ".join(trusted.fingerprints) or "only a CA"
     cause = f"its host key is {shown}, but {trusted.source} has {known}"
-    remedy = f"Somebody may be in between. If the host was built anew or has several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
+    remedy = f"The connection may be intercepted. If the host has a new system or several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
     return HostKeyChanged(where, cause, remedy)
