@@ -163,5 +163,5 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
         return HostKeyUnknown(where, f"its host key {shown} is not known", remedy)
     known = " or ".join(trusted.fingerprints) or "only a CA"
     cause = f"its host key is {shown}, but {trusted.source} has {known}"
-    remedy = f"The connection may be intercepted. If the host has a new system or several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
+    remedy = f"The connection may be intercepted. If the host is new or has several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
     return HostKeyChanged(where, cause, remedy)
