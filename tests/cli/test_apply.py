@@ -204,7 +204,7 @@ def test_hosts_are_only_prepared_where_that_is_asked_for(apply: Cli, world: Host
     world.cluster = BUILD.new(BUILD.bare(1), BUILD.bare(2), BUILD.bare(3))
     result = apply("-y", "--no-init")
     assert (result.exit_code, world.steps) == (0, [Prepare(("cp-1", "cp-2", "cp-3"))])
-    assert "without --no-init the same command goes on" in result.stdout
+    assert "run the same command without --no-init" in result.stdout
 
 
 def test_an_interrupted_run_says_that_the_same_command_goes_on(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_an_interrupted_run_says_that_the_same_command_goes_on(apply: Cli, world
     monkeypatch.setattr(world, "carry_out", hang)
     result = apply("-y")
     assert result.exit_code == 130
-    assert "the same command continues from there" in result.stdout
+    assert "run the same command again to continue from there" in result.stdout
     assert isinstance(records.read(records.newest(world.runs))[-1], Ended)
 
 
@@ -553,7 +553,7 @@ def test_the_whole_cluster_is_reset_without_asking_its_ring(cli: Cli, world: Hos
     result = cli("reset", "--all", "--confirm", "demo", "-m", str(world.manifest))
     assert result.exit_code == 0, result.output
     assert (sorted(cleaned), world.steps) == (["cp-1", "cp-2", "cp-3"], [TakeSnapshot()])
-    assert "the cluster ends, and its data is lost" in result.stdout
+    assert "the cluster is destroyed, and its data is lost" in result.stdout
 
 
 def test_the_last_host_of_a_cluster_is_reset_once_its_owner_vouches_for_those_that_are_gone(
@@ -581,7 +581,7 @@ def test_the_last_host_of_a_cluster_is_reset_once_its_owner_vouches_for_those_th
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("-y",), 2, "name the hosts to be freed, or give --all"),
+        (("-y",), 2, "name the hosts to reset, or give --all"),
         (("-y", ""), 64, "an argument is empty"),
         (("-y", "cp-2", "--all"), 2, "not both"),
         (("-y", "cp-1", "cp-2", "cp-3"), 2, "these are all control-plane hosts of demo"),

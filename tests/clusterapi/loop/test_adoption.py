@@ -191,7 +191,7 @@ async def adoptable_names(world: World) -> list[str]:
         (
             "clusters",
             {"spec": {"controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "other"}}},
-            "is not the one that its Cluster names any more",
+            "is no longer the one that its Cluster names",
         ),
     ],
 )

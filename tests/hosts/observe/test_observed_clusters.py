@@ -342,7 +342,7 @@ async def test_one_host_each_of_two_clusters_is_known_to_be_neither(tmp_path: Pa
     joined(world.machines["cp-2"].folder, "elsewhere")
     observation = await world.observe()
     assert isinstance(observation.ca, Unknown)
-    assert "which one is meant is not known" in observation.ca.reason
+    assert "it is not known which one you mean" in observation.ca.reason
     assert isinstance(observation.cluster.ring, Unknown)
     assert [host.kind for host in observation.cluster.hosts] == [Kind.UNKNOWN, Kind.UNKNOWN, Kind.PACKAGES_ONLY]
 
