@@ -1,4 +1,4 @@
-"""The administrator's kubeconfig: written, judged by its age, and renewed.
+"""The administrator's kubeconfig: written, checked by its age, and renewed.
 
 Source: Cluster API's util/kubeconfig/kubeconfig.go for names and contents. The client certificate lives 365 days and is renewed at half of that.
 """

@@ -1,4 +1,4 @@
-"""`quorate reset`: hosts freed of their cluster, some behind the quorum gate, or all with it, which ends it."""
+"""`quorate reset`: resets some hosts after a quorum check, or all, which destroys the cluster."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _known(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:
-    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are freed without asking etcd: their owner has just said so."""
+    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are reset without asking etcd: their owner has just said so."""
     from quorate.core.hosts.steps import Reset
     from quorate.hosts.act.reset import clean
     from quorate.hosts.run.resetting import asks_no_ring
@@ -158,6 +158,6 @@ def as_text(cluster: Cluster, request: Request) -> str:
     width = max((len(str(each.step)) for each in steps), default=0)
     lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(verdict(each.before))}".rstrip() for number, each in enumerate(steps, 1)]
     refused = tuple(check for each in found if each.step is None for check in each.checks)
-    lines += ["Cannot be freed:", *blocked(refused)] if refused else []
+    lines += ["Cannot be reset:", *blocked(refused)] if refused else []
     lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
     return "\n".join(lines) + "\n"

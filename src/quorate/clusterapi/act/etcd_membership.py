@@ -1,6 +1,6 @@
 """The last look at the ring before something leaves it, and the changes of the ring itself.
 
-What destroys asks etcd again, linearizably, at the instant of acting, matches its members with the Machines anew, and passes the same check once more.
+What destroys asks etcd again, linearizably, right before the step, matches its members with the Machines anew, and passes the same check once more.
 Exempt are a control plane of which it is proven that it is not initialized, so that it holds no data, and one whose etcd is external, whose members are not
 ours to count.
 """
@@ -171,7 +171,7 @@ async def remove_orphan(clients: Clients, observation: Observation, member: int,
     def ask(view: ControlPlane) -> Iterable[Check]:
         ring = dependable_ring(view)
         if isinstance(ring, Unknown):
-            raise Refused(f"the ring cannot be judged: {ring.reason}")
+            raise Refused(f"the ring cannot be checked: {ring.reason}")
         if ring.member(member) is None:
             return (passed("the member is in the ring", "it is gone, which is what was wanted"),)
         orphan = _orphan(view, member)

@@ -1,4 +1,4 @@
-"""The one next step for a cluster of existing hosts, and why: its table of rules, judged as `quorate.core.proposal` says."""
+"""The one next step for a cluster of existing hosts, and why: its table of rules, evaluated as `quorate.core.proposal` says."""
 
 from __future__ import annotations
 

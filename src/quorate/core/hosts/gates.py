@@ -1,4 +1,4 @@
-"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is freed of everything.
+"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is reset.
 
 Asked when it is decided, and again when it is done. Each is a question to one ring, so that whoever acts can ask it of a linearizable read that was made for
 this one act (S10).

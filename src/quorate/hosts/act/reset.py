@@ -1,4 +1,4 @@
-"""A host freed of every trace of a cluster, so that it can join as if it were new.
+"""Resets a host: removes every trace of a cluster, so that it can join as if it were new.
 
 A host's etcd data may be the only copy there is. It goes only when the ring, read anew, has no member of this host; kubeadm's own removal of the member is
 never let run, since it deletes the data even where it could not ask the ring.
@@ -91,7 +91,7 @@ async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
 
 
 def script(folder: str, log_folder: str = "") -> str:
-    """What frees a host whose etcd data are in this folder, and its log in the other one, if it has one of its own."""
+    """The script that resets a host whose etcd data are in this folder, and its log in the other one, if it has one of its own."""
     return f"data={quoted(folder)}\nwal={quoted(log_folder)}\n{_CLEAN}"
 
 

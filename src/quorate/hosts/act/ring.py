@@ -38,7 +38,7 @@ _ETCD = "etcd"
 
 
 async def remove_member(tools: Tools, step: RemoveMember, observation: Observation) -> None:
-    """Remove the member behind the gate, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
+    """Remove the member after a quorum check, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
 
     The ring is read anew for every attempt, and of that reading it is asked whether the member is still silent if it was, or still without a vote if it
     had none, whether a host of the manifest holds the data without it, and the gate.

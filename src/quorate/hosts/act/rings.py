@@ -1,4 +1,4 @@
-"""The ring, read anew at the instant of acting: every act that could cost quorum asks its gate of this one and of no older one (S10)."""
+"""The ring, read anew right before the step: every act that could cost quorum asks its gate of this one and of no older one (S10)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9@:_.-]+")
 async def start_services(tools: Tools, step: StartServices) -> None:
     """Start the units, enabled for the next boot too, and wait until each runs. Idempotent. Raises StepFailed with the unit's last words.
 
-    A start that fails is judged by what comes of it: systemd tries again by itself, and containerd may have to come before the kubelet.
+    Whether a start failed shows in what follows: systemd tries again by itself, and containerd may have to come before the kubelet.
     """
     for unit in step.units:
         if not _NAME.fullmatch(unit):

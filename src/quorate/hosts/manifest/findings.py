@@ -81,7 +81,7 @@ class Findings:
     muted: set[str] = field(default_factory=set)
 
     def wrong(self, path: str, message: str, mark: Mark | None = None) -> None:
-        """Record a mistake, unless the same field, one in it or one around it has one already: that one has to be mended first.
+        """Record a mistake, unless the same field, one in it or one around it has one already: that one has to be corrected first.
 
         What many hosts have from one Terraform output is told once.
         """

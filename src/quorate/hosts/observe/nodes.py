@@ -61,7 +61,7 @@ def _addresses(node: objects.Node) -> set[str]:
 
 
 def metadata_drift(node: objects.Node, host: Host, *, control_plane: bool) -> tuple[str, ...]:
-    """In what labels, annotations and taints differ from the manifest. Those that the manifest does not mention are let be, but for the control-plane taint."""
+    """How labels, annotations and taints differ from the manifest. Those that it does not mention are left alone, except the control-plane taint."""
     metadata = _metadata_drift(host, node.metadata.labels, node.metadata.annotations, control_plane=control_plane)
     return (*metadata, *_taint_drift(node, host))
 

@@ -258,7 +258,7 @@ def _another_etcd(host: _Host) -> Condition | None:
 
 
 def _with_its_etcd(host: _Host, found: Condition) -> Condition:
-    """A worker that has another etcd is not one that is only fit to be freed of everything."""
+    """A worker that has another etcd is not one that only a reset can help."""
     if host.control_plane or found.kind is not Kind.HALF_JOINED:
         return found
     etcd = other_etcd(host.facts, host.listing.cluster_id)

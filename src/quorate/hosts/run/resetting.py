@@ -36,7 +36,7 @@ _UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this com
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
+    """The hosts that are to be reset. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
 
     `apart`: those that were shown as hosts of another cluster, or of none that has a ring, so that whoever agreed to it knew that no ring would be asked.
     """
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Freeing:
-    """One step of it with the checks behind it; without a step, what keeps a host from being freed. The ring is as it is before."""
+    """One step of it with the checks behind it; without a step, what keeps a host from being reset. The ring is as it is before."""
 
     host: str
     step: Step | None
@@ -58,12 +58,12 @@ class Freeing:
 
 
 def apart(cluster: Cluster) -> frozenset[str]:
-    """The hosts that are freed without asking a ring, as it is now: of another cluster, or all where there is no ring."""
+    """The hosts that are reset without asking a ring, as it is now: of another cluster, or all where there is no ring."""
     return frozenset(host.name for host in cluster.hosts if host.kind is Kind.FOREIGN or isinstance(cluster.ring, Absent))
 
 
 def asks_no_ring(cluster: Cluster, request: Request, name: str) -> bool:
-    """Whether the host is freed without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
+    """Whether the host is reset without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
     return request.everything or name in request.apart & apart(cluster)
 
 
@@ -73,15 +73,15 @@ def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
 
 
 def not_unique(host: Host) -> tuple[str, ...]:
-    """Why the host may be another machine than the one that is meant, in words: what is freed is that one, too."""
+    """Why the host may be another machine than the one that is meant, in words: a reset would hit that one."""
     return (*host.not_unique, *(finding.message for finding in host.findings if finding.reason == NOT_UNIQUE))
 
 
 def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
-    """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
+    """Every step that resets these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
 
     A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
-    read. A host of another cluster is meant only where it was named. Nobody is freed while the hosts contradict the manifest or each other: what it says of a
+    read. A host of another cluster is meant only where it was named. No host is reset while the hosts contradict the manifest or each other: what it says of a
     host may be true of another, or of another cluster.
     """
     if cluster.problems:
@@ -132,7 +132,7 @@ def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
 
 
 def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
-    """The decision of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
+    """The decision of a run that resets these hosts. A host that cannot be reset keeps no other from it."""
 
     def decide(cluster: Cluster, _now: datetime) -> Decision:
         refused: tuple[Check, ...] = ()
@@ -157,7 +157,7 @@ def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
 
 
 def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
-    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done.
+    """Removes its member after a quorum check, then its Node, then everything on the host. Of a host that is gone the first two are done.
 
     A worker's Node is drained before it goes.
     """

@@ -1,4 +1,4 @@
-"""Clocks: each host's is judged against those of the control plane, and an operator's decides nothing.
+"""Clocks: each host's is compared with those of the control plane; the operator's decides nothing.
 
 What depends on a clock is a certificate or a token that somebody makes by it, and somebody else judges: a host that joins, the first CAs, certificates
 that are renewed (an upgrade renews them too). Everything else goes on beside a clock that is wrong.

@@ -115,7 +115,7 @@ def need_writes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 def need_the_api(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     """Once there is a cluster, adds nothing to it and removes nothing from it while its API does not answer.
 
-    What broke the only API server may be a setting: a host that is broken and differs from the manifest can be mended without the API.
+    What broke the only API server may be a setting: a host that is broken and differs from the manifest can be repaired without the API.
     """
     if not cluster.stands:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Hosts join a cluster that stands: control planes one at a time behind the gate of addition, workers all at once. Only with the version that it runs."""
+"""Hosts join a cluster that stands: control planes one at a time after a quorum check, workers all at once. Only with the version that it runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who leaves the ring: members whose data or host is lost, at once; members of hosts that were taken out of the manifest, after those that replace them.
 
-A member is called dead only after three probes, at least 5 s apart, that all found it silent. One leaves at a time, behind the gate (S1, S5).
+A member is called dead only after three probes, at least 5 s apart, that all found it silent. One leaves at a time, after a quorum check (S1, S5).
 """
 
 from __future__ import annotations

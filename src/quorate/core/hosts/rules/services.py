@@ -1,4 +1,4 @@
-"""What should run and does not is started, before anything is judged lost."""
+"""Starts units that should run and do not, before anything counts as lost."""
 
 from __future__ import annotations
 

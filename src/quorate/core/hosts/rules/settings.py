@@ -1,4 +1,4 @@
-"""What the manifest says beside the version, rolled out one host at a time behind the gate; and certificates, renewed in time."""
+"""What the manifest says beside the version, rolled out one host at a time after a quorum check; and certificates, renewed in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades in place: API servers first, then kubelets, one host at a time behind the gate. What has its version already is skipped: so they resume."""
+"""Upgrades in place: API servers first, then kubelets, one host at a time after a quorum check. What has its version already is skipped: so they resume."""
 
 from __future__ import annotations
 

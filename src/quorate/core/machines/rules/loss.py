@@ -30,7 +30,7 @@ class Reason(StrEnum):
 def safe_to_remediate(control_plane: ControlPlane, replica: Replica) -> Iterator[tuple[Check, Reason]]:
     """What an initialized control plane must not lose with this replica, each with the kind of refusal that it would be.
 
-    Asked once more of a fresh reading of the ring at the instant of acting (S10). etcd is asked only where it is managed: an external one loses nothing.
+    Asked once more of a fresh reading of the ring right before the step (S10). etcd is asked only where it is managed: an external one loses nothing.
     """
     yield another_holds_the_data(control_plane, replica), Reason.CANNOT
     yield _nobody_coming_up(control_plane, replica), Reason.DEFERRED

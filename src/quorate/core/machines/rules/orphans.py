@@ -51,7 +51,7 @@ def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]
         return NOTHING
     ring = dependable_ring(control_plane)
     if isinstance(ring, Unknown):
-        return Proposal(checks=(unknown(RING_IS_READ, f"members that belong to no Machine cannot be judged: {ring.reason}"),))
+        return Proposal(checks=(unknown(RING_IS_READ, f"members that belong to no Machine cannot be checked: {ring.reason}"),))
     checks: tuple[Check, ...] = ()
     wake: list[datetime] = []
     for orphan in sorted(control_plane.orphans, key=_order):
@@ -64,7 +64,7 @@ def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]
 
 
 def may_be_removed(control_plane: ControlPlane, ring: Ring, orphan: Orphan, now: datetime) -> tuple[Check, ...]:
-    """Everything that must hold before an orphan is removed from `ring`, which is asked again on a fresh read at the instant of acting (S10)."""
+    """Everything that must hold before an orphan is removed from `ring`, which is asked again on a fresh read right before the step (S10)."""
     owners = _possible_owners(control_plane, orphan, now)
     at_hook = [replica for replica in owners if replica.deleting_since and has_arrived(replica).passed]
     coming = [replica for replica in owners if replica not in at_hook]

@@ -1,6 +1,6 @@
 """Replacing replicas that a health check failed: which one, whether it may go now, and the records that make a crash at any point harmless.
 
-The order, the policy of retries and the reasons are upstream's; what may go is judged by what etcd itself says.
+The order, the policy of retries and the reasons are upstream's; what may go is decided by what etcd itself says.
 Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/remediation.go.
 """
 
@@ -177,7 +177,7 @@ def _overtaken(control_plane: ControlPlane, record: Remediation, replica: Replic
 
 
 def _keeps_others_out(control_plane: ControlPlane, replica: Replica) -> bool:
-    """Whether etcd bears one more member only without that of this replica."""
+    """Whether etcd tolerates one more member only without that of this replica."""
     ring = dependable_ring(control_plane)
     if isinstance(ring, Unknown) or not isinstance(replica.member, int) or not control_plane.desired.etcd_managed:
         return False

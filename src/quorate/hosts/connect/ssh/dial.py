@@ -78,7 +78,7 @@ class Dialer:
             config=None,
             username=endpoint.user,
             client_factory=lambda: verifier,
-            known_hosts=([], list(trusted.cas), list(trusted.revoked)),  # plain keys are judged by the verifier alone
+            known_hosts=([], list(trusted.cas), list(trusted.revoked)),  # plain keys are checked by the verifier alone
             server_host_key_algs=trusted.preferred_algorithms,
             client_keys=list(offer.keys),
             agent_path=None,
@@ -111,7 +111,7 @@ class Dialer:
 
 
 class _Verifier(asyncssh.SSHClient):
-    """Judges the key that a server shows, and remembers it for the error or the record."""
+    """Checks the key that a server shows, and remembers it for the error or the record."""
 
     def __init__(self, trusted: Trusted, *, accept_new: bool) -> None:
         self.trusted = trusted
