@@ -257,7 +257,7 @@ def _guards(plan: Plan) -> list[str]:
     prepared = {name for step in plan.steps if step.kind == "Prepare" for name in step.machines}
     found = ((guard, each.name) for each in plan.status.machines if each.name in prepared for guard in each.guarded_by)
     if plan.keeps_firewalls:
-        return _section(f"Left on, as --keep-firewall says: {OPEN_PORTS}", found)
+        return _section(f"Left on (--keep-firewall); {OPEN_PORTS}", found)
     return _section("Switched off while the hosts are prepared; --keep-firewall leaves them on", found)
 
 
