@@ -197,9 +197,9 @@ async def test_an_answer_that_is_no_grpc_is_an_error_of_etcd(
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ((b"a",), "told of a key that was not asked for, or of one twice"),  # the same page again and again
-        ((b"b", b"a"), "told of a key that was not asked for, or of one twice"),
-        ((), "told that there are more keys, and of none"),
+        ((b"a",), "returned a key that was not asked for, or one twice"),  # the same page again and again
+        ((b"b", b"a"), "returned a key that was not asked for, or one twice"),
+        ((), "announced more keys and returned none"),
     ],
 )
 async def test_pages_without_end_are_refused(hostile: Hostile, client: GrpcClient, keys: tuple[bytes, ...], said: str) -> None:

@@ -43,7 +43,7 @@ def rotates_at(kubeconfig: bytes) -> datetime:
     """When the kubeconfig is due for `rotate`: 182.5 days before the first of its client certificates expires. Raises PkiError naming what is malformed."""
     users = _named(_parse(kubeconfig), "users", "user")
     if not users:
-        raise PkiError("kubeconfig: users is empty; delete the Secret to have it made anew")
+        raise PkiError("kubeconfig: users is empty; delete the Secret, and quorate creates it again")
     return min(_expiry(name, user) for name, user in users.items()) - RENEWAL
 
 
