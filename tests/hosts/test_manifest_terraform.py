@@ -252,7 +252,7 @@ def test_other_outputs_are_not_read() -> None:
         ({"kubeone_workers": [5]}, "kubeone_workers.value", "must be an object of groups by their names"),
         ({"kubeone_static_workers": "x"}, "kubeone_static_workers.value", "must be an object of groups by their names"),
         (control_plane(ssh_port="22"), "kubeone_hosts.value.control_plane.ssh_port", "is a text, and must be a whole number"),
-        (control_plane(ssh_port=99999), "kubeone_hosts.value.control_plane.ssh_port", "99999 is no port"),
+        (control_plane(ssh_port=99999), "kubeone_hosts.value.control_plane.ssh_port", "99999 is not a port"),
         (control_plane(public_address="10.0.0.1"), "kubeone_hosts.value.control_plane.public_address", "is a text, and must be a list"),
         (
             control_plane(public_address=["x y", "b", "c"]),
@@ -278,7 +278,7 @@ def test_a_mistake_in_an_output_is_told_with_the_output(outputs: dict[str, Any],
 
 
 def test_the_message_names_the_file_and_the_output() -> None:
-    with pytest.raises(ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.ssh_port: 99999 is no port"):
+    with pytest.raises(ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.ssh_port: 99999 is not a port"):
         load(SMALLEST, control_plane(ssh_port=99999))
 
 

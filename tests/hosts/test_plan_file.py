@@ -97,7 +97,7 @@ def test_a_file_that_is_no_plan_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="cannot be read"):
         plan_file.read(tmp_path / "nowhere")
     (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(PlanError, match="is no plan"):
+    with pytest.raises(PlanError, match="is not a plan"):
         plan_file.read(tmp_path / "plan.json")
     plan_file.write(tmp_path / "old.json", kept(BUILD.three(), format=0))
     with pytest.raises(PlanError, match="another version of quorate"):
