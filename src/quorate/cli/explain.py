@@ -1,4 +1,4 @@
-"""`quorate explain`: what is decided about a control plane, on which grounds, and what would change the answer.
+"""`quorate explain`: the next step for a control plane, the checks behind it, and what would change the answer.
 
 Of Machines by their name; with `-m MANIFEST [HOST]` of existing hosts, and with `--run` of an earlier run on them.
 """

@@ -1,4 +1,4 @@
-"""`quorate apply`: existing hosts brought to what their manifest says, after the plan was shown and agreed to."""
+"""`quorate apply`: shows the plan, asks, and brings existing hosts to what their manifest says."""
 
 from __future__ import annotations
 

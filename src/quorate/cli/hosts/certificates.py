@@ -1,4 +1,4 @@
-"""`quorate certificates`: when those on existing hosts end, and their renewal, one host at a time behind the quorum gate."""
+"""`quorate certificates`: when those on existing hosts expire, and their renewal, one host at a time after a quorum check."""
 
 from __future__ import annotations
 

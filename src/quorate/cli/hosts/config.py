@@ -1,4 +1,4 @@
-"""`quorate config`: what follows from a manifest, printed."""
+"""`quorate config`: prints what quorate makes of a manifest."""
 
 from __future__ import annotations
 

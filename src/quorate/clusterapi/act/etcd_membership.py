@@ -1,4 +1,4 @@
-"""The last look at the ring before something leaves it, and the changes of the ring itself.
+"""The final check of the ring before a member leaves it, and the changes of the ring itself.
 
 What destroys asks etcd again, linearizably, right before the step, matches its members with the Machines anew, and passes the same check once more.
 Exempt are a control plane of which it is proven that it is not initialized, so that it holds no data, and one whose etcd is external, whose members are not

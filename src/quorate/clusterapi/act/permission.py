@@ -1,4 +1,4 @@
-"""Whether this process may still write what nobody can take back, proven at the instant of writing: it leads, and what it decided by is so by the API itself.
+"""Whether this process may still make a write that cannot be undone, proven right before it: it leads, and the API still has what it decided by.
 
 What was decided rests on caches, each of which may be minutes behind after an outage or a restore of the management cluster, and reading a ring or making a
 bootstrap token may take 10 s: meanwhile somebody may have paused the Cluster to move it to another management cluster, Machines may have come and gone, or

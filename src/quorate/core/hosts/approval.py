@@ -1,4 +1,4 @@
-"""What was approved bounds a run (S14): nothing is destroyed that was not shown, and of a plan that was kept nothing else is done at all.
+"""A run stays within what the operator approved (S14): it destroys nothing that was not shown, and from a saved plan it takes no other step at all.
 
 A step is the same step where its kind, its host (or Node) and its etcd member are. When it comes, how often, and beside which others is no part of that: a
 step that failed is done again, and one for three hosts may come back for the one that was left. Neither is how it is done: a Node that was to be drained

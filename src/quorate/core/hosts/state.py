@@ -1,4 +1,4 @@
-"""What was observed of a cluster of existing hosts, frozen: the only thing that the in-place family looks at.
+"""What was observed of a cluster of existing hosts, frozen: all that the rules for existing hosts look at.
 
 A host has an identity: it is repaired, upgraded or taken out, and never exchanged for another. Facts that could not be learned are `Unknown` with the
 reason; a fact proven not to be there is `Absent`.

@@ -1,4 +1,4 @@
-"""How well a host that has joined does, by its own facts alone: each thing that must run with its health and the evidence."""
+"""The health of a host that has joined, by its own facts: each thing that must run, with evidence."""
 
 from __future__ import annotations
 

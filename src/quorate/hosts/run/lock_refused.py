@@ -1,4 +1,4 @@
-"""Why a run may not change anything, or not any more: what is locked, why, and the way out."""
+"""Errors that end a run because it has no lock, or lost it: what is locked, why, and the way out."""
 
 from __future__ import annotations
 

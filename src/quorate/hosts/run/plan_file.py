@@ -1,4 +1,4 @@
-"""A plan that was kept: what was asked for, everything observed that decided on it, and its steps; and what has moved in the world since then.
+"""A saved plan: what was asked for, everything observed that decided on it, and its steps; and what has changed since.
 
 What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, since when a Node is ready, and which member leads and
 which Nodes others have joined, whose part in the plan is its steps and their order, which are compared.

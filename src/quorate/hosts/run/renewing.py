@@ -1,4 +1,4 @@
-"""The decision of a run that is for certificates only: the rules are those of every run, and what else they want is left to `quorate apply`."""
+"""The decision of a run that only renews certificates: the same rules, but other steps that they want are for `quorate apply`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it takes to free hosts of their cluster: of some, in an order that keeps the ring of those that stay, or of all, which ends the cluster. Pure."""
+"""The steps to reset hosts: some, in an order that keeps the quorum of the rest, or all, which destroys the cluster. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubeadm's and the kubelets' configuration in the cluster, from which kubeadm makes what it brings to a host: it follows the manifest before that."""
+"""Updates kubeadm's and the kubelets' configuration in the cluster, which kubeadm reads on each host, before any host is reconfigured."""
 
 from __future__ import annotations
 

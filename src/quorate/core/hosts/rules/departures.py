@@ -1,4 +1,4 @@
-"""How many hosts leave the cluster: more than one only where that number was said, since a manifest that lost its hosts looks like one that is to lose them."""
+"""How many hosts may leave the cluster: more than one only with --remove-hosts, since a truncated manifest looks like one whose hosts are to be removed."""
 
 from __future__ import annotations
 

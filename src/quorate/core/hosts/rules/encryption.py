@@ -1,4 +1,4 @@
-"""Encryption of Secrets in etcd as the manifest says: at no moment does an API server meet a Secret that it cannot read, and no key goes that one needs."""
+"""Encryption of Secrets in etcd as the manifest says: no API server ever meets a Secret that it cannot read, and no key is removed that one needs."""
 
 from __future__ import annotations
 

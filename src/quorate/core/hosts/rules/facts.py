@@ -1,4 +1,4 @@
-"""Questions that several rules ask of hosts: who is well, who has yet to join, whose member leads."""
+"""Questions that several rules ask about hosts: which are healthy, which have yet to join, which has etcd's leader."""
 
 from __future__ import annotations
 

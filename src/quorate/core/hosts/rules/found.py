@@ -1,4 +1,4 @@
-"""How a cluster begins: hosts are prepared, one of them initializes it, and an initialization that was cut short is continued. Never a second one (S3)."""
+"""How a cluster begins: prepare hosts, initialize on one of them, continue an interrupted initialization. Never a second one (S3)."""
 
 from __future__ import annotations
 

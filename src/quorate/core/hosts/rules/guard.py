@@ -1,4 +1,4 @@
-"""What has to hold before anything is done at all: nobody else works here, the hosts are what they should be, etcd has its quorum and the API answers."""
+"""Preconditions of every step: no other operator works here, the hosts match the manifest, etcd has its quorum and the API answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts and members leave behind: Nodes of hosts that are gone, and traces of a cluster on hosts that are to join it anew."""
+"""Leftovers of hosts and members: Nodes of hosts that are gone, and traces of a cluster on hosts that will join again."""
 
 from __future__ import annotations
 

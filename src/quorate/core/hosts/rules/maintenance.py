@@ -1,4 +1,4 @@
-"""What follows when versions and settings are as desired: Nodes that were left cordoned, their labels and taints, and MachineDeployments."""
+"""Maintenance once versions and settings are as desired: uncordon Nodes, set labels and taints, ensure MachineDeployments."""
 
 from __future__ import annotations
 

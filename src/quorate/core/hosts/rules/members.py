@@ -1,4 +1,4 @@
-"""Who leaves the ring: members whose data or host is lost, at once; members of hosts that were taken out of the manifest, after those that replace them.
+"""Which members leave the ring: those whose data or host is lost, at once; those of hosts removed from the manifest, after their replacements have joined.
 
 A member is called dead only after three probes, at least 5 s apart, that all found it silent. One leaves at a time, after a quorum check (S1, S5).
 """

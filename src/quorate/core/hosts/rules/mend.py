@@ -1,4 +1,4 @@
-"""The host that an upgrade or a setting broke: it alone may go on to what is desired now, so that a mistake that is corrected, or a cut, ends well."""
+"""Updates the one host that an upgrade or a setting broke, and no other, so that a corrected mistake or an interruption ends well."""
 
 from __future__ import annotations
 

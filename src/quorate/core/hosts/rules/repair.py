@@ -1,4 +1,4 @@
-"""Repair comes before every change to what is well, and what nobody here can repair is said."""
+"""Repair comes before every change to healthy hosts; what quorate cannot repair is reported."""
 
 from __future__ import annotations
 

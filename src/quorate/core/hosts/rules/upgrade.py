@@ -1,4 +1,5 @@
-"""Upgrades in place: API servers first, then kubelets, one host at a time after a quorum check. What has its version already is skipped: so they resume."""
+"""Upgrades in place: API servers first, then kubelets, one host at a time after a quorum check. Skips hosts that have the version, so that an interrupted
+upgrade resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control-plane Machines of the cluster that nobody owns: they are taken over, all at once, or named with what is in the way."""
+"""Adopts control-plane Machines without an owner, all at once, or names those that cannot be adopted, and why."""
 
 from __future__ import annotations
 

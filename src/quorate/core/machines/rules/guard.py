@@ -1,4 +1,4 @@
-"""What has to hold before anything is done at all."""
+"""Preconditions of every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first replica: it founds the cluster, and nothing ever founds it twice."""
+"""The first replica, which initializes the cluster: once, and never again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in the workload cluster follows the specification: kubeadm's configuration before anybody joins, the add-ons and certificate expiries afterwards.
+"""Keeps the workload cluster to the specification: kubeadm's configuration before a replica joins, add-ons and certificate expiries afterwards.
 
 And CoreDNS, which leaves the Node of whoever goes next while others wait anyway.
 """

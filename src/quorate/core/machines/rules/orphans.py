@@ -1,4 +1,4 @@
-"""Members of the ring that belong to no replica: each costs the others a vote, or keeps everybody from joining, until it is removed."""
+"""Members that belong to no replica: until it is removed, each costs the others a vote, or keeps every replica from joining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to hold before the number of replicas changes: on the way up, on the way down, and for a replacement that is to follow.
+"""Preconditions of a change in the number of replicas: to add one, to remove one, and to replace one.
 
 Source: kubeadmcontrolplane/preflight.go; the version gate is Kubernetes' version skew policy as kubeadm enforces it for control planes (one minor at a time).
 """
