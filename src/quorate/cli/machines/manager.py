@@ -1,4 +1,4 @@
-"""`quorate manager`: the provider's process, under the flags of the one it takes the place of.
+"""`quorate manager`: the provider's process, with the flags of the provider that it replaces.
 
 Source: cluster-api v1.14, controlplane/kubeadm/main.go, for names and defaults. Flags of upstream without a meaning here are accepted with a warning where
 ignoring them does no harm, so that its Deployment can be pointed at this image; flags that would weaken something if ignored are refused.

@@ -1,4 +1,4 @@
-"""The configurations that kubeadm keeps in the cluster, brought to what the manifest says. Whoever joins, is upgraded or reconfigured next reads them.
+"""Updates the configurations that kubeadm keeps in the cluster to match the manifest. The next host that joins, is upgraded or reconfigured reads them.
 
 Fields that the manifest decides nothing about stay as they are, and so does the Kubernetes version, which an upgrade changes. What counts as a difference is
 what `quorate.hosts.observe.configuration` says is one: after this step it finds none.

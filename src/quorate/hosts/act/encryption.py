@@ -1,4 +1,4 @@
-"""The files of encryption providers: one API server after the other is given its next one, Secrets are written anew, and a key that nothing needs goes.
+"""The files of encryption providers: gives one API server after the other its next file, rewrites Secrets, and removes a key that nothing needs.
 
 A key is generated once, for the whole cluster, and only where no control plane host has any. A file is replaced by one that has its keys too, unless etcd
 itself says that nothing is stored with those that go (S18).

@@ -1,4 +1,4 @@
-"""The CAs of a cluster, read from one of its hosts and given to another: from memory to memory, on no disk of ours, in no argv and no log.
+"""Reads the CAs of a cluster from one of its hosts and gives them to another: from memory to memory, never on the operator's disk, in argv or in a log.
 
 kubeadm would keep them in a Secret, encrypted with a key that is then in a configuration file (--upload-certs); over SSH that is not needed.
 Source: kubeadm's own list of what control planes share (phases/certs, SharedCertificateExists).

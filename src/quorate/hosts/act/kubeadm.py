@@ -1,4 +1,4 @@
-"""kubeadm on a host: one at a time there, its words kept in a log on the host, and what it is doing told while it runs.
+"""Runs kubeadm on a host: one at a time, its output in a log on the host, and its progress reported while it runs.
 
 kubeadm writes to its log and not to us: a program in Go that writes to a connection which was cut is ended by SIGPIPE, half-way through whatever it was doing.
 So it goes on to its end when quorate is interrupted, and the next attempt finds a host that is complete, or waits for it.

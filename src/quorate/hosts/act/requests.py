@@ -1,4 +1,4 @@
-"""Requests of kubelets for serving certificates: approved when everything in them is what the manifest says of that host, and left to a human otherwise.
+"""Approves kubelets' requests for serving certificates if everything in them matches the manifest's host; leaves others for a human.
 
 A kubelet may ask for any name and address, and whoever has a kubelet's credentials can ask in its name: the certificate would let it pass for another host.
 Source: Kubernetes' signer kubernetes.io/kubelet-serving (certificate-signing-requests, "Kubernetes signers") for what a request must look like.

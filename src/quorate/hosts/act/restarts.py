@@ -1,4 +1,4 @@
-"""Before a control-plane host's etcd member is down for a while: the gate, on a ring that was read for it, and leadership handed to another member."""
+"""Before a control-plane host's etcd member goes down for a while: the quorum check on a fresh read, and leadership handed to another member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that leave the ring for good, and the Nodes of hosts that are gone."""
+"""Removes members from the ring, and deletes the Nodes of hosts that are gone."""
 
 from __future__ import annotations
 

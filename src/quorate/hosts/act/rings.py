@@ -1,4 +1,4 @@
-"""The ring, read anew right before the step: every act that could cost quorum asks its gate of this one and of no older one (S10)."""
+"""The ring, read anew right before the step: every step that could cost the quorum makes its check on this reading and no older one (S10)."""
 
 from __future__ import annotations
 

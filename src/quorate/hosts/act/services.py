@@ -1,4 +1,4 @@
-"""Units of a host that should run and do not: started, and seen to stay up."""
+"""Starts units of a host that should run and do not, and sees that they stay up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading a manifest brings to light: mistakes, each with its place, and what a person should know although it is no mistake.
+"""What reading a manifest finds: mistakes, each with its place, and warnings.
 
 Everything is collected before anything is raised, so that one run shows every mistake. No message holds a value that could be a secret, and
 each is one printable line, whatever keys a document has.

@@ -1,4 +1,4 @@
-"""A manifest from its text to a valid value: read, merged with Terraform's outputs, decoded, completed, judged. Nothing is raised before all is looked at."""
+"""A manifest from its text to a valid value: read, merged with Terraform's outputs, decoded, completed, validated. Raises only after all of it was checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest beyond what decoding has seen, and what its author should know although it is allowed.
+"""Mistakes in a manifest that decoding does not see, and warnings for its author.
 
 Follows KubeOne's pkg/apis/kubeone/validation, and adds what lets a cluster be built and then fails: see the modules for hosts, networks and encryption.
 """

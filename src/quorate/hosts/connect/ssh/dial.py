@@ -1,4 +1,4 @@
-"""One connection to one SSH server: its key checked, ourselves proven, every failure in words.
+"""One connection to one SSH server: checks its key, authenticates, and explains every failure.
 
 Nothing is read from ~/.ssh/config: what the manifest says is all there is. No passwords, no GSSAPI, no forwarding of agents.
 """
