@@ -99,7 +99,7 @@ def test_who_has_the_only_data_and_lost_its_node_is_held_with_what_makes_that_an
 
 def test_who_has_the_only_data_and_is_not_deleted_has_to_be_mended_unless_others_are_still_to_join(build: Build) -> None:
     alone = build.replica(1, unhealthy=True)
-    assert another_holds_the_data(build.control_plane(alone, desired=1), alone).remedy.startswith("Mend what")
+    assert another_holds_the_data(build.control_plane(alone, desired=1), alone).remedy.startswith("Repair what")
     assert not another_holds_the_data(build.control_plane(alone, desired=3), alone).remedy
 
 

@@ -75,8 +75,8 @@ def test_a_probe_more_of_a_silent_host_is_no_move() -> None:
 
 def test_another_manifest_and_other_steps_are_moves() -> None:
     plan = kept(BUILD.three())
-    assert moved(plan, plan.facts, {"manifest": "other"}, STEPS) == ("manifest is another",)
-    assert "the steps are others" in moved(plan, plan.facts, plan.inputs, STEPS[:1])[0]
+    assert moved(plan, plan.facts, {"manifest": "other"}, STEPS) == ("manifest has changed",)
+    assert "the steps, their order or the checks" in moved(plan, plan.facts, plan.inputs, STEPS[:1])[0]
 
 
 def test_many_moves_are_told_in_a_few_lines() -> None:

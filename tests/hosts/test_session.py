@@ -273,7 +273,7 @@ async def test_an_interrupted_run_says_that_the_same_command_goes_on() -> None:
     last = world.events[-1]
     assert isinstance(last, Ended)
     assert last.outcome is Outcome.INTERRUPTED
-    assert "same command continues" in last.message
+    assert "run the same command again to continue" in last.message
 
 
 async def test_an_error_of_our_own_ends_the_record_too() -> None:

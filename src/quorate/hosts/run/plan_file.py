@@ -111,8 +111,8 @@ def facts(cluster: Cluster) -> dict[str, str]:
 
 
 def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: tuple[str, ...]) -> tuple[str, ...]:
-    """What is not as it was when the plan was made; nothing: it can be carried out."""
-    found = [f"{name} is another" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
+    """What has changed since the plan was made; nothing: it can be carried out."""
+    found = [f"{name} has changed" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
     found += _differences(kept.facts, now)
     if not found and kept.steps != steps:
         found.append("the steps, their order or the checks that pass have changed: " + "; ".join(steps or ("none",)))
@@ -120,7 +120,7 @@ def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: 
 
 
 def moved_around(shown: Cluster, now: Cluster, step: Step) -> tuple[str, ...]:
-    """In what that which a step is about is another than it was when the plan was shown; of a step about the cluster everything that is."""
+    """What has changed, since the plan was shown, in the hosts, Nodes and members of a step; for a step about the cluster everything."""
     about = involved(step) or ("",)
     differences = _differences(facts(shown), facts(now))
     return tuple(each for each in differences if any(name in each for name in about))[:_MOST_NAMED]
