@@ -138,7 +138,7 @@ def test_what_a_plan_ends_in_the_way_of_is_named_with_the_way_out(seen: Callable
     plan = plan_of(seen(old=("cp-1",), template_problem="DevMachineTemplate default/small does not exist"))
     assert (plan.changes, plan.converges, plan.steps) == (True, False, ())
     text = text_of(plan)
-    assert "Nothing can be done now:\n" in text
+    assert "Nothing can be done now; these checks do not pass:\n" in text
     assert "  the infrastructure template exists: DevMachineTemplate default/small does not exist\n    -> Create the template" in text
 
 
@@ -164,7 +164,7 @@ def test_a_plan_that_cannot_know_what_follows_says_so(seen: Callable[..., Look])
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",), has_finalizer=False, paused="Cluster demo"))
     assert steps_of(plan) == [("add the finalizer", "3 of 3")]
-    assert "Then it waits:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n" in text_of(plan)
+    assert "Then it waits; these checks do not pass:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n" in text_of(plan)
 
 
 def test_json_says_the_same(seen: Callable[..., Look]) -> None:

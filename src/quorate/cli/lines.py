@@ -103,7 +103,7 @@ def glance(status: Status) -> str:
         _not_well(status),
         _stays(status.mode, _lasting(status)),
         [f"Next      {status.decision.step}"] if status.decision.step else [],
-        ["In the way", *blocked(status.in_the_way)] if status.in_the_way else [],
+        ["Checks that do not pass", *blocked(status.in_the_way)] if status.in_the_way else [],
     )
 
 
@@ -305,7 +305,7 @@ def _end(plan: Plan) -> list[str]:
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     if plan.steps and not plan.in_the_way:
         return ["What follows depends on the result of these steps: plan again after them."]
-    return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
+    return ["Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:", *blocked(plan.in_the_way)]
 
 
 def _before_the_end(plan: Plan) -> str:

@@ -158,6 +158,6 @@ def as_text(cluster: Cluster, request: Request) -> str:
     width = max((len(str(each.step)) for each in steps), default=0)
     lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(verdict(each.before))}".rstrip() for number, each in enumerate(steps, 1)]
     refused = tuple(check for each in found if each.step is None for check in each.checks)
-    lines += ["Cannot be reset:", *blocked(refused)] if refused else []
+    lines += ["Cannot be reset; these checks do not pass:", *blocked(refused)] if refused else []
     lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
     return "\n".join(lines) + "\n"
