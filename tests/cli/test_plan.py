@@ -164,7 +164,10 @@ def test_a_plan_that_cannot_know_what_follows_says_so(seen: Callable[..., Look])
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",), has_finalizer=False, paused="Cluster demo"))
     assert steps_of(plan) == [("add the finalizer", "3 of 3")]
-    assert "Then it waits; these checks do not pass:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n" in text_of(plan)
+    assert (
+        "Then it waits; these checks do not pass:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n"
+        in text_of(plan)
+    )
 
 
 def test_json_says_the_same(seen: Callable[..., Look]) -> None:

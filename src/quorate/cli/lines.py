@@ -305,7 +305,10 @@ def _end(plan: Plan) -> list[str]:
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     if plan.steps and not plan.in_the_way:
         return ["What follows depends on the result of these steps: plan again after them."]
-    return ["Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:", *blocked(plan.in_the_way)]
+    return [
+        "Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:",
+        *blocked(plan.in_the_way),
+    ]
 
 
 def _before_the_end(plan: Plan) -> str:

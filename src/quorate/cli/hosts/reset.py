@@ -74,7 +74,7 @@ def command(
     options = RunOptions(without=_known(cluster, without))
     request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
     click.echo(as_text(cluster, request), nl=False, err=output == "json")
-    steps = resetting.freeing(cluster, request)
+    steps = resetting.reset_steps(cluster, request)
     if not any(each.step for each in steps):
         ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
     if everything:
@@ -144,9 +144,9 @@ def as_text(cluster: Cluster, request: Request) -> str:
     from quorate.cli.lines import blocked, short
     from quorate.cli.views import verdict
     from quorate.core.ring import in_words
-    from quorate.hosts.run.resetting import ANOTHERS, freeing, not_unique
+    from quorate.hosts.run.resetting import ANOTHERS, not_unique, reset_steps
 
-    found = freeing(cluster, request)
+    found = reset_steps(cluster, request)
     lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {in_words(cluster.ring)}"]
     if request.everything:
         lines.append("These are all hosts: the cluster is destroyed, and its data is lost.")

@@ -36,9 +36,9 @@ _UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this com
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The hosts that are to be reset. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
+    """The hosts that are to be reset. `everything`: all hosts of the manifest, which destroys the cluster. `save`: take a snapshot first.
 
-    `apart`: those that were shown as hosts of another cluster, or of none that has a ring, so that whoever agreed to it knew that no ring would be asked.
+    `apart`: hosts that the operator was shown as another cluster's, or of a cluster without a ring, and approved to be reset without a quorum check.
     """
 
     names: tuple[str, ...]
@@ -48,8 +48,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Freeing:
-    """One step of it with the checks behind it; without a step, what keeps a host from being reset. The ring is as it is before."""
+class ResetStep:
+    """One step of a reset with the checks behind it; without a step, what keeps a host from being reset. `before`: etcd before the step."""
 
     host: str
     step: Step | None
@@ -77,17 +77,17 @@ def not_unique(host: Host) -> tuple[str, ...]:
     return (*host.not_unique, *(finding.message for finding in host.findings if finding.reason == NOT_UNIQUE))
 
 
-def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
-    """Every step that resets these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
+def reset_steps(cluster: Cluster, request: Request) -> tuple[ResetStep, ...]:
+    """Every step of the reset of these hosts, workers first, the host with etcd's leader last; steps after a refusal are of other hosts.
 
-    A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
-    read. A host of another cluster is meant only where it was named. No host is reset while the hosts contradict the manifest or each other: what it says of a
-    host may be true of another, or of another cluster.
+    A snapshot comes before the first removal of a member. If etcd cannot be read, a reset of the whole cluster waits unless the request allows it to go without
+    a snapshot. A host of another cluster is reset only by name. No host is reset while the hosts contradict the manifest or each other: the manifest may then
+    mean another host, or another cluster.
     """
     if cluster.problems:
         checks = tuple(failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems)
-        return (Freeing("", None, checks, None),)
-    found = _freed(cluster, request)
+        return (ResetStep("", None, checks, None),)
+    found = _steps_of_hosts(cluster, request)
     saving = _saving(cluster) if request.save else None
     first = 0 if request.everything else next((at for at, each in enumerate(found) if isinstance(each.step, RemoveMember)), None)
     if saving is None or first is None or not any(each.step for each in found):
@@ -95,7 +95,7 @@ def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
     return (*found[:first], saving, *found[first:]) if saving.step is not None else (saving,)
 
 
-def _saving(cluster: Cluster) -> Freeing | None:
+def _saving(cluster: Cluster) -> ResetStep | None:
     """The snapshot, or why it cannot be taken; None: it was, or there is nothing to save."""
     match cluster.ring:
         case _ if cluster.snapshot_taken:
@@ -103,21 +103,23 @@ def _saving(cluster: Cluster) -> Freeing | None:
         case Absent():
             return None
         case Unknown(reason):
-            return Freeing("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
+            return ResetStep("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
         case _ if cluster.membership_problem:
-            return Freeing("", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None)
+            return ResetStep(
+                "", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None
+            )
         case Ring():
-            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), verdict(cluster.ring))
+            return ResetStep("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), verdict(cluster.ring))
 
 
-def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
+def _steps_of_hosts(cluster: Cluster, request: Request) -> list[ResetStep]:
     names = request.names
     leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None
     hosts = sorted(
         (host for host in cluster.hosts if host.name in names),
         key=lambda host: (host.control_plane, leader is not None and host.member_id == leader),
     )
-    found: list[Freeing] = []
+    found: list[ResetStep] = []
     for host in hosts:
         if host.kind is Kind.FOREIGN and (request.everything or host.name not in request.apart):
             remedy = f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`."
@@ -136,7 +138,7 @@ def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
 
     def decide(cluster: Cluster, _now: datetime) -> Decision:
         refused: tuple[Check, ...] = ()
-        for each in freeing(cluster, request):
+        for each in reset_steps(cluster, request):
             if each.step is not None:
                 return Decision(RULE, each.step, (*refused, *each.checks), None)
             refused += each.checks
@@ -145,7 +147,7 @@ def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
     return decide
 
 
-def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+def _ending(cluster: Cluster, host: Host) -> Iterator[ResetStep]:
     """Of a cluster that ends nothing is to be kept, so nobody is asked."""
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
@@ -153,10 +155,10 @@ def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         remedy = "Remove the hosts of the other cluster from the manifest."
         yield _refusal(cluster, host, unknown(OURS, f"{host.name}: {'; '.join(differ)}", remedy))
     elif not _is_free(host):
-        yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
+        yield ResetStep(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
 
 
-def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+def _leaving(cluster: Cluster, host: Host) -> Iterator[ResetStep]:
     """Removes its member after a quorum check, then its Node, then everything on the host. Of a host that is gone the first two are done.
 
     A worker's Node is drained before it goes.
@@ -169,7 +171,7 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         if not check.passed:
             yield _refusal(cluster, host, check)
             return
-        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), verdict(cluster.ring))
+        yield ResetStep(host.name, RemoveMember(host.member_id, host.name), (check,), verdict(cluster.ring))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
         check = _has_left(cluster, host.node)
@@ -177,12 +179,12 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
             yield _refusal(cluster, host, check)
             return
         drain = (host.works or not host.control_plane) and takes_evictions(host.node)
-        yield Freeing(host.name, DeleteNode(host.node.name, drain), (check,), verdict(cluster.ring))
+        yield ResetStep(host.name, DeleteNode(host.node.name, drain), (check,), verdict(cluster.ring))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
         foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
-        yield Freeing(host.name, Reset(host.name), foreign, verdict(cluster.ring))
+        yield ResetStep(host.name, Reset(host.name), foreign, verdict(cluster.ring))
 
 
 def _has_left(cluster: Cluster, node: Node) -> Check:
@@ -233,5 +235,5 @@ def _unreachable(host: Host) -> Check:
     )
 
 
-def _refusal(cluster: Cluster, host: Host, check: Check) -> Freeing:
-    return Freeing(host.name, None, (check,), verdict(cluster.ring))
+def _refusal(cluster: Cluster, host: Host, check: Check) -> ResetStep:
+    return ResetStep(host.name, None, (check,), verdict(cluster.ring))

@@ -205,7 +205,11 @@ class Session(Generic[Seen]):
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""
-        return self._end(Outcome.STALLED, f"{done}nothing more can be done, since this check does not pass: {decision.refusals[0].name}", decision.refusals)
+        return self._end(
+            Outcome.STALLED,
+            f"{done}nothing more can be done, since this check does not pass: {decision.refusals[0].name}",
+            decision.refusals,
+        )
 
     def _start(self, cluster: Cluster) -> None:
         names = tuple(host.name for host in cluster.hosts)
