@@ -1,4 +1,4 @@
-"""A kept plan is refused once the cluster has changed, and each change is named."""
+"""A saved plan is refused once the cluster has changed, and each change is named."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ SAID: dict[str, Callable[[str], str]] = {
     "a manifest's kind": lambda text: mistake("x", kind=text),
     "a manifest's version": lambda text: mistake("x", apiVersion=text),
     "a key of Terraform's": mistake,
-    "a kept plan's fact": lambda text: str(StalePlan((text,))).split("\n", 1)[1],
+    "a saved plan's fact": lambda text: str(StalePlan((text,))).split("\n", 1)[1],
     "a record's event": recorded,
     "a name": lambda text: msgspec.json.decode(msgspec.json.encode({"name": text}), type=objects.ObjectMeta).name,
 }

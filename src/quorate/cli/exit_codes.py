@@ -94,8 +94,8 @@ TABLE = (
     Row(
         17,
         "the plan is stale: the cluster has changed since",
-        "the plan is stale: the cluster has changed since it was made or approved. the next step was not shown to you, and was not taken",
-        "run `quorate plan` again (with `--out` for a kept plan); the message says what changed",
+        "the plan is stale: the cluster has changed since it was made or approved. The next step was not shown to you, and was not taken",
+        "run `quorate plan` again (with `--out` for a saved plan); the message says what changed",
     ),
     Row(
         64,
