@@ -293,7 +293,7 @@ async def test_a_consent_to_the_removal_of_a_machines_member_is_taken_back_and_s
     await maintain(five.clients, observation)
     assert five.annotations(KCPS, "demo")[CONSENT] == "4"
     assert len(said) == 1
-    assert "member 3, which is that of Machine cp-3" in said[0].message
+    assert "member 3, which belongs to Machine cp-3" in said[0].message
 
 
 async def test_one_that_is_silent_on_a_node_that_is_ready_stays(five: World) -> None:
