@@ -112,6 +112,14 @@ async def test_every_member_is_asked_for_its_own_list_once() -> None:
     assert reading.disagreement == ""
 
 
+async def test_each_members_version_is_what_it_says_itself_and_none_where_it_does_not_answer() -> None:
+    ring = healthy()
+    ring.members["cp-a"].statuses = [Status(0xA, 0xA, version="3.6.5")]
+    ring.members["cp-b"].statuses = [Unreachable("cp-b", "connection refused")]
+    reading = await ring.reading()
+    assert {member.name: member.version for member in reading.ring.members} == {"cp-a": "3.6.5", "cp-b": "", "cp-c": ""}
+
+
 async def test_a_member_that_does_not_answer_while_others_do_is_bad_with_the_reason() -> None:
     ring = healthy()
     ring.members["cp-b"].statuses = [Unreachable("cp-b", "connection refused")]

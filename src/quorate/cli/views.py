@@ -140,6 +140,7 @@ class Machine:
     steps: Annotated[tuple[str, ...], says("planned steps that concern it")]
     waits_for: Annotated[str, says("what a Machine waits for until it is ready, or gone; empty: nothing")] = ""
     fate: Annotated[str, says("why a Machine goes, or which one it replaces; empty: neither")] = ""
+    remedy: Annotated[str, says("what to do so that a Machine gets its Node; empty: it has one, or time may bring it")] = ""
     not_compared: Annotated[tuple[str, ...], says("fields of a Machine's KubeadmConfig that differ without a consequence")] = ()
     packages: Annotated[str, says("of a host: ready, how many are missing, or unknown")] = ""
     missing: Annotated[tuple[str, ...], says("packages and settings that a host lacks")] = ()

@@ -28,6 +28,7 @@ class Member:
     peer_urls: tuple[str, ...] = ()  # Cluster API's in-memory provider reports none
     evidence: str = ""  # why its health is what it is, for a reader
     only_alarmed: bool = False  # not GOOD for nothing else than an alarm: it answers, follows the leader and votes
+    version: str = ""  # of its etcd, such as 3.6.5; empty: it did not answer, or did not say (Cluster API's in-memory provider)
 
     @property
     def label(self) -> str:

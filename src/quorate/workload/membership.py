@@ -242,7 +242,8 @@ def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer 
         only_alarmed = health is Health.GOOD
         said = "; ".join(f"raised the alarm {kind}, for which etcd refuses writes: {_way_out(kind)}" for kind in raised)
         health, evidence = Health.BAD, said if only_alarmed else f"{evidence}; {said}"
-    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed)
+    version = answer.version if isinstance(answer, etcd.Status) else ""
+    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed, version)
 
 
 def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health, str]:

@@ -263,7 +263,7 @@ async def test_before_initialization_a_machine_is_released_without_a_ring(empty:
     ("restored", "why"),
     [
         (None, "is gone, though nobody let it go"),
-        ({"uid": "another"}, "is another one"),
+        ({"uid": "another"}, "is not the one that this was decided for"),
         ({"deletionTimestamp": None}, "is no longer being deleted"),
     ],
     ids=["of before it was made", "of before it was made anew", "of before it was deleted"],

@@ -185,7 +185,7 @@ async def adoptable_names(world: World) -> list[str]:
     ("kind", "change", "why"),
     [
         (KCPS, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}, "KubeadmControlPlane default/demo was deleted after"),
-        (KCPS, {"metadata": {"uid": "another"}}, "KubeadmControlPlane default/demo is another one"),
+        (KCPS, {"metadata": {"uid": "another"}}, "KubeadmControlPlane default/demo is not the one that this was decided for"),
         (KCPS, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, "KubeadmControlPlane default/demo was paused"),
         ("clusters", {"spec": {"paused": True}}, "KubeadmControlPlane default/demo was paused"),
         (

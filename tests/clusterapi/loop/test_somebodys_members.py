@@ -131,7 +131,7 @@ async def texts(world: World) -> tuple[str, str]:
     """What a reader is told in the end: by `quorate explain`, and by the conditions."""
     _, decision = await later(world)
     observation = await world.observe()
-    said = click.unstyle(lines.explanation(status_of(Look(observation, decision), world.now)))
+    said = click.unstyle(lines.explanation(status_of(Look(observation, decision), world.now), world.now))
     return said, str(report(observation, decision, now=world.now).status["conditions"])
 
 

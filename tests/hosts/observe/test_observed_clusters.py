@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.forecast import forecast
@@ -99,6 +100,26 @@ async def test_a_host_that_was_switched_on_a_moment_ago_is_known_as_that(tmp_pat
     cluster = await world.cluster()
     assert [host.just_booted for host in cluster.hosts] == [False, True, False]
     assert cluster.is_booting
+
+
+async def test_an_api_server_that_was_asked_to_end_is_waited_for_and_not_called_broken_for_good(tmp_path: Path) -> None:
+    """It stays for a minute after it has stopped to listen. Another's that runs in a Pod tells nothing of one that listens."""
+    world = stand(tmp_path)
+    folder = world.machines["cp-2"].folder
+    folder.file("proc/4711/comm", "kube-apiserver\n")
+    assert not (await world.cluster()).is_restarting
+    folder.program("curl", 'case "$*" in *livez* | *readyz*) exit 7 ;; esac\nprintf "ok\\n200"')
+    cluster = await world.cluster()
+    assert [host.api_server_restarts for host in cluster.hosts] == [False, True, False]
+    (refused,) = decide(cluster, NOW).refusals
+    assert (refused.name, refused.outcome) == (CONTROL_PLANE_WELL, Outcome.UNKNOWN)
+    assert "nothing listens there, though it runs: it was asked to end, or has just been started" in refused.evidence
+    assert refused.remedy.startswith("Wait for the API server of cp-2; if it is not back after two minutes, see what fails there with ")
+    (folder.root / "proc/4711/comm").unlink()
+    cluster = await world.cluster()
+    assert not cluster.is_restarting
+    (refused,) = decide(cluster, NOW).refusals
+    assert (refused.name, refused.outcome) == (CONTROL_PLANE_WELL, Outcome.FAIL)
 
 
 async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path) -> None:

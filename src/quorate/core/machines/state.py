@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from quorate.core import etcd_versions
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.maintenance import UP_TO_DATE, Maintenance
 from quorate.core.ring import Member, Ring
@@ -61,6 +62,8 @@ class Desired:
     version: Version
     max_surge: int = 1
     etcd_managed: bool = True
+    etcd_minor: etcd_versions.Minor | None = None  # of the etcd that a new replica brings; None: not known
+    etcd_flags: tuple[str, ...] = ()  # those that it is given
     remediation: RemediationPolicy = RemediationPolicy()
     failure_domains: tuple[str, ...] = ()  # those that may hold control planes; empty: there are none to choose from
 

@@ -217,6 +217,19 @@ SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Rem
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
 
 
+def is_left_of(step: Step, before: Step) -> bool:
+    """Whether this is what is left to do of a step that is being taken: CAs come, and Machines go, one at a time."""
+    match before, step:
+        case (
+            (EnsureCertificates(all_of_it), EnsureCertificates(left))
+            | (AdoptReplicas(all_of_it), AdoptReplicas(left))
+            | (RecordExpiries(all_of_it), RecordExpiries(left))
+            | (DeleteAll(all_of_it), DeleteAll(left))
+        ):
+            return set(left) < set(all_of_it)
+    return False
+
+
 def involved(step: Step) -> tuple[str, ...]:
     """The replicas that a step is about; none where it is about the control plane."""
     match step:

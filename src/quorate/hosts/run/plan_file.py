@@ -32,7 +32,7 @@ FORMAT = 2
 _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "rotated", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
-    Host: frozenset({"just_booted", "clock_ahead"}),
+    Host: frozenset({"just_booted", "api_server_restarts", "clock_ahead"}),
     Member: frozenset({"evidence"}),
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),

@@ -191,7 +191,7 @@ class Session(Generic[Seen]):
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        until = self._wait_policy.look_again(decision, now, booting=cluster.is_booting)
+        until = self._wait_policy.look_again(decision, now, cluster)
         if until is None:
             return False
         parts.emit(Waiting(now, decision.refusals, until))

@@ -10,7 +10,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health
 from quorate.core.hosts.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
 from quorate.core.hosts.rules.leftovers import is_to_be_reset
-from quorate.core.hosts.state import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
+from quorate.core.hosts.state import EXPIRED, INITIALIZING, LIVEZ, NODE_NOT_LISTED, READYZ, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
 from quorate.core.proposal import NOTHING, Proposal, blocking
 
@@ -67,8 +67,8 @@ def _control_plane_well(cluster: Cluster) -> Check:
 
 
 def _may_pass(ill: Iterable[Host]) -> bool:
-    """Whether kubelets may be about to make their Nodes: a run waits for that as long as it can."""
-    return all(map(_only_lacks_its_node, ill))
+    """Whether kubelets may be about to make their Nodes, or to start API servers anew: a run waits for that as long as it can."""
+    return all(_only_lacks_its_node(host) or _only_restarts(host) for host in ill)
 
 
 def _ring_matches(cluster: Cluster) -> Check:
@@ -98,8 +98,8 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.MEMBER:
             renewed = f"The certificates of {host.name} are renewed once everything else is well."
             return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
-        case Kind.BROKEN if _only_lacks_its_node(host):
-            return f"Restart the kubelet of {host.name}, which creates its Node again: `systemctl restart kubelet` on it, then apply again."
+        case Kind.BROKEN if _may_pass((host,)):
+            return _if_it_does_not_pass(host, look)
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             mend = _finish_the_join(host) if host.has_joined_half else f"See what fails on {host.name} with {look}."
             return f"{mend} Do not reset it: no other host of the manifest holds the data."
@@ -110,6 +110,12 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)
+
+
+def _if_it_does_not_pass(host: Host, look: str) -> str:
+    if _only_restarts(host):
+        return f"Wait for the API server of {host.name}; if it is not back after two minutes, see what fails there with {look}."
+    return f"Restart the kubelet of {host.name}, which creates its Node again: `systemctl restart kubelet` on it, then apply again."
 
 
 def _finish_the_join(host: Host) -> str:
@@ -126,6 +132,11 @@ def _has_only_expired(host: Host) -> bool:
 def _only_lacks_its_node(host: Host) -> bool:
     """Whether everything else about it is good. Its kubelet made the Node when it started, and makes it again when it starts again."""
     return isinstance(host.node, Absent) and not data_lost(host) and _not_good(host) == [NODE_NOT_LISTED]
+
+
+def _only_restarts(host: Host) -> bool:
+    """Whether everything else about it is good. An API server that was asked to end stays for up to 70 s, and its kubelet starts the next one."""
+    return host.api_server_restarts and not data_lost(host) and {LIVEZ, READYZ}.issuperset(_not_good(host))
 
 
 def _not_good(host: Host) -> list[str]:
