@@ -136,13 +136,13 @@ async def test_it_answers_at_all(ask: Ask) -> None:
 
 
 async def test_more_members_than_any_ring_has_are_refused(ask: Ask) -> None:
-    with pytest.raises(EtcdError, match="told of 8000 members, where no ring has more than 100"):
+    with pytest.raises(EtcdError, match="returned 8000 members, where no ring has more than 100"):
         await ask("members", rpc.MemberListResponse(members=[rpc.Member(ID=number) for number in range(8000)]))
 
 
 async def test_more_alarms_than_any_ring_has_are_refused(ask: Ask) -> None:
     """Each would be compared with each member: 40,000 of both, in 400 KB, took the process that all clusters share three quarters of a minute."""
-    with pytest.raises(EtcdError, match="told of 8000 alarms, where no ring has more than 200"):
+    with pytest.raises(EtcdError, match="returned 8000 alarms, where no ring has more than 200"):
         await ask("alarms", rpc.AlarmResponse(alarms=[rpc.AlarmMember(memberID=number, alarm=rpc.NOSPACE) for number in range(8000)]))
 
 
@@ -152,14 +152,14 @@ URLS = [f"{number:x}" for number in range(100_000)]
 @pytest.mark.parametrize("member", [rpc.Member(peerURLs=URLS), rpc.Member(clientURLs=URLS)], ids=["of peers", "of clients"])
 async def test_more_addresses_of_a_member_than_any_has_are_refused(ask: Ask, member: rpc.Member) -> None:
     """Each is compared with those of each Machine and Node that the member may run on, several times in each look, once a second."""
-    with pytest.raises(EtcdError, match="told of 100000 addresses of one member, where no member has more than 20"):
+    with pytest.raises(EtcdError, match="returned 100000 addresses of one member, where no member has more than 20"):
         await ask("members", rpc.MemberListResponse(members=[member]))
 
 
 async def test_more_errors_of_a_member_than_there_may_be_alarms_are_refused(ask: Ask) -> None:
     errors = ["alarm"] * 201
     assert len((await ask("status", rpc.StatusResponse(errors=errors))).errors) == 201
-    with pytest.raises(EtcdError, match="told of 202 errors, where no member has more than 201"):
+    with pytest.raises(EtcdError, match="returned 202 errors, where no member has more than 201"):
         await ask("status", rpc.StatusResponse(errors=[*errors, "alarm"]))
 
 
@@ -246,9 +246,9 @@ def test_frames_are_counted_wherever_what_comes_in_is_cut(size: int) -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ((b"a",), "told of a key that was not asked for, or of one twice"),  # the same page again and again
-        ((b"b", b"a"), "told of a key that was not asked for, or of one twice"),
-        ((), "told that there are more keys, and of none"),
+        ((b"a",), "returned a key that was not asked for, or one twice"),  # the same page again and again
+        ((b"b", b"a"), "returned a key that was not asked for, or one twice"),
+        ((), "announced more keys and returned none"),
     ],
 )
 async def test_pages_without_end_are_refused(hostile: Hostile, client: GrpcClient, keys: tuple[bytes, ...], said: str) -> None:
@@ -260,7 +260,7 @@ async def test_pages_without_end_are_refused(hostile: Hostile, client: GrpcClien
 
 async def test_keys_of_others_are_refused(hostile: Hostile, client: GrpcClient) -> None:
     hostile.answer = rpc.RangeResponse(kvs=[rpc.KeyValue(key=b"/registry/pods/a")])
-    with pytest.raises(EtcdError, match="told of a key that was not asked for"):
+    with pytest.raises(EtcdError, match="returned a key that was not asked for"):
         [each async for each in client.values(PREFIX)]
 
 

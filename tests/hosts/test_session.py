@@ -141,10 +141,7 @@ async def test_the_last_word_of_a_run_names_what_differs_all_the_same() -> None:
     cluster = replace(BUILD.three(), lasting_drift=("kube-proxy: it is missing",))
     assert (await World([NOTHING]).run()).message == "everything is as the manifest says"
     ended = await World([NOTHING], cluster=cluster).run()
-    assert (
-        ended.message
-        == "everything else is as the manifest says; until somebody changes it, this differs: cluster: kube-proxy: it is missing"
-    )
+    assert ended.message == "everything else is as the manifest says; this differs until you change it: cluster: kube-proxy: it is missing"
 
 
 async def test_events_say_who_what_and_on_which_checks() -> None:
@@ -309,7 +306,7 @@ async def test_an_interrupted_run_says_that_the_same_command_goes_on() -> None:
     last = world.events[-1]
     assert isinstance(last, Ended)
     assert last.outcome is Outcome.INTERRUPTED
-    assert "same command continues" in last.message
+    assert "run the same command again to continue" in last.message
 
 
 async def test_an_error_of_our_own_ends_the_record_too() -> None:

@@ -67,7 +67,7 @@ async def the_cluster_is_on_a_silent_host(scene: Scene) -> None:
 
 
 async def the_only_host_left_in_the_manifest_has_lost_its_data(scene: Scene) -> None:
-    """Its etcd runs on with what it has in memory, and its ring bears its loss; the two others were taken out of the manifest."""
+    """Its etcd runs on with what it has in memory, and its ring tolerates its loss; the two others were taken out of the manifest."""
     await scene.applied(*THREE)
     scene.machine("cp1").disk.data = None
     scene.want("cp1")

@@ -145,7 +145,7 @@ async def test_what_nobody_foresaw_of_one_cluster_is_the_end_of_its_connection_a
     stage.cluster.trouble[when] = RecursionError("too many levels")
     async with stage.running():
         assert stage.phase() is Phase.NEVER_CONNECTED
-        assert stage.workload.connectivity.reason.startswith("its answers could not be dealt with: ")
+        assert stage.workload.connectivity.reason.startswith("its answers could not be processed: ")
         del stage.cluster.trouble[when]
         await asyncio.sleep(60)
         assert stage.phase() is Phase.CONNECTED

@@ -356,7 +356,7 @@ def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
     alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
     corrupt, full = alarms_without_member(replace(reading, alarms=alarms))
     assert corrupt == (
-        "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
+        "etcd refuses writes for the alarm CORRUPT, which belongs to no single member: "
         "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
     )
     assert full == (

@@ -19,7 +19,7 @@ from quorate.core.text import together
 
 RESOLVES_BY_ITSELF = "resolves by itself"
 OPEN_PORTS = (
-    "open must be TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
+    "these ports must be open: TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
     "nodePortRange, and what the network plugin needs"
 )
 
@@ -110,7 +110,7 @@ def glance(status: Status) -> str:
         _not_well(status),
         _stays(status.mode, _lasting(status)),
         [f"Next      {status.decision.step}"] if status.decision.step else [],
-        ["In the way", *blocked(status.in_the_way)] if status.in_the_way else [],
+        ["Checks that do not pass", *blocked(status.in_the_way)] if status.in_the_way else [],
     )
 
 
@@ -276,7 +276,7 @@ def _guards(plan: Plan) -> list[str]:
     prepared = {name for step in plan.steps if step.kind == "Prepare" for name in step.machines}
     found = ((guard, each.name) for each in plan.status.machines if each.name in prepared for guard in each.guarded_by)
     if plan.keeps_firewalls:
-        return _section(f"Left on, as --keep-firewall says: {OPEN_PORTS}", found)
+        return _section(f"Left on (--keep-firewall); {OPEN_PORTS}", found)
     return _section("Switched off while the hosts are prepared; --keep-firewall leaves them on", found)
 
 
@@ -323,8 +323,11 @@ def _end(plan: Plan) -> list[str]:
         everything = "everything else" if plan.lasting else "everything"
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     if plan.steps and not plan.in_the_way:
-        return ["What follows depends on what these find: plan again then."]
-    return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
+        return ["What follows depends on the result of these steps: plan again after them."]
+    return [
+        "Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:",
+        *blocked(plan.in_the_way),
+    ]
 
 
 def _before_the_end(plan: Plan) -> str:
@@ -340,6 +343,6 @@ def _unwell(status: Status) -> list[str]:
     if status.mode is Mode.HOSTS or not ill:
         return []
     ways = [each.remedy for each in ill if each.remedy]
-    ways += ["A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."] if len(ways) < len(ill) else []
+    ways += ["quorate replaces it once it fails a MachineHealthCheck, or you delete it."] if len(ways) < len(ill) else []
     names = ", ".join(each.name for each in ill)
     return [f"{names} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", *(f"  -> {way}" for way in ways)]

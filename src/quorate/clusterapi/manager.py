@@ -46,7 +46,7 @@ _log = structlog.get_logger(__name__)
 CONTROLLER = "kubeadmcontrolplane"
 DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
-_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a repaired API unnoticed for a quarter of an hour
 _BEHIND, _DEAD = (
     30.0,
     600.0,

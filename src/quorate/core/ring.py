@@ -187,4 +187,4 @@ def in_words(ring: Ring | Unknown | Absent) -> str:
             return "there is none yet"
         case Unknown(reason):
             return f"unknown: {reason}"
-    return str(ring.now) if ring.members else "unknown: etcd named no members at all"
+    return str(ring.now) if ring.members else "unknown: etcd listed no members"

@@ -242,13 +242,13 @@ class GrpcClient:
             reply = await self._call("KV/Range", request, rpc.RangeResponse, _LARGEST_PAGE)
             for each in reply.kvs:
                 if not start <= each.key < end:
-                    raise Refused(self._node, "DATA_LOSS", "told of a key that was not asked for, or of one twice")
+                    raise Refused(self._node, "DATA_LOSS", "returned a key that was not asked for, or one twice")
                 yield each.key, each.value
                 start = each.key + b"\0"  # the next key that there can be
             told += len(reply.kvs)
             self._refuse_more("keys", told, _MOST_KEYS, "cluster")
             if reply.more and not reply.kvs:
-                raise Refused(self._node, "DATA_LOSS", "told that there are more keys, and of none")
+                raise Refused(self._node, "DATA_LOSS", "announced more keys and returned none")
             more = reply.more
 
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
@@ -282,7 +282,7 @@ class GrpcClient:
     def _refuse_more(self, what: str, found: int, most: int, where: str = "ring") -> None:
         """Raise Refused for more than any has: members and alarms in an answer of 400 KB would otherwise take minutes to compare, and keys may have no end."""
         if found > most:
-            raise Refused(self._node, "OUT_OF_RANGE", f"told of {found} {what}, where no {where} has more than {most}")
+            raise Refused(self._node, "OUT_OF_RANGE", f"returned {found} {what}, where no {where} has more than {most}")
 
     @contextmanager
     def _translated(self, method: str) -> Iterator[None]:

@@ -301,8 +301,8 @@ class Workload(Generic[Client]):
                     return await self._attempt(connected)
         except Exception as error:  # noqa: BLE001 - one tenant's trouble must not stop the others
             cause = sole(error) if isinstance(error, ExceptionGroup) else error
-            _log.error("a workload cluster's answers could not be dealt with", cluster=self.cluster, exc_info=cause)
-            return _Ending(printable(f"its answers could not be dealt with: {type(cause).__name__}: {cause}"))
+            _log.error("a workload cluster's answers could not be processed", cluster=self.cluster, exc_info=cause)
+            return _Ending(printable(f"its answers could not be processed: {type(cause).__name__}: {cause}"))
 
     async def _attempt(self, connected: Callable[[], None]) -> _Ending:
         try:
@@ -418,7 +418,7 @@ def _ending(error: Exception) -> _Ending:
 
 
 def _over(error: Exception | None) -> _Ending:
-    return _Ending(_text(error)) if isinstance(error, TooMuch) else _Ending("the credentials are not accepted any more", unauthorized=True)
+    return _Ending(_text(error)) if isinstance(error, TooMuch) else _Ending("the credentials are no longer accepted", unauthorized=True)
 
 
 def _text(error: Exception) -> str:

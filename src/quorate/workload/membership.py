@@ -286,7 +286,7 @@ def alarms_without_member(reading: RingReading | Unknown | Absent) -> tuple[str,
 
 
 def _alarm(kind: str, member: int) -> str:
-    whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
+    whose = f" of member {member:x}, which is gone" if member else ", which belongs to no single member"
     return f"etcd refuses writes for the alarm {kind}{whose}: {_way_out(kind)}"
 
 

@@ -1,4 +1,4 @@
-"""What follows the specification in place, without a decision: metadata, timeouts and taints of Machines and their companions, and who owns what.
+"""Applies in place, without a decision, what the specification says of Machines and their companions: metadata, timeouts, taints and owners.
 
 Each is written only when what is wanted has changed since it was written last. None of it touches what runs.
 """

@@ -1,4 +1,4 @@
-"""Kinds whose shape is somebody else's: infrastructure machines and their templates, found by the contract labels of their definitions, watched when needed."""
+"""Kinds that other providers define: infrastructure machines and their templates, found by the contract labels of their definitions, watched when needed."""
 
 from __future__ import annotations
 

@@ -15,12 +15,10 @@ from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
 from quorate.workload.nodes import readiness
 
-_ONE_NODE = (
-    "If one Machine is a copy of the other, take the finalizers off the copy before it is deleted: it then leaves without the host of both."
-)
+_ONE_NODE = "If one Machine is a copy of the other, remove the finalizers of the copy before you delete it: it then leaves without the host of both."
 _ONE_ADDRESS = (
-    "It is known whose it is as soon as it answers. If the host of one of those with this address is gone for good, delete its Machine, "
-    "or its Node where it has no Machine."
+    "quorate knows whose it is as soon as it answers. If the host of one of those with this address is gone for good, delete its Machine, "
+    "or its Node if it has no Machine."
 )
 
 

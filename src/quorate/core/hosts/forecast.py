@@ -1,4 +1,4 @@
-"""What would happen to the hosts from here: `decide` played forward on a model in which every step succeeds.
+"""The steps ahead for hosts: `decide` played forward on a model in which every step succeeds.
 
 The model knows no faults and no edits. What is ill stays ill, what is silent stays silent, and what cannot be reached stays so: a plan never counts on a
 recovery that nobody has promised. A host that joins is well afterwards.

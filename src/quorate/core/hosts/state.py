@@ -1,4 +1,4 @@
-"""What was observed of a cluster of existing hosts, frozen: the only thing that the in-place family looks at.
+"""What was observed of a cluster of existing hosts, frozen: all that the rules for existing hosts look at.
 
 A host has an identity: it is repaired, upgraded or taken out, and never exchanged for another. Facts that could not be learned are `Unknown` with the
 reason; a fact proven not to be there is `Absent`.
@@ -48,7 +48,7 @@ INITIALIZING = "Initializing"
 LEADERLESS = "EtcdWithoutLeader"
 """The reason of the finding that says that the etcd of a host whose initialization was cut short runs, and is not well."""
 NODE_NOT_LISTED = "NodeNotListed"
-"""The reason of the finding that says that the API has no Node of it, though it has joined."""
+"""The reason of the finding that says that the API has no Node for it, though it has joined."""
 ANOTHER_ETCD = "AnotherEtcd"
 """The reason of the finding that says that an etcd is on it which is not this cluster's, or not known to be."""
 CLUSTERS_DIFFER = "ClustersDiffer"

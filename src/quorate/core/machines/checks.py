@@ -23,10 +23,10 @@ INITIALIZED = "the cluster is initialized"
 VERSION_NEAR = "the version is at most one minor away from every one that runs"
 VERSION_NOT_BELOW = "the version is not below every one that runs"
 
-EXTERNAL = "etcd is external: its members are not ours to count"
+EXTERNAL = "etcd is external: quorate does not manage its members"
 RESTART_KUBELET = (
-    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
-    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
+    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which creates its Node again; "
+    "then mark the Node as a control plane with `kubeadm init phase mark-control-plane --node-name NODE`."
 )
 
 
@@ -55,7 +55,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
     if isinstance(ring, Unknown):
         return ring
     if not ring.members:
-        return Unknown("etcd named no members at all")
+        return Unknown("etcd listed no members")
     for replica in control_plane.vanishing:
         if isinstance(replica.member, Unknown):
             return Unknown(
@@ -108,13 +108,13 @@ def _way_to_a_node(replica: Replica) -> str:
     if replica.node is not None or replica.deleting_since:
         return ""
     if replica.had_node:  # an older backup of the management cluster brings back Machines whose hosts went long ago
-        gone = f"Where that host is gone for good, delete the Machine {replica.name}: another is made in its place."
+        gone = f"If that host is gone for good, delete the Machine {replica.name}: quorate creates another."
         return f"{RESTART_KUBELET.format(replica.name)} {gone}"
     if replica.overdue:
         return (
-            f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "
-            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place. "
-            "Where it was through, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which makes it anew."
+            f"See in kubeadm's output on the host of {replica.name} (usually in cloud-init's log) why it has not come up. "
+            f"If kubeadm has given up, delete the Machine {replica.name}: quorate creates another. "
+            "If kubeadm had finished, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which creates it again."
         )
     return ""
 

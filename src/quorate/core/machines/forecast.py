@@ -1,4 +1,4 @@
-"""What would happen from here: `decide` played forward on a model in which every step succeeds and every machine comes up.
+"""The steps ahead: `decide` played forward on a model in which every step succeeds and every machine comes up.
 
 The model knows no faults and no edits. What is ill stays ill, so that a plan never counts on a recovery that nobody has promised; what is on its way
 arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new-2`, ...), in the order of their creation.

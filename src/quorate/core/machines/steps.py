@@ -1,4 +1,4 @@
-"""The closed set of steps: everything that may ever be done to a control plane. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
+"""The closed set of steps: everything that may be done to a control plane. Executors match it exhaustively; as text, a step is an instruction for a reader."""
 
 from __future__ import annotations
 

@@ -124,9 +124,7 @@ async def replace_component(
             await serves(tools, host, each)
     except StepFailed as failure:
         await _put_back(tools, host, component)
-        remedy = (
-            f"Correct what the manifest says of {component}; its log says what it did not like (crictl ps -a and crictl logs on the host)"
-        )
+        remedy = f"Correct what the manifest says of {component}; its log says what is wrong (crictl ps -a and crictl logs on the host)"
         raise StepFailed(host, f"{failure.cause}. The manifest that it had before was put back", remedy) from failure
     await tools.run(host, f"rm -f -- {_previous(component)}", doing="removing the old manifest", deadline=_DEADLINE)
 

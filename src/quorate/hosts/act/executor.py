@@ -1,4 +1,4 @@
-"""Carries out one step: which function does which stands here, and what outlasts a step."""
+"""Carries out one step: the table from step to function, and what outlives a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet of one host, upgraded: its Node drained, the package exchanged, the kubelet restarted, and Pods let in again.
+"""Upgrades the kubelet of one host: drains its Node, installs the package, restarts the kubelet, uncordons the Node.
 
 A kubelet of another minor version restarts the static Pods, and does not wait for those before them. So an API server would be gone within a second, and
 another would listen a second later and answer nobody for two to three more. Load balancers look once in a second at most: whom they send there meanwhile waits,

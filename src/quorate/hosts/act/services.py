@@ -1,7 +1,8 @@
-"""Units of a host that should run and do not: started, and seen to stay up.
+"""Starts units of a host that should run and do not, and sees that they stay up.
 
 A kubelet of another minor version than the one before runs the static Pods anew, etcd too, some time after it has started. So that is done at once, as an
-upgrade of the kubelet does it (`kubelet`), behind the same gate, and waited for: until then the host looks well, and the next would be restarted beside it.
+upgrade of the kubelet does it (`kubelet`), after the same quorum check, and waited for: until then the host looks well, and the next would be restarted
+beside it.
 """
 
 from __future__ import annotations

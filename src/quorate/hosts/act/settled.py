@@ -1,4 +1,4 @@
-"""What has to be so again after programs of a host were restarted, before the next host may be touched. Each is waited for, and none is slept for."""
+"""What must be true again after a host's programs were restarted, before the next host may be touched: waited for by asking, never by sleeping."""
 
 from __future__ import annotations
 

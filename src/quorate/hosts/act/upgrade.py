@@ -1,4 +1,4 @@
-"""The control plane of one host, upgraded by kubeadm.
+"""Upgrades the control plane of one host by kubeadm.
 
 What takes time without anything being down comes before the gate: the package and the images, of all hosts at once when the first is upgraded. Then kubeadm
 restarts etcd, the API server, the controller manager and the scheduler, and waits for each to be reported by the kubelet with the hash of its new manifest; on

@@ -180,7 +180,7 @@ class _Matching:
         if not nobodys:
             return Absent()
         why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"
-        return Unknown(why, f"Bring {host} back, correct its address, or take it out of the manifest")
+        return Unknown(why, f"Bring {host} back, correct its address, or remove it from the manifest")
 
     def _runs_unasked(self, host: str) -> bool:
         """Whether an etcd runs there that may be of another ring: one that has left this one ends by itself."""

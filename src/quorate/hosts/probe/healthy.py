@@ -1,4 +1,4 @@
-"""How well a host that has joined does, by its own facts alone: each thing that must run with its health and the evidence."""
+"""The health of a host that has joined, by its own facts: each thing that must run, with evidence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
 def kubeadm_runs(facts: HostFacts) -> Iterator[Finding]:
     """Whether kubeadm runs now: then what was found may be otherwise in a moment."""
     if isinstance(facts.processes, frozenset) and "kubeadm" in facts.processes:
-        yield Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm runs on it now: what it does is not over")
+        yield Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm is still running on it")
 
 
 def _unit(name: str, unit: Fact[Unit]) -> Finding:

@@ -1,4 +1,4 @@
-"""How long a run waits for what stands in its way, and when it looks again: one rule for the plan that cannot begin yet and for the run that cannot go on."""
+"""How long a run waits, and when it looks again: one policy for a plan that cannot begin yet and for a run that cannot go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair comes before every change to what is well, and what nobody here can repair is said."""
+"""Repair comes before every change to healthy hosts; what quorate cannot repair is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
 
 
 def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
+    """Changes no version, setting or certificate until every control plane host is healthy and every member of the ring belongs to a host of the manifest.
 
     Where nothing is wrong but certificates that have expired, their renewal is the repair.
     """
@@ -36,7 +36,7 @@ def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
+    """While a worker is broken, changes no version or setting, but still renews certificates. Only names a worker that it cannot reach."""
     if not cluster.stands:
         return NOTHING
     ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]
@@ -47,7 +47,7 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     proposal = blocking(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
     if not silent:
         return proposal
-    remedy = "Bring them back, or take them out of the manifest."
+    remedy = "Bring them back, or remove them from the manifest."
     unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
     return Proposal(checks=(*proposal.checks, unreachable), blocks=proposal.blocks)
 
@@ -82,19 +82,19 @@ def _told(host: Host) -> str:
 
 def _remedy(cluster: Cluster, host: Host) -> str:
     look = f"`quorate explain -m MANIFEST {host.name}`"
-    leave = f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
+    leave = f"Leave {host.name} alone: quorate first removes what is left of it in the cluster, then it joins again."
     free = f"`quorate reset -m MANIFEST {host.name}`"
     match host.kind:
         case Kind.UNREACHABLE:
-            return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
+            return f"Bring {host.name} back; if it is gone for good, remove it from the manifest or give it the address of its replacement."
         case Kind.FOREIGN:
-            return f"Take {host.name} out of the manifest, or free it: {free}."
+            return f"Remove {host.name} from the manifest, or reset it: {free}."
         case Kind.BARE | Kind.PACKAGES_ONLY:
             return f"{host.name} joins once nothing else is in its way."
         case Kind.HALF_JOINED:
-            return f"Put {host.name} under staticWorkers; or free it: {free}, then apply again." if host.works else leave
+            return f"Put {host.name} under staticWorkers; or reset it: {free}, then apply again." if host.works else leave
         case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
-            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
+            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has finished on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
             renewed = f"The certificates of {host.name} are renewed once everything else is well."
             return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
@@ -106,7 +106,7 @@ def _remedy(cluster: Cluster, host: Host) -> str:
         case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
             return leave
         case Kind.BROKEN | Kind.HALF_INITIALIZED:
-            return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
+            return f"See what fails on {host.name} with {look}; if it cannot be repaired: {free}, then apply again."
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)
@@ -115,7 +115,7 @@ def _remedy(cluster: Cluster, host: Host) -> str:
 def _if_it_does_not_pass(host: Host, look: str) -> str:
     if _only_restarts(host):
         return f"Wait for the API server of {host.name}; if it is not back after two minutes, see what fails there with {look}."
-    return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
+    return f"Restart the kubelet of {host.name}, which creates its Node again: `systemctl restart kubelet` on it, then apply again."
 
 
 def _finish_the_join(host: Host) -> str:

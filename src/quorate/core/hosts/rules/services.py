@@ -1,4 +1,4 @@
-"""What should run and does not is started, before anything is judged lost; where that ends a member of etcd that runs, behind the gate of restarts."""
+"""Starts units that should run and do not, before anything counts as lost; after a quorum check if the start ends a running etcd member."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMBER_RUNS_ON = "exempt: a kubelet of the same minor version lets etcd run on"
 
 
 def start_services(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Stopped units of hosts of the cluster are started, one host at a time, control planes first; where that restarts a member that runs, behind the gate.
+    """Starts stopped units on hosts of the cluster, one host at a time, control planes first; after a quorum check if that restarts a running member.
 
     Not where etcd's data is lost: a member that starts with an empty folder has forgotten what it voted for, and could vote again.
     """

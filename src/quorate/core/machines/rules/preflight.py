@@ -1,4 +1,4 @@
-"""What has to hold before the number of replicas changes: on the way up, on the way down, and for a replacement that is to follow.
+"""Preconditions of a change in the number of replicas: to add one, to remove one, and to replace one.
 
 Source: kubeadmcontrolplane/preflight.go; the version gate is Kubernetes' version skew policy as kubeadm enforces it for control planes (one minor at a time).
 """
@@ -70,7 +70,7 @@ def wants_more(control_plane: ControlPlane) -> bool:
 def has_room(control_plane: ControlPlane) -> Check:
     """Is there a place for one more replica?"""
     if wants_more(control_plane):
-        return passed(checks.ROOM, "fewer than are wanted hold their place")
+        return passed(checks.ROOM, "there are fewer replicas than wanted")
     names = ", ".join(sorted(replica.name for replica in control_plane.replicas if replica.deleting_since))
     if len(control_plane.replicas) == 1:  # no other replica goes and makes room
         remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1): the only one must not leave before another one has joined."

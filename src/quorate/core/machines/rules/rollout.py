@@ -24,7 +24,7 @@ ANOTHER_STAYS = "another replica stays"
 
 
 def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
+    """Adds one replica of the new specification while there are fewer than desired plus surge; otherwise deletes one outdated replica, a failed one first."""
     if not control_plane.outdated:
         moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
         up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()
