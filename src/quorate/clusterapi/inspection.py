@@ -18,6 +18,7 @@ from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.observer import Edit, Observer
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.specification import Specifications
+from quorate.clusterapi.observe.updates import AsReported
 from quorate.clusterapi.types.names import FeatureGate
 from quorate.core.machines.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
@@ -132,7 +133,9 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Insp
     workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
     every = Specifications(frozenset(FeatureGate))  # which are on is the manager's to say, and it does, in a condition
-    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every), caches, changes.queue, _now), _Background(caches, workloads)
+    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every, AsReported()), caches, changes.queue, _now), _Background(
+        caches, workloads
+    )
 
 
 def _now() -> datetime:

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from quorate.clusterapi.desired import remediation_record
 from quorate.clusterapi.desired.remediation_record import MalformedRecord
-from quorate.clusterapi.observe import machines
+from quorate.clusterapi.observe import machines, updates
 from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
 from quorate.core.health import Absent, Finding, Unknown
-from quorate.core.machines.state import Remediation, Replica
+from quorate.core.machines.state import InPlace, Remediation, Replica
 from quorate.core.maintenance import Maintenance
 from quorate.core.text import printable
 
@@ -21,8 +21,6 @@ STARTUP = timedelta(minutes=30)
 JOINING = timedelta(minutes=10)
 """From a Machine's creation on, and from when this process first saw it, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5
 as a rule, and it gives up after 5."""
-_UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
-"""Marks of an update in place."""
 
 
 def replica(
@@ -33,11 +31,12 @@ def replica(
     etcd_managed: bool,
     joiner_left: bool,
     arrivals: Mapping[str, datetime],
+    in_place: InPlace | None = None,
     now: datetime,
 ) -> Replica:
     """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` whether its member
     had yet to vote and was removed, `arrivals` since when this process has seen Machines and Nodes, by uid: what is dated by another clock, which may be behind
-    ours, has come no earlier for whoever waits for kubeadm.
+    ours, has come no earlier for whoever waits for kubeadm. `in_place` is what an extension says of it.
 
     `now` stands in for a creation time that the object does not have.
     """
@@ -68,7 +67,8 @@ def replica(
         remediate_first=Annotation.REMEDIATE_MACHINE in metadata.annotations,
         replaces=replaces,
         record_problem=record_problem,
-        updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
+        update=updates.update_of(machine),
+        in_place=in_place,
         expiry_known=_expiry_known(observed),
         coredns=coredns,
         had_node=observed.had_node,
