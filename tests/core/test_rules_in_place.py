@@ -13,7 +13,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.checks import COMPONENTS_HEALTHY, MEMBERS_HEALTHY, NOBODY_LEAVES
 from quorate.core.machines.decide import decide
 from quorate.core.machines.forecast import forecast
-from quorate.core.machines.rules.in_place import BEGUN_AS_WANTED, EXTENSION_ANSWERS, NO_UPDATE
+from quorate.core.machines.rules.in_place import EXTENSION_ANSWERS, NO_UPDATE
 from quorate.core.machines.state import Answer, ControlPlane, InPlace, Replica, Update
 from quorate.core.machines.steps import AskExtension, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, UpdateInPlace
 from quorate.core.maintenance import Maintenance
@@ -226,14 +226,19 @@ def test_what_was_begun_is_asked_about_anew_and_finished(build: Build) -> None:
     assert EXTENSION_ANSWERS in refused(build, begun(InPlace(Answer.UNKNOWN, "ext", "silent", "Bring it up.")))
 
 
-@pytest.mark.parametrize("answer", [NO, None])
-def test_what_was_begun_and_is_not_possible_any_more_is_a_replacement(build: Build, answer: InPlace | None) -> None:
-    marked = build.replica(1, update=MARKED, in_place=answer, outdated=("KubeadmConfig is not up-to-date",))
-    assert step(
-        build, build.control_plane(marked, build.replica(2), build.replica(3), desired=build.desired(3, max_surge=0))
-    ) == DeleteReplica("cp-1")
-    stuck = build.control_plane(marked, build.ill(2), build.replica(3), desired=build.desired(3, max_surge=0))
-    assert BEGUN_AS_WANTED in refused(build, stuck)
+def test_what_was_begun_and_is_not_possible_any_more_goes_first_in_the_rollout(build: Build) -> None:
+    vain = build.replica(2, update=MARKED, in_place=NO, outdated=("An update in place was begun and cannot be finished",))
+    full = build.control_plane(old(build, 1), vain, old(build, 3), desired=build.desired(3, max_surge=0))
+    assert step(build, full) == DeleteReplica("cp-2")
+    assert isinstance(step(build, replace(full, desired=build.desired(3))), CreateReplica)
+
+
+def test_what_was_begun_holds_up_no_newcomer_and_no_scaling_down(build: Build) -> None:
+    begun = build.replica(1, update=MARKED, in_place=YES)
+    assert isinstance(
+        step(build, build.control_plane(begun, build.replica(2), desired=3)), CreateReplica
+    )  # with two nobody can be finished
+    assert step(build, build.control_plane(begun, build.replica(2), desired=1)) == DeleteReplica("cp-1")
 
 
 def test_what_was_begun_waits_for_the_quorum_and_does_not_hold_up_a_remediation(build: Build) -> None:
@@ -259,3 +264,8 @@ def test_a_plan_shows_who_is_updated_and_who_is_replaced(build: Build) -> None:
 def test_why_one_is_not_updated_in_place_is_said_beside_what_differs(build: Build) -> None:
     decision = decide(rolling(build, NO, YES, YES), build.noon)
     assert any("not in place: can.ext leaves over KubeadmConfig spec.ntp" in check.evidence for check in decision.checks)
+
+
+def test_what_was_begun_waits_for_the_one_that_is_updated(build: Build) -> None:
+    both = build.control_plane(build.replica(1, update=STARTED), build.replica(2, update=MARKED, in_place=YES), build.replica(3))
+    assert NO_UPDATE in refused(build, both)

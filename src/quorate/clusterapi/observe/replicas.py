@@ -12,7 +12,7 @@ from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
 from quorate.core.health import Absent, Finding, Unknown
-from quorate.core.machines.state import InPlace, Remediation, Replica
+from quorate.core.machines.state import Answer, InPlace, Remediation, Replica, Update
 from quorate.core.maintenance import Maintenance
 from quorate.core.text import printable
 
@@ -43,6 +43,7 @@ def replica(
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     created, node = metadata.creation_timestamp or now, observed.node.metadata if observed.node else None
+    update = updates.update_of(machine)
     may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and not joiner_left
     return Replica(
         name=metadata.name,
@@ -54,7 +55,7 @@ def replica(
         failure_domain=printable(machine.spec.failure_domain),
         component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
         member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
-        outdated=tuple(way.message for way in observed.outdated),
+        outdated=(*(way.message for way in observed.outdated), *_begun_in_vain(update, in_place)),
         outdated_from=observed.outdated_from,
         deleting_since=metadata.deletion_timestamp,
         holds_hook=machines.holds_hook(machine),
@@ -67,7 +68,7 @@ def replica(
         remediate_first=Annotation.REMEDIATE_MACHINE in metadata.annotations,
         replaces=replaces,
         record_problem=record_problem,
-        update=updates.update_of(machine),
+        update=update,
         in_place=in_place,
         expiry_known=_expiry_known(observed),
         coredns=coredns,
@@ -75,6 +76,12 @@ def replica(
         joins_until=max(created, arrivals[metadata.uid]) + JOINING if may_join else None,
         overdue=not observed.had_node and now - created >= STARTUP,
     )
+
+
+def _begun_in_vain(update: Update | None, in_place: InPlace | None) -> tuple[str, ...]:
+    """That an update in place was marked and cannot be finished: its objects may say what its host is not."""
+    in_vain = update is not None and not update.started and in_place is not None and in_place.answer is Answer.NO
+    return ("An update in place was begun and cannot be finished",) if in_vain else ()
 
 
 def _found(observed: ObservedMachine, *kinds: MachineCondition) -> tuple[tuple[str, Finding], ...]:

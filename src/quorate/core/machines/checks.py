@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Finding, Health, Unknown
@@ -52,12 +51,15 @@ def _beside_updates(control_plane: ControlPlane, replica: Replica, ring: Ring, m
     have quorum without both. One that is not well takes nothing away that is not lost already.
     """
     leaving = ring.member(member)
-    others = [other for other in control_plane.updating if other.name != replica.name and isinstance(other.member, int)]
-    if not others or leaving is None or not leaving.votes_well:
-        return removal_keeps_quorum(ring, member)
-    check = removal_keeps_quorum(ring.losing({other.member for other in others if isinstance(other.member, int)}), member)
-    names = ", ".join(sorted(other.name for other in others))
-    return replace(check, evidence=f"while {names}, updated in place, may restart: {check.evidence}")
+    check, leaving = removal_keeps_quorum(ring, member), ring.member(member)
+    others = {other.member: other.name for other in control_plane.updating if other.name != replica.name and isinstance(other.member, int)}
+    if not check.passed or not others or leaving is None or not leaving.votes_well:
+        return check
+    beside = removal_keeps_quorum(ring.losing(others.keys()), member)
+    if beside.passed:
+        return beside
+    evidence = f"while {', '.join(sorted(others.values()))}, updated in place, may restart: {beside.evidence}"
+    return unknown(QUORUM_SURVIVES_REMOVAL, evidence)  # time alone changes it, so that nobody may count on its being held
 
 
 def quorum_survives_restart(control_plane: ControlPlane, replica: Replica) -> Check:

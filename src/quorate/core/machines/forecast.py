@@ -147,7 +147,7 @@ class _Model:
     def _arrive(self) -> bool:
         """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
         before = self.view
-        over = tuple(replica.name for replica in before.updating if replica.update and replica.update.started)
+        over = tuple(replica.name for replica in before.updating)
         staying_or_held = tuple(replica for replica in before.replicas if replica not in before.vanishing)
         self.view = replace(before, replicas=tuple(replace(r, waits_at_hook=True) if r.deleting_since else r for r in staying_or_held))
         for name in over:

@@ -243,8 +243,13 @@ class ControlPlane:
 
     @property
     def updating(self) -> tuple[Replica, ...]:
-        """Replicas that nobody is deleting and whose update in place is not over."""
-        return tuple(replica for replica in self.staying if replica.update)
+        """Replicas that nobody is deleting and whose hosts are updated in place: whoever does that may restart anything there at any moment."""
+        return tuple(replica for replica in self.staying if replica.update and replica.update.started)
+
+    @property
+    def begun(self) -> tuple[Replica, ...]:
+        """Replicas that nobody is deleting and that are marked for an update in place, of which nothing has reached the host."""
+        return tuple(replica for replica in self.staying if replica.update and not replica.update.started)
 
     @property
     def outdated(self) -> tuple[Replica, ...]:

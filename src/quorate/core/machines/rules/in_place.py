@@ -12,14 +12,13 @@ from datetime import datetime
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.machines import checks
 from quorate.core.machines.rules.placement import age
-from quorate.core.machines.rules.preflight import before_deleting, before_updating
+from quorate.core.machines.rules.preflight import before_updating
 from quorate.core.machines.state import Answer, ControlPlane, InPlace, Replica
 from quorate.core.machines.steps import GROWS, AskExtension, DeleteReplica, MoveCoreDNS, Step, UpdateAddons, UpdateInPlace
 from quorate.core.proposal import NOTHING, Proposal, wanting
 
 NO_UPDATE = "no update in place is under way"
 EXTENSION_ANSWERS = "the extension says whether it can update in place"
-BEGUN_AS_WANTED = "the update that was begun is the one that is wanted"
 
 _BESIDE_AN_UPDATE: frozenset[type[Step]] = GROWS | {DeleteReplica, UpdateInPlace, MoveCoreDNS, UpdateAddons}
 _FAILING = (
@@ -29,27 +28,24 @@ _FAILING = (
 
 
 def finish_what_was_begun(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """An update in place that was marked, and that core may not begin yet, is asked about anew and finished; one that is not wanted any more is a replacement.
+    """An update in place that was marked, and that core may not begin yet, is asked about anew and finished; one that is not possible any more is none.
 
-    Nobody has touched its host. Whatever was asked before was asked of another specification, or of objects that are half written by now.
+    Nobody has touched its host, so that it holds up no other step than the update of another. Whatever was asked before was asked of another specification,
+    or of objects that are half written by now. Who cannot be finished differs from what is desired, and goes first in the rollout.
     """
-    for replica in sorted((r for r in control_plane.updating if r.update and not r.update.started), key=age):
-        in_place = replica.in_place or InPlace(Answer.NO, reason="it may not be updated in place any more")
-        if in_place.answer is Answer.NO:
-            why = failed(BEGUN_AS_WANTED, f"{replica.name} was marked for an update in place: {in_place.reason}")
-            replaced = wanting(DeleteReplica(replica.name), *before_deleting(control_plane, replica))
-            return Proposal(replaced.step, replaced.checks if replaced.step else (why, *replaced.checks), _BESIDE_AN_UPDATE)
-        proposal = update_or_ask(control_plane, replica, in_place, now)
-        return Proposal(proposal.step, proposal.checks, _BESIDE_AN_UPDATE, proposal.wake_at)
+    wanted = [(age(replica), replica, replica.in_place) for replica in control_plane.begun if replica.in_place is not None]
+    for _, replica, in_place in sorted(wanted, key=lambda each: each[0]):
+        if in_place.answer is not Answer.NO:
+            proposal = update_or_ask(control_plane, replica, in_place, now)
+            return Proposal(proposal.step, proposal.checks, frozenset({UpdateInPlace, UpdateAddons}), proposal.wake_at)
     return NOTHING
 
 
 def wait_for_updates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
     """While a replica is updated in place nobody joins, is deleted or is updated beside it; one that fails its health check meanwhile was replaced before."""
-    started = [replica for replica in control_plane.updating if replica.update and replica.update.started]
-    if not started:
+    if not control_plane.updating:
         return NOTHING
-    return Proposal(checks=tuple(_under_way(replica) for replica in sorted(started, key=age)), blocks=_BESIDE_AN_UPDATE)
+    return Proposal(checks=tuple(_under_way(replica) for replica in sorted(control_plane.updating, key=age)), blocks=_BESIDE_AN_UPDATE)
 
 
 def foresee_updates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
@@ -68,7 +64,8 @@ def update_or_ask(control_plane: ControlPlane, replica: Replica, in_place: InPla
             silent = unknown(EXTENSION_ANSWERS, f"{in_place.extension}, about {replica.name}: {in_place.reason}", in_place.remedy)
             return Proposal(AskExtension(replica.name) if due else None, (*reasons, silent), wake_at=in_place.retry_at)
     yes = passed(EXTENSION_ANSWERS, f"{in_place.extension} can update {replica.name}")
-    return wanting(UpdateInPlace(replica.name), *reasons, yes, *before_updating(control_plane, replica))
+    others = map(_under_way, control_plane.updating)
+    return wanting(UpdateInPlace(replica.name), *reasons, yes, *others, *before_updating(control_plane, replica))
 
 
 def takes_place(control_plane: ControlPlane, replica: Replica) -> bool:
