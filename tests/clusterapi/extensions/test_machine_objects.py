@@ -22,7 +22,7 @@ def objects(*, version: str = "v1.34.4", config: Any = None, infrastructure: Any
         metadata = {"name": "cp-1", "namespace": "default", "uid": "1", "resourceVersion": "2", "managedFields": [], "ownerReferences": []}
         return {"apiVersion": "x/v1", "kind": kind, "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
-    joined = {"joinConfiguration": {"controlPlane": {}}}
+    joined: dict[str, Any] = {"joinConfiguration": {"controlPlane": {}}}
     return MachineObjects(
         of("Machine", {"version": version, **machine}),
         of("DevMachine", infrastructure or {}),

@@ -6,11 +6,15 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from quorate.cli.machines.status import status_of
 from quorate.clusterapi.act.maintenance import maintain
 from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.extensions.caller import CallFailed
+from quorate.clusterapi.extensions.registry import find
+from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observe.updates import AsReported, update_of
 from quorate.clusterapi.report import report
 from quorate.clusterapi.types.names import Annotation
@@ -19,12 +23,15 @@ from quorate.core.machines.decide import Decision, decide
 from quorate.core.machines.rules.in_place import EXTENSION_ANSWERS, NO_UPDATE
 from quorate.core.machines.state import Answer, InPlace
 from quorate.core.machines.steps import AskExtension, DeleteReplica, UpdateInPlace
+from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import Conflict, ConnectionFailed, Forbidden, Invalid, ServerError
 
 if TYPE_CHECKING:
     from quorate.clusterapi.observe.observation import Observation
+    from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
     from tests.clusterapi.loop.conftest import World
 
+DEMO = Request("default", "demo")
 KCPS = "kubeadmcontrolplanes"
 FILES = [{"path": "/etc/motd", "content": "secret"}]
 NEW: dict[str, Any] = {
@@ -443,7 +450,25 @@ async def test_whoever_cannot_ask_goes_by_the_condition(updatable: World) -> Non
     written = report(observation, decision, now=updatable.now).machine_conditions["cp-1"]
     updatable.api.change("machines", "cp-1", {"status": {"conditions": list(written.conditions)}})
     asked = in_place(observation)
-    updatable.observer = replace(updatable.observer, updates=AsReported())
-    seen = in_place(await updatable.look())
-    assert seen == replace(asked, retry_at=None) if asked else None
-    assert in_place(await updatable.look(), "cp-2") is None
+    handler = find([updatable.caches.extension_configs.get("", "ext") or pytest.fail("there is none")], "default", {})
+    updatable.observer = replace(updatable.observer, updates=AsReported(updatable.caches.kcps.get, handler))
+    seen = await updatable.look()
+    assert asked is not None
+    assert in_place(seen) == replace(asked, retry_at=None)
+    assert in_place(seen, "cp-2") is None
+    (machine, *_) = status_of(Finding(seen, decided_on(seen, updatable)), updatable.now).machines
+    assert machine.differs[-1] == f"replaced, and not updated in place: {asked.reason}"
+    edited = await updatable.observer.observe(DEMO, with_another_verbosity)
+    assert edited is not None
+    assert in_place(edited) == InPlace(Answer.UNASKED, "canupdatemachine.ext")
+
+
+def decided_on(seen: Observation, world: World) -> Decision:
+    assert seen.view is not None
+    return decide(seen.view, world.now)
+
+
+def with_another_verbosity(kcp: KubeadmControlPlane) -> KubeadmControlPlane:
+    """Somebody thinks of that."""
+    spec = msgspec.structs.replace(kcp.spec, kubeadm_config_spec={**kcp.spec.kubeadm_config_spec, "verbosity": 3})
+    return msgspec.structs.replace(kcp, spec=spec, metadata=msgspec.structs.replace(kcp.metadata, resource_version="edited"))

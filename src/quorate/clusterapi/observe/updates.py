@@ -5,12 +5,13 @@ Source: cluster-api, internal/util/inplace and internal/hooks for the marks, con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from quorate.clusterapi.connect.foreign import ForeignObject
 from quorate.clusterapi.extensions.asking import Extensions, Subject
+from quorate.clusterapi.extensions.registry import Found, Handler, Unusable
 from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -76,12 +77,19 @@ class ByExtensions:
 
 
 class AsReported:
-    """As the manager has told it in a condition, for whoever cannot ask: it was said of what is stored, and not of an edit."""
+    """For whoever cannot ask: as the manager has told it of each Machine in a condition. That was said of what is stored; of an edit nobody was asked yet.
+
+    `stored` gives a control plane by namespace and name as it is stored, `configured` is who would be asked.
+    """
+
+    def __init__(self, stored: Callable[[str, str], KubeadmControlPlane | None], configured: Found) -> None:
+        self._stored = stored
+        self.configured = configured
 
     def in_place(
         self,
-        kcp: KubeadmControlPlane,  # noqa: ARG002 (the signature is that of whoever asks)
-        cluster: str,  # noqa: ARG002
+        kcp: KubeadmControlPlane,
+        cluster: str,  # noqa: ARG002 (the signature is that of whoever asks)
         observed: ObservedMachine,
         template: ForeignObject | None,  # noqa: ARG002
         *,
@@ -89,12 +97,25 @@ class AsReported:
     ) -> InPlace | None:
         """See Updates."""
         update = update_of(observed.machine)
+        if not eligible and (update is None or update.started):
+            return None
+        stored = self._stored(kcp.metadata.namespace, kcp.metadata.name)
+        if stored is None or stored.metadata.resource_version != kcp.metadata.resource_version:
+            return self._of_an_edit()
         conditions = observed.machine.status.conditions
         told = next((each for each in conditions if each.type == MachineCondition.UPDATABLE_IN_PLACE), None)
-        if told is None or not (eligible or (update is not None and not update.started)):
+        if told is None:
             return None
         extension, _, reason = told.message.partition(": ")
         return InPlace(_ANSWERS.get(told.reason, Answer.UNKNOWN), printable(extension), printable(reason))
+
+    def _of_an_edit(self) -> InPlace | None:
+        match self.configured:
+            case Handler(name=name):
+                return InPlace(Answer.UNASKED, name)
+            case Unusable(extension, reason, remedy):
+                return InPlace(Answer.UNKNOWN, extension, reason, remedy)
+        return None
 
 
 _ANSWERS: Mapping[str, Answer] = {
