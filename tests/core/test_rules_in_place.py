@@ -15,7 +15,16 @@ from quorate.core.machines.decide import decide
 from quorate.core.machines.forecast import forecast
 from quorate.core.machines.rules.in_place import EXTENSION_ANSWERS, NO_UPDATE
 from quorate.core.machines.state import Answer, ControlPlane, InPlace, Replica, Update
-from quorate.core.machines.steps import AskExtension, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, UpdateInPlace
+from quorate.core.machines.steps import (
+    AskExtension,
+    CreateReplica,
+    DeleteReplica,
+    PrepareWorkload,
+    ReleaseHook,
+    Remediate,
+    RemoveMember,
+    UpdateInPlace,
+)
 from quorate.core.maintenance import Maintenance
 from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL, QUORUM_SURVIVES_RESTART
 
@@ -269,3 +278,10 @@ def test_why_one_is_not_updated_in_place_is_said_beside_what_differs(build: Buil
 def test_what_was_begun_waits_for_the_one_that_is_updated(build: Build) -> None:
     both = build.control_plane(build.replica(1, update=STARTED), build.replica(2, update=MARKED, in_place=YES), build.replica(3))
     assert NO_UPDATE in refused(build, both)
+
+
+def test_the_workload_is_prepared_for_what_was_begun_though_nothing_differs_any_more(build: Build) -> None:
+    begun = build.control_plane(
+        build.replica(1, update=MARKED, in_place=YES), build.replica(2), build.replica(3), preparation=Maintenance(pending=True)
+    )
+    assert step(build, begun) == PrepareWorkload()

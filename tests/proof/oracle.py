@@ -85,6 +85,8 @@ def options(plane: ControlPlane, now: datetime) -> Iterator[Step]:
         if now - orphan.since >= conduct.ORPHAN_AGE:
             yield RemoveOrphan(orphan.member.id)
     yield from (Remediate(replica.name, 0) for replica in staying(plane) if replica.unhealthy)
+    begun = (r for r in staying(plane) if r.update and not r.update.started and r.in_place and r.in_place.answer is Answer.YES)
+    yield from (UpdateInPlace(replica.name) for replica in begun)
     yield from _growth(plane)
     yield from _shrinkage(plane)
 

@@ -25,12 +25,12 @@ _API_SERVER = "APIServerPodHealthy"
 
 
 def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Permissions and kubeadm's configuration are brought up to date before a replica is created that will read them, and only then.
+    """Permissions and kubeadm's configuration are brought up to date before a replica is created, or updated in place, that will read them, and only then.
 
     Not for a version that no replica may have: workers that join meanwhile would read it too.
     """
     maintenance = control_plane.preparation
-    joins = bool(control_plane.outdated) or len(control_plane.staying) < control_plane.desired.replicas
+    joins = bool(control_plane.outdated or control_plane.begun) or len(control_plane.staying) < control_plane.desired.replicas
     joins = joins and all(check.passed for check in version_fits(control_plane))
     if not _can_be_asked(control_plane) or not maintenance.pending or not joins:
         return NOTHING
