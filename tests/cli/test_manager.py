@@ -84,10 +84,14 @@ def test_the_gates_reach_the_manager(cli: Cli, given: list[Options]) -> None:
     assert given == [Options(feature_gates=frozenset({"MachineTaintPropagation"}))]
 
 
-def test_a_gate_that_is_not_built_is_accepted_with_a_warning(cli: Cli, given: list[Options]) -> None:
-    result = cli("manager", "--feature-gates=InPlaceUpdates=true")
-    assert len(given) == 1
-    assert json.loads(result.stderr)["featureGate"] == "InPlaceUpdates"
+def test_extensions_are_called_with_the_certificate_that_upstreams_flags_name(cli: Cli, given: list[Options]) -> None:
+    files = ("--runtime-extension-client-cert-file=/tls.crt", "--runtime-extension-client-key-file=/tls.key")
+    result = cli("manager", "--feature-gates=InPlaceUpdates=true,RuntimeSDK=true", *files)
+    assert not result.stderr
+    (options,) = given
+    assert options.in_place_updates
+    assert (options.runtime_extension_client_cert_file, options.runtime_extension_client_key_file) == ("/tls.crt", "/tls.key")
+    assert not Options().in_place_updates
 
 
 @pytest.mark.parametrize(

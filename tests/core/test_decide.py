@@ -60,8 +60,10 @@ def test_the_order_of_the_rules_is_this_one() -> None:
         "remove orphans",
         "let leaving Machines go",
         "take back an abandoned creation",
+        "finish what was begun in place",
         "keep the records of remediations",
         "remediate",
+        "wait for updates in place",
         "prepare the workload",
         "replace outdated Machines",
         "move CoreDNS ahead",
@@ -70,6 +72,7 @@ def test_the_order_of_the_rules_is_this_one() -> None:
         "scale down",
         "update add-ons",
         "record expiries",
+        "foresee updates in place",
     ]
 
 

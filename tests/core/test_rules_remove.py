@@ -19,14 +19,14 @@ from quorate.core.machines.rules.remove import (
     release_the_leaving,
 )
 from quorate.core.machines.state import ControlPlane
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step, UpdateInPlace
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Ring
 
 if TYPE_CHECKING:
     from tests.core.conftest import Build
 
-BARRED = frozenset({CreateReplica, DeleteReplica})
+BARRED = frozenset({CreateReplica, DeleteReplica, UpdateInPlace})
 
 
 def refusals(proposal: Proposal[Step]) -> list[str]:
@@ -39,7 +39,7 @@ def refusals(proposal: Proposal[Step]) -> list[str]:
 def last_one(proposal: Proposal[Step]) -> str:
     """Why the only one is held, of a proposal that lets its replacement join."""
     assert proposal.step is None
-    assert proposal.blocks == frozenset({DeleteReplica})
+    assert proposal.blocks == frozenset({DeleteReplica, UpdateInPlace})
     assert proposal.checks[-1].name == ANOTHER_HOLDS_THE_DATA
     return proposal.checks[-1].evidence
 

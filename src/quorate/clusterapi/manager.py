@@ -19,14 +19,17 @@ from quorate.clusterapi.connect import descriptors
 from quorate.clusterapi.connect.caches import Caches
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
+from quorate.clusterapi.extensions.asking import Extensions
+from quorate.clusterapi.extensions.caller import Caller, HttpsCaller
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.specification import Specifications
+from quorate.clusterapi.observe.updates import ByExtensions
 from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.report.publish import Publisher
-from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTION_LEASE, RECORDER_NAME
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTION_LEASE, RECORDER_NAME, FeatureGate
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError, RestConfig
@@ -81,7 +84,14 @@ class Options:
     health_addr: str = ":9440"
     diagnostics_address: str = ":8443"
     insecure_diagnostics: bool = False
+    runtime_extension_client_cert_file: str = ""
+    runtime_extension_client_key_file: str = ""
     etcd_dialer: EtcdDialer = EtcdDialer.PORT_FORWARD
+
+    @property
+    def in_place_updates(self) -> bool:
+        """Whether runtime extensions may update Machines in place."""
+        return FeatureGate.IN_PLACE_UPDATES in self.feature_gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +105,42 @@ class Parts:
 
 
 def assemble(
-    client: Client, setup: Setup[Client], options: Options, *, identity: str, metrics: Metrics, elector: LeaderElector | None = None
+    client: Client,
+    setup: Setup[Client],
+    options: Options,
+    *,
+    identity: str,
+    metrics: Metrics,
+    elector: LeaderElector | None = None,
+    caller: Caller | None = None,
 ) -> Parts:
     """Wire the process that works on the management cluster of `client` and reaches workload clusters as `setup` says, by its clock and randomness.
 
-    It writes as long as `elector` says that it leads; without one it is the only one of its kind. Needs a running event loop, whose time drives every delay.
+    It writes as long as `elector` says that it leads; without one it is the only one of its kind. `caller` calls runtime extensions, over the network where
+    none is given. Needs a running event loop, whose time drives every delay.
     """
     loop, now, random = asyncio.get_running_loop(), setup.now, setup.random
     queue: WorkQueue[Request] = WorkQueue(CONTROLLER, random, base_delay=_FIRST_RETRY, max_delay=_LONGEST_RETRY, metrics=metrics)
     inputs = Inputs(queue, loop.time)
-    caches = Caches(client, inputs, random, namespace=options.namespace, watch_filter=options.watch_filter)
+    caches = Caches(
+        client,
+        inputs,
+        random,
+        namespace=options.namespace,
+        watch_filter=options.watch_filter,
+        in_place_updates=options.in_place_updates,
+    )
     workloads = Workloads(caches, client, setup)
     leads = (lambda: elector.leading) if elector else (lambda: True)
     clients = Clients(client, caches, workloads, Expectations(inputs.add), leads=leads)
+    calls = caller or HttpsCaller(options.runtime_extension_client_cert_file, options.runtime_extension_client_key_file)
+    extensions = Extensions(clients, calls) if options.in_place_updates else None
+    updates = ByExtensions(extensions) if extensions else None
     recorder = EventRecorder(client, RECORDER_NAME, instance=identity, now=now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, now, inputs.add, Rings(loop.time), Specifications(options.feature_gates)),
-        actor=Actor(clients, random, now),
+        observer=Observer(clients, now, inputs.add, Rings(loop.time), Specifications(options.feature_gates), updates),
+        actor=Actor(clients, random, now, extensions),
         publisher=Publisher(client, caches),
         recorder=recorder,
         clock=now,

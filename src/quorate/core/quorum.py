@@ -8,6 +8,7 @@ from quorate.core.ring import Ring
 
 QUORUM_SURVIVES_REMOVAL = "quorum survives the removal"
 QUORUM_SURVIVES_ADDITION = "quorum survives an addition"
+QUORUM_SURVIVES_RESTART = "quorum survives a restart"
 _RESTORE = (
     "Bring the failed members back. If they are gone for good, remove them with `etcdctl member remove` as long as a majority answers; "
     "where it does not, restore etcd from a snapshot. Then this resolves by itself."
@@ -43,6 +44,16 @@ def quorum_survives_addition(ring: Ring | Unknown) -> Check:
     if not after:
         return failed(name, f"with one more member that has yet to prove itself: {after}", _RESTORE)
     return passed(name, f"with one more member: {after}")
+
+
+def restart_keeps_quorum(ring: Ring, member_id: int, *, remedy: str = _RESTORE) -> Check:
+    """The gate of whatever has a member down for a while: the others must have quorum without it (S1)."""
+    member = ring.member(member_id)
+    if member is None:
+        return failed(QUORUM_SURVIVES_RESTART, f"member {member_id:x} is not in the ring", remedy)
+    meanwhile = ring.without(member_id)
+    evidence = f"while {member.label} is down: {meanwhile}"
+    return passed(QUORUM_SURVIVES_RESTART, evidence) if meanwhile else failed(QUORUM_SURVIVES_RESTART, evidence, remedy)
 
 
 def _cannot_commit(ring: Ring) -> str:

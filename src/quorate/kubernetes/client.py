@@ -320,12 +320,13 @@ class Client:
         field_manager: str,
         force: bool = True,
         subresource: str = "",
+        dry_run: bool = False,
     ) -> T:
         """Server-side apply: what `body` says becomes so and ours; what it said last time and no longer says is given up. Idempotent.
 
-        With a uid in the metadata it never creates an object.
+        With a uid in the metadata it never creates an object. `dry_run`: the object as it would be, and nothing is kept.
         """
-        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        query = {"fieldManager": field_manager, "force": "true" if force else "", "dryRun": "All" if dry_run else ""}
         return await self._object(
             "PATCH", resource, body["metadata"]["name"], namespace, subresource, body=body, content=APPLY, query=query
         )

@@ -394,9 +394,14 @@ def _translated(doing: str, seconds: float) -> Iterator[None]:
     except TimeoutError as error:
         raise Timeout(f"{doing}: no answer within {seconds:g} s") from error
     except aiohttp.ClientError as error:
-        raise ConnectionFailed(f"{doing}: {_CONTEXT.sub('', str(error))}") from error
+        raise ConnectionFailed(f"{doing}: {said(error)}") from error
     except UnicodeError as error:  # which the look-up of a name with an empty label, or one of over 63 characters, ends in
         raise ConnectionFailed(f"{doing}: the server's name cannot be looked up: {error.__cause__ or error}") from error
+
+
+def said(error: Exception) -> str:
+    """What an error of aiohttp says: the same each time that the same is wrong."""
+    return _CONTEXT.sub("", str(error)) or type(error).__name__
 
 
 def _in_a_line(body: bytes) -> str:

@@ -10,10 +10,11 @@ import pytest
 from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts.forecast import forecast
-from quorate.core.hosts.gates import QUORUM_SURVIVES_RESTART, TOO_SMALL
+from quorate.core.hosts.gates import TOO_SMALL
 from quorate.core.hosts.rules import services
 from quorate.core.hosts.state import Cluster, Host, Node
 from quorate.core.hosts.steps import StartServices, Uncordon
+from quorate.core.quorum import QUORUM_SURVIVES_RESTART
 from quorate.core.ring import Ring
 
 from .conftest import BAD, GOOD, V134, V135, Build

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
-FEATURE_GATES = {
-    "ClusterTopology": "",
-    "InPlaceUpdates": "machines are not updated in place by this release",
-    "KubeadmBootstrapFormatIgnition": "",
-    "MachinePool": "",
-    "MachineSetPreflightChecks": "",
-    "MachineTaintPropagation": "",
-    "MachineWaitForVolumeDetachConsiderVolumeAttachments": "",
-    "PriorityQueue": "",
-    "ReconcilerRateLimiting": "",
-    "RuntimeSDK": "",
-}
-"""Upstream's gates, and what is missing here when one is on ("" where nothing is: the behaviour does not depend on it)."""
+FEATURE_GATES = (
+    "ClusterTopology",
+    "InPlaceUpdates",
+    "KubeadmBootstrapFormatIgnition",
+    "MachinePool",
+    "MachineSetPreflightChecks",
+    "MachineTaintPropagation",
+    "MachineWaitForVolumeDetachConsiderVolumeAttachments",
+    "PriorityQueue",
+    "ReconcilerRateLimiting",
+    "RuntimeSDK",
+)
+"""Upstream's gates. What does not depend on one is the same whether it is on or off."""
 
 IGNORED_FLAGS = {
     "clustercache-concurrency": "each workload cluster has its own connection",
@@ -45,8 +45,6 @@ IGNORED_FLAGS = {
     "etcd-dial-timeout-duration": "each call has its own deadline",
     "log-flush-frequency": "logs are written at once",
     "profiler-address": "there is no profiler",
-    "runtime-extension-client-cert-file": "no runtime extension is called",
-    "runtime-extension-client-key-file": "no runtime extension is called",
     "skip-crd-migration-phases": "no stored object needs migrating",
     "sync-period": "watches are checked for silence instead",
     "vmodule": "set --v for all modules",
@@ -196,6 +194,13 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
 @click.option(
     "--tls-min-version", type=click.Choice(["VersionTLS12"]), default="VersionTLS12", show_default=True, help="The minimum TLS version."
 )
+@click.option(
+    "--runtime-extension-client-cert-file",
+    default="",
+    metavar="FILE",
+    help="The client certificate (PEM) shown to runtime extensions, read anew for each call.",
+)
+@click.option("--runtime-extension-client-key-file", default="", metavar="FILE", help="Its key.")
 @click.option("--feature-gates", default="", callback=_gates, metavar="NAME=BOOL,...", help="Upstream's feature gates.")
 @click.option("--logging-format", type=click.Choice(["json", "text"]), help="Log format. Default: text on a terminal, otherwise json.")
 @click.option(
@@ -213,7 +218,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     text = given.pop("logging_format") == "text" if given["logging_format"] else sys.stderr.isatty()
     given.pop("logging_format", None)
     logs.configure(level=logging.DEBUG if given.pop("verbosity") >= _DEBUG_VERBOSITY else logging.INFO, json=not text)
-    _warn(ctx.meta.get(_IGNORED, []), given["feature_gates"])
+    _warn(ctx.meta.get(_IGNORED, []))
     given.pop("tls_min_version")
     options = _options(given)
     ctx.exit(_run(options))
@@ -247,12 +252,9 @@ def _options(given: dict[str, Any]) -> Options:
     return Options(**{**given, "etcd_dialer": EtcdDialer(given["etcd_dialer"]), "feature_gates": on})
 
 
-def _warn(ignored: list[str], gates: dict[str, bool]) -> None:
+def _warn(ignored: list[str]) -> None:
     import structlog
 
     log = structlog.get_logger(__name__)
     for flag in ignored:
         log.warning("flag ignored", flag=flag, reason=IGNORED_FLAGS[flag.removeprefix("--")])
-    for gate, enabled in gates.items():
-        if enabled and FEATURE_GATES[gate]:
-            log.warning("feature gate ignored", featureGate=gate, reason=FEATURE_GATES[gate])

@@ -24,6 +24,7 @@ from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.observe.orphans import consents, members_of_machines
+from quorate.clusterapi.observe.updates import update_of
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -69,6 +70,9 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
     if observed.deleting:
         await _timeouts_of_the_leaving(clients, kcp, observed.machine)
         return
+    update = update_of(observed.machine)
+    if update is not None and not update.started:
+        return  # half of its update may be written: an older state of it, in the cache, would be put back
     name = cluster.metadata.name
     body = desired.updated_machine(kcp, name, observed.machine)
     if not holds_hook(observed.machine):

@@ -10,11 +10,10 @@ from collections.abc import Collection
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.quorum import quorum_survives_addition, removal_keeps_quorum
+from quorate.core.quorum import QUORUM_SURVIVES_RESTART, quorum_survives_addition, removal_keeps_quorum, restart_keeps_quorum
 from quorate.core.ring import Ring
 
 QUORUM_SURVIVES_RESET = "quorum survives the reset"
-QUORUM_SURVIVES_RESTART = "quorum survives a restart"
 TOO_SMALL = "exempt: a ring of one or two members tolerates no restart"
 IRREPLACEABLE = 2
 """Voters. Of so many all are needed, so that etcd and the API pause while one restarts, whatever the order."""
@@ -72,11 +71,8 @@ def _restart(ring: Ring, member_id: int) -> Check:
     member = ring.member(member_id)
     if member is None:
         return failed(QUORUM_SURVIVES_RESTART, f"member {member_id:x} is not in the ring", "Repair the host's membership first.")
-    meanwhile = ring.without(member_id)
-    evidence = f"while {member.label} is down: {meanwhile}"
-    if meanwhile:
-        return passed(QUORUM_SURVIVES_RESTART, evidence)
+    kept = restart_keeps_quorum(ring, member_id, remedy=_REMEDY)
     settled = not ring.unsettled and all(other.health is Health.GOOD for other in ring.members)
-    if settled and len(ring.members) <= IRREPLACEABLE:
-        return passed(TOO_SMALL, f"{ring.now}; etcd and the API pause while {member.label} is down")
-    return failed(QUORUM_SURVIVES_RESTART, evidence, _REMEDY)
+    if kept.passed or not settled or len(ring.members) > IRREPLACEABLE:
+        return kept
+    return passed(TOO_SMALL, f"{ring.now}; etcd and the API pause while {member.label} is down")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL, removal_keeps_quorum
+from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL, QUORUM_SURVIVES_RESTART, removal_keeps_quorum, restart_keeps_quorum
 from quorate.core.ring import Ring
 
 COMPONENTS_HEALTHY = "control plane components are healthy"
@@ -42,7 +42,39 @@ def quorum_survives_removal(control_plane: ControlPlane, replica: Replica) -> Ch
         case Ring(), Unknown(reason, remedy):
             return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {reason}", remedy)
         case Ring() as ring, int(member):
-            return removal_keeps_quorum(ring, member)
+            return _beside_updates(control_plane, replica, ring, member)
+    raise AssertionError(f"no such ring: {control_plane.ring!r}")
+
+
+def _beside_updates(control_plane: ControlPlane, replica: Replica, ring: Ring, member: int) -> Check:
+    """The gate of a removal. While another replica is updated in place its member may restart at any moment: a voter that is well leaves only where the others
+    have quorum without both. One that is not well takes nothing away that is not lost already.
+    """
+    leaving = ring.member(member)
+    check, leaving = removal_keeps_quorum(ring, member), ring.member(member)
+    others = {other.member: other.name for other in control_plane.updating if other.name != replica.name and isinstance(other.member, int)}
+    if not check.passed or not others or leaving is None or not leaving.votes_well:
+        return check
+    beside = removal_keeps_quorum(ring.losing(others.keys()), member)
+    if beside.passed:
+        return beside
+    evidence = f"while {', '.join(sorted(others.values()))}, updated in place, may restart: {beside.evidence}"
+    return unknown(QUORUM_SURVIVES_REMOVAL, evidence)  # time alone changes it, so that nobody may count on its being held
+
+
+def quorum_survives_restart(control_plane: ControlPlane, replica: Replica) -> Check:
+    """May this replica's member be down for as long as the replica is updated in place? The others must have quorum meanwhile (S1)."""
+    if not control_plane.desired.etcd_managed:
+        return passed(QUORUM_SURVIVES_RESTART, EXTERNAL)
+    match dependable_ring(control_plane), replica.member:
+        case Unknown(reason, remedy), _:
+            return unknown(QUORUM_SURVIVES_RESTART, f"the ring could not be read: {reason}", remedy)
+        case Ring(), Absent():
+            return failed(QUORUM_SURVIVES_RESTART, f"{replica.name} has no member in the ring yet")
+        case Ring(), Unknown(reason, remedy):
+            return unknown(QUORUM_SURVIVES_RESTART, f"cannot tell which member is {replica.name}'s: {reason}", remedy)
+        case Ring() as ring, int(member):
+            return restart_keeps_quorum(ring, member)
     raise AssertionError(f"no such ring: {control_plane.ring!r}")
 
 

@@ -10,6 +10,7 @@ from quorate.core.machines.rules import (
     certificates,
     delete,
     guard,
+    in_place,
     initialize,
     maintenance,
     orphans,
@@ -41,8 +42,10 @@ RULES: tuple[tuple[str, proposal.Rule[ControlPlane, Step]], ...] = (
     ("remove orphans", orphans.remove_orphans),
     ("let leaving Machines go", remove.release_the_leaving),
     ("take back an abandoned creation", scale.take_back_an_abandoned_creation),
+    ("finish what was begun in place", in_place.finish_what_was_begun),
     ("keep the records of remediations", remediate.keep_the_records),
     ("remediate", remediate.remediate),
+    ("wait for updates in place", in_place.wait_for_updates),
     ("prepare the workload", maintenance.prepare_the_workload),
     ("replace outdated Machines", rollout.replace_the_outdated),
     ("move CoreDNS ahead", maintenance.move_coredns),
@@ -51,6 +54,7 @@ RULES: tuple[tuple[str, proposal.Rule[ControlPlane, Step]], ...] = (
     ("scale down", scale.scale_down),
     ("update add-ons", maintenance.update_addons),
     ("record expiries", maintenance.record_expiries),
+    ("foresee updates in place", in_place.foresee_updates),
 )
 """In order. The documentation's table is made from this one."""
 

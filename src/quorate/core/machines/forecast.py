@@ -20,6 +20,7 @@ from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
     AdoptReplicas,
+    AskExtension,
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -36,6 +37,7 @@ from quorate.core.machines.steps import (
     RemoveOrphan,
     Step,
     UpdateAddons,
+    UpdateInPlace,
     WriteKubeconfig,
 )
 from quorate.core.maintenance import Maintenance
@@ -94,8 +96,8 @@ class _Model:
         return f"new-{self.made}" if self.made > made else ""
 
     def is_last(self, step: Step) -> bool:
-        """What follows depends on Machines that were not looked at yet; or nothing is left."""
-        return isinstance(step, AdoptReplicas | RemoveFinalizer)
+        """What follows depends on Machines that were not looked at yet, or on an answer; or nothing is left."""
+        return isinstance(step, AdoptReplicas | RemoveFinalizer | AskExtension)
 
     def wait(self) -> bool:
         """Everything on its way arrives."""
@@ -137,11 +139,19 @@ class _Model:
             view = _changed(view, replica.name, deleting_since=replica.deleting_since or self.now, **gone)
         return view
 
+    def update(self, step: UpdateInPlace) -> ControlPlane:
+        """With the replica as desired, once whoever carries that out is through."""
+        version = self.view.desired.version.text
+        return _changed(self.view, step.replica, version=version, kubelet_version=version, outdated=(), in_place=None, update=None)
+
     def _arrive(self) -> bool:
         """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
         before = self.view
+        over = tuple(replica.name for replica in before.updating)
         staying_or_held = tuple(replica for replica in before.replicas if replica not in before.vanishing)
         self.view = replace(before, replicas=tuple(replace(r, waits_at_hook=True) if r.deleting_since else r for r in staying_or_held))
+        for name in over:
+            self.view = _changed(self.view, name, update=None)
         for replica in self.view.staying:
             if replica.node is None and not replica.unhealthy and before.knows_nodes:
                 self._come_up(replica)
@@ -221,6 +231,8 @@ EFFECTS: Mapping[type[Step], Callable[[_Model, Any], ControlPlane]] = {
     CreateReplica: _Model.create,
     AbandonCreation: lambda model, _: replace(model.view, creation=None),
     DeleteReplica: _Model.delete,
+    AskExtension: lambda model, _: model.view,
+    UpdateInPlace: _Model.update,
     Remediate: _Model.remediate,
     RecordRemediation: lambda model, _: replace(model.view, remediating=model.view.remediation_intended, remediation_intended=None),
     ForgetRemediation: lambda model, _: replace(model.view, remediating=None, remediation_intended=None),

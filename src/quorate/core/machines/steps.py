@@ -66,6 +66,26 @@ class DeleteReplica:
 
 
 @dataclass(frozen=True, slots=True)
+class AskExtension:
+    """Ask the runtime extension whether it can make of the replica what is desired. Changes nothing."""
+
+    replica: str
+
+    def __str__(self) -> str:
+        return f"ask whether {self.replica} can be updated in place"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateInPlace:
+    """Ask the extension and the ring once more, move leadership away from the replica, and have core begin its update in place. Finishes what was begun."""
+
+    replica: str
+
+    def __str__(self) -> str:
+        return f"update {self.replica} in place"
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveMember:
     """Hand leadership over if the member leads, remove it from the ring, then let its Machine go."""
 
@@ -194,6 +214,8 @@ Step = (
     | CreateReplica
     | AbandonCreation
     | DeleteReplica
+    | AskExtension
+    | UpdateInPlace
     | RemoveMember
     | ReleaseHook
     | AdoptReplicas
@@ -212,8 +234,8 @@ Step = (
 
 GROWS = frozenset({CreateReplica})
 """Steps that add to the control plane."""
-SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate})
-"""Steps that take away from a control plane that is to live."""
+SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate, UpdateInPlace})
+"""Steps that take away from a control plane that is to live; an update in place does for as long as it takes."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
 
 
@@ -234,6 +256,8 @@ def involved(step: Step) -> tuple[str, ...]:
     """The replicas that a step is about; none where it is about the control plane."""
     match step:
         case DeleteReplica(name) | RemoveMember(name) | ReleaseHook(name) | Remediate(name) | MoveCoreDNS(name):
+            return (name,)
+        case AskExtension(name) | UpdateInPlace(name):
             return (name,)
         case AdoptReplicas(names) | RecordExpiries(names) | DeleteAll(names):
             return names

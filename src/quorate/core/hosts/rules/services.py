@@ -7,11 +7,12 @@ from datetime import datetime
 
 from quorate.core.checks import Check, passed, unknown
 from quorate.core.health import Absent, Unknown
-from quorate.core.hosts.gates import QUORUM_SURVIVES_RESTART, restart
+from quorate.core.hosts.gates import restart
 from quorate.core.hosts.rules.facts import data_lost
 from quorate.core.hosts.state import Cluster, Host, Kind, Node
 from quorate.core.hosts.steps import StartServices, Step
 from quorate.core.proposal import Proposal, wanting
+from quorate.core.quorum import QUORUM_SURVIVES_RESTART
 from quorate.core.versions import Version, minor_distance
 
 STOPPED = "units that should run are stopped"

@@ -25,12 +25,12 @@ _API_SERVER = "APIServerPodHealthy"
 
 
 def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Updates permissions and kubeadm's configuration before it creates a replica that will read them, and only then.
+    """Updates permissions and kubeadm's configuration before it creates a replica, or updates one in place, that will read them, and only then.
 
     Not for a version that no replica may have: workers that join meanwhile would read it too.
     """
     maintenance = control_plane.preparation
-    joins = bool(control_plane.outdated) or len(control_plane.staying) < control_plane.desired.replicas
+    joins = bool(control_plane.outdated or control_plane.begun) or len(control_plane.staying) < control_plane.desired.replicas
     joins = joins and all(check.passed for check in version_fits(control_plane))
     if not _can_be_asked(control_plane) or not maintenance.pending or not joins:
         return NOTHING

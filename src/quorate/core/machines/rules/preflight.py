@@ -51,6 +51,21 @@ def before_deleting(control_plane: ControlPlane, victim: Replica) -> tuple[Check
     )
 
 
+def before_updating(control_plane: ControlPlane, replica: Replica) -> tuple[Check, ...]:
+    """May this replica be updated in place? Everybody must be well, itself too, and etcd and the API do without it meanwhile (S1)."""
+    return (
+        _initialized(control_plane),
+        topology_arrived(control_plane),
+        _nobody_leaves(control_plane),
+        *checks.components_healthy(control_plane, control_plane.staying),
+        *version_fits(control_plane),
+        template_exists(control_plane),
+        _workload_prepared(control_plane),
+        checks.another_serves(control_plane, replica),
+        checks.quorum_survives_restart(control_plane, replica),
+    )
+
+
 def only_one_is_leaving(control_plane: ControlPlane) -> bool:
     """Whether the only replica that is left is being deleted: it is held at our hook until its replacement has joined (S4)."""
     return len(control_plane.holding) == 1 and not control_plane.staying
@@ -160,7 +175,7 @@ def _replacement_possible(control_plane: ControlPlane, victim: Replica) -> tuple
 def _workload_prepared(control_plane: ControlPlane) -> Check:
     preparation = control_plane.preparation
     if preparation.pending:
-        return failed(WORKLOAD_PREPARED, f"no replacement could join: {preparation.problem or 'its configuration is not written yet'}")
+        return failed(WORKLOAD_PREPARED, f"nobody could join by it: {preparation.problem or 'its configuration is not written yet'}")
     return passed(WORKLOAD_PREPARED, "permissions and kubeadm's configuration are those of the desired version")
 
 

@@ -9,7 +9,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.checks import RESTART_KUBELET, another_serves, dependable_ring, quorum_survives_removal, ways_to_nodes
 from quorate.core.machines.rules.preflight import only_one_is_leaving
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.machines.steps import GROWS, DeleteReplica, ReleaseHook, RemoveMember, Step, UpdateInPlace
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Ring
 from quorate.core.versions import parse_or_none
@@ -39,7 +39,8 @@ def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[
             return Proposal(_let_go(control_plane, replica), asked)
         wake += [replica.joins_until] if replica.joins_until and replica.joins_until > now else []
     is_last = control_plane.may_be_initialized and only_one_is_leaving(control_plane)
-    blocks: frozenset[type[Step]] = frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica})
+    others: frozenset[type[Step]] = frozenset({DeleteReplica, UpdateInPlace})
+    blocks = others if is_last else others | GROWS
     return Proposal(checks=checks, blocks=blocks, wake_at=min(wake, default=None))
 
 
