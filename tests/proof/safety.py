@@ -277,6 +277,8 @@ def s8_an_update_needs_a_reason(plane: ControlPlane, step: Step, _now: datetime)
     if not isinstance(step, UpdateInPlace):
         return
     replica = plane.replica(step.replica)
+    if not may_be_founded(plane):
+        yield "nothing has come up yet"
     if replica.in_place is None or replica.in_place.answer is not Answer.YES:
         yield "no extension said that it can"
     if replica.update is None and not replica.outdated:
