@@ -22,7 +22,6 @@ from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER
-from quorate.local.startup import OWN_KINDS
 from tests.scale import priority
 
 
@@ -75,7 +74,7 @@ def _kinds() -> ManifestSet:
         manifests.manifest_set(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, ca=b"")
         for provider in (CORE, CABPK, CAPD)
     ]
-    whole = manifests.merge([*parts, manifests.own_kinds(OWN_KINDS)])
+    whole = manifests.merge([*parts, manifests.own(webhook_port=0, ca=b"")])
     return ManifestSet(
         tuple({**kind, "spec": {**kind["spec"], "conversion": {"strategy": "None"}}} for kind in whole.kinds), whole.namespaces, ()
     )

@@ -23,11 +23,10 @@ from quorate.local.folder import ControlPlaneProvider, RunFolder, State
 from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, KCP, ManifestSet
-from quorate.local.programs import PROGRAMS_FOLDER, PROJECT
+from quorate.local.programs import PROGRAMS_FOLDER
 from quorate.local.turns import Turn, take_turn
 
 TURN_TIMEOUT = 600.0
-OWN_KINDS = PROJECT / "config" / "crd"
 _HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
@@ -127,7 +126,7 @@ def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: Ce
         )
         for provider in (CORE, CABPK, CAPD, *upstream)
     ]
-    return manifests.merge([*parts, *([] if upstream else [manifests.own_kinds(OWN_KINDS)])])
+    return manifests.merge([*parts, *([] if upstream else [manifests.own(webhook_port=0, ca=files.ca_data)])])
 
 
 async def _start_managers(cluster: LocalCluster, chosen: _Ports, files: CertificateFiles, turn: Turn, options: Options) -> None:
