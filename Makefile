@@ -56,8 +56,10 @@ simulate: .venv/ready ## Control planes with faults, in virtual time; LASTING=60
 explore: .venv/ready ## Every history of a few control planes with one fault, of some with two, and as much further as an hour allows (hours)
 	$(RUN) python tests/explore
 
-differential: programs ## What upstream's program answers beside what quorate does, for 10,000 objects made at random (two minutes)
+differential: programs ## What upstream's program answers beside what quorate does: 10,000 objects converted, 6,000 admission reviews, and the cost of each
 	$(RUN) python tests/differential conversions --count 10000 --seed $(or $(SEED),1)
+	$(RUN) python tests/differential admissions --count 6000 --seed $(or $(SEED),1)
+	$(RUN) python tests/differential cost
 
 fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench
