@@ -27,6 +27,7 @@ programs: .venv/ready ## Build the pinned programs (Kubernetes, etcd, Cluster AP
 manifests: .venv/ready ## Generate config/ from the types
 	$(RUN) python -m quorate.clusterapi.api.crd config/crd
 	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
+	$(RUN) python -m quorate.clusterapi.api.webhooks config/webhook
 
 rules: .venv/ready ## Generate docs/rules.md, docs/exit-codes.md, docs/schema.json and docs/architecture.svg from the code
 	$(RUN) python -m quorate.core > docs/rules.md
@@ -55,8 +56,10 @@ simulate: .venv/ready ## Simulate control planes with faults, in virtual time; L
 explore: .venv/ready ## Try every history of a few control planes with one fault, of some with two, and as much more as an hour allows (hours)
 	$(RUN) python tests/explore
 
-differential: programs ## Compare upstream's program and quorate on 10,000 random objects (two minutes)
+differential: programs ## Compare upstream's program and quorate on 10,000 conversions and 6,000 admission reviews, and what each costs
 	$(RUN) python tests/differential conversions --count 10000 --seed $(or $(SEED),1)
+	$(RUN) python tests/differential admissions --count 6000 --seed $(or $(SEED),1)
+	$(RUN) python tests/differential cost
 
 fleet: programs ## Take fifty clusters at once from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench

@@ -130,7 +130,7 @@ class Stage:
         """A manager for this namespace, or with `everywhere` for all of them."""
         log = self.logs / f"manager-{len(self.managers)}.log"
         where = () if everywhere else (f"--namespace={self.namespace}",)
-        servers = ("--health-addr=0", "--diagnostics-address=0")
+        servers = ("--health-addr=0", "--diagnostics-address=0", "--webhook-port=0")
         command = (
             sys.executable,
             "-m",
@@ -143,7 +143,15 @@ class Stage:
         self.managers.append(Manager(child, log))
         return self.managers[-1]
 
-    async def start_upstream(self) -> Manager:
+    def start_webhooks(self, gates: str) -> Manager:
+        """A manager for this namespace that serves webhooks, which nobody is told to ask."""
+        (port,) = ports.choose(1, start=os.getpid() * 16 + 8 * len(self.managers))
+        serving = f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}"
+        manager = self.start_manager(f"--webhook-port={port}", serving, f"--feature-gates={gates}")
+        manager.webhook_port = port
+        return manager
+
+    async def start_upstream(self, gates: str = KCP.feature_gates) -> Manager:
         """Upstream's provider, in place of ours; it serves webhooks that nobody is told to ask. The clusters of other tests are paused until this one's end.
 
         Restricted to one namespace, as ours is, it does not work (it casts its informers to a type that those of one namespace do not have), nor by a label
@@ -159,7 +167,7 @@ class Stage:
             f"--kubeconfig={self.stack.kubeconfig}",
             *served.flags,
             f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}",
-            f"--feature-gates={KCP.feature_gates}",
+            f"--feature-gates={gates}",
         )
         log = self.logs / f"manager-{len(self.managers)}.log"
         child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)

@@ -2,8 +2,7 @@
 
 The controller asks `validate_create` about what it reads as well, so that an object that no webhook has seen gets a condition instead of being acted on.
 
-Two things are not checked here. The rules, which know what runs, check a version below every one that still runs. CoreDNS' upgrade path from one image tag to
-the next is not checked at all yet: it needs CoreDNS' own table of versions, which comes with the next release.
+A version below every one that still runs is not checked here: the rules, which know what runs, check that.
 
 Source: cluster-api, controlplane/kubeadm/webhooks/admission.
 """
@@ -20,11 +19,12 @@ from quorate.clusterapi.api.fields import Errors, FieldError, Kind, Object, at, 
 from quorate.clusterapi.api.immutability import immutable_changes
 from quorate.clusterapi.api.kubeadm_config_validation import (
     validate_cluster_configuration,
+    validate_coredns_step,
     validate_etcd_stays,
     validate_kubeadm_config_spec,
 )
 from quorate.clusterapi.api.machine_template_validation import validate_metadata, validate_naming, validate_taints
-from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, FeatureGate
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, Annotation, FeatureGate
 from quorate.core.versions import Version, parse_or_none
 
 DEFAULT_CA_VALIDITY_DAYS = 3650
@@ -44,15 +44,24 @@ def validate_create(obj: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES)
     return tuple(_control_plane(object_at(obj, "spec"), gates))
 
 
-def validate_update(old: Object, new: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES) -> tuple[FieldError, ...]:
-    """What is wrong with a KubeadmControlPlane as it is to become, and with the way there."""
+def validate_update(
+    old: Object, new: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES, *, written: bool = False
+) -> tuple[FieldError, ...]:
+    """What is wrong with a KubeadmControlPlane as it is to become, and with the way there; `written` as for `immutable_changes`."""
     configuration = ("spec", "kubeadmConfigSpec", "clusterConfiguration")
     return (
         *validate_create(new, gates),
-        *immutable_changes(object_at(old), object_at(new)),
+        *immutable_changes(object_at(old), object_at(new), written=written),
         *_version_step(text_at(old, "spec", "version"), text_at(new, "spec", "version")),
         *validate_etcd_stays(object_at(old, *configuration), object_at(new, *configuration), ".".join(configuration)),
+        *_coredns_step(old, new, configuration),
     )
+
+
+def _coredns_step(old: Object, new: Object, configuration: tuple[str, ...]) -> Errors:
+    by_hand = Annotation.SKIP_COREDNS in object_at(new, "metadata", "annotations")
+    path = ".".join(configuration)
+    yield from validate_coredns_step(object_at(old, *configuration), object_at(new, *configuration), path, by_hand=by_hand)
 
 
 def validate_scale(obj: Object, replicas: object) -> tuple[FieldError, ...]:
