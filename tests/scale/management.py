@@ -34,7 +34,7 @@ class Management:
     async def start_manager(self, name: str, *flags: str) -> ManagerPorts:
         """Start `quorate manager` and wait until it is ready. It fills caches of all objects first, so that it may take a minute."""
         mine = ManagerPorts(self._free.pop(), self._free.pop(), self._free.pop())
-        arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", *mine.flags[1:], *flags)
+        arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", "--webhook-port=0", *mine.flags[1:], *flags)
         self.cluster.launcher.start(Command(name, (sys.executable, *arguments), mine.ready_url))
         priority.come_first(self.identity(name).pid)
         return mine

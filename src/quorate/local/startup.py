@@ -118,6 +118,7 @@ async def _start_api_server(cluster: LocalCluster, chosen: _Ports, files: Certif
 
 def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: CertificateFiles, chosen: _Ports) -> ManifestSet:
     upstream = (KCP,) if control_plane is ControlPlaneProvider.UPSTREAM else ()
+    own_port = chosen.managers[commands.QUORATE_MANAGER].webhook if control_plane is ControlPlaneProvider.QUORATE else 0
     parts = [
         manifests.manifest_set(
             manifests.read(programs / provider.manifest),
@@ -126,7 +127,7 @@ def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: Ce
         )
         for provider in (CORE, CABPK, CAPD, *upstream)
     ]
-    return manifests.merge([*parts, *([] if upstream else [manifests.own(webhook_port=0, ca=files.ca_data)])])
+    return manifests.merge([*parts, *([] if upstream else [manifests.own(webhook_port=own_port, ca=files.ca_data)])])
 
 
 async def _start_managers(cluster: LocalCluster, chosen: _Ports, files: CertificateFiles, turn: Turn, options: Options) -> None:
@@ -137,6 +138,6 @@ async def _start_managers(cluster: LocalCluster, chosen: _Ports, files: Certific
         launcher.start(command, inherit=(turn.descriptor,) if provider is CAPD else ())
     turn.name_holder(cluster.pids[CAPD.program], folder.path)
     if control_plane is ControlPlaneProvider.QUORATE:
-        launcher.start(commands.quorate_manager(folder, chosen.managers[commands.QUORATE_MANAGER], options.manager_arguments))
+        launcher.start(commands.quorate_manager(folder, files, chosen.managers[commands.QUORATE_MANAGER], options.manager_arguments))
     for name in cluster.pids:
         await cluster.until_ready(name)
