@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from quorate.clusterapi.types.names import DEFAULT_NAMESPACE, Label
 from quorate.local.programs import PROGRAMS_FOLDER
 from tools.release import clusterctl
 from tools.release.clusterctl import COMPONENTS, PROVIDERS
-from tools.release.installation import Certificates
+from tools.release.installation import Certificates, Installation
 from tools.release.product import Product
 
 PRODUCT = Product("1.2.3", "c0ffee", 1_700_000_000, "registry.example.com/quorate")
@@ -24,9 +26,9 @@ BOTH = pytest.mark.parametrize("certificates", list(Certificates))
 NAMES = pytest.mark.parametrize("provider", PROVIDERS)
 
 
+@cache
 def installed(provider: str = "quorate", certificates: Certificates = Certificates.CERT_MANAGER) -> Objects:
-    text = clusterctl.with_defaults(clusterctl.components(PRODUCT, provider, certificates))
-    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
+    return {(each["kind"], each["metadata"]["name"]): each for each in clusterctl.with_defaults(PRODUCT, provider, certificates)}
 
 
 def only(objects: Objects, kind: str) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def test_everything_has_the_providers_label_and_no_variable_without_a_default(pr
     assert {item["metadata"]["labels"][Label.PROVIDER] for item in installed(provider, certificates).values()} == {
         f"control-plane-{provider}"
     }
-    assert "${" not in clusterctl.with_defaults(clusterctl.components(PRODUCT, provider, certificates))
+    assert "${" not in json.dumps(clusterctl.with_defaults(PRODUCT, provider, certificates))
 
 
 @NAMES
@@ -88,9 +90,8 @@ def test_roles_are_those_of_the_code_and_each_is_bound_to_the_account_of_the_pod
 
 
 def test_without_cert_manager_nothing_of_it_is_left_and_the_manager_may_tell_the_api_server() -> None:
-    text = clusterctl.components(PRODUCT, "quorate", Certificates.SELF_MANAGED)
-    assert "cert-manager" not in text
     objects = installed(certificates=Certificates.SELF_MANAGED)
+    assert "cert-manager" not in json.dumps(list(objects.values()))
     assert "--webhook-certificates=self-managed" in container(objects)["args"]
     granted = objects["ClusterRole", "capi-kubeadm-control-plane-manager-role"]["rules"]
     named = {name for rule in granted for name in rule.get("resourceNames", ()) if "patch" in rule["verbs"]}
@@ -102,9 +103,7 @@ def test_without_cert_manager_nothing_of_it_is_left_and_the_manager_may_tell_the
 def test_the_names_that_both_providers_share_are_upstreams() -> None:
     """So that whichever is installed second replaces what the first left: there is never a second webhook, Service or role for the same thing."""
     upstream = {
-        (each["kind"], each["metadata"]["name"])
-        for each in yaml.safe_load_all((PROGRAMS_FOLDER / "controlplane-kubeadm.yaml").read_text())
-        if each
+        (each["kind"], each["metadata"]["name"]) for each in clusterctl.objects((PROGRAMS_FOLDER / "controlplane-kubeadm.yaml").read_text())
     }
     ours = set(installed("kubeadm"))
     assert upstream - ours == set()
@@ -122,3 +121,5 @@ def test_a_repository_has_a_folder_for_each_name_and_version(tmp_path: Any) -> N
     clusterctl.write(tmp_path, PRODUCT)
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {f"control-plane-{name}/v1.2.3/{file}" for name in PROVIDERS for file in ("metadata.yaml", *COMPONENTS.values())}
+    written = clusterctl.objects((tmp_path / "control-plane-quorate/v1.2.3/control-plane-components.yaml").read_text())
+    assert written == Installation(clusterctl.settings(PRODUCT), "quorate").objects()

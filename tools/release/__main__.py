@@ -12,10 +12,11 @@ from pathlib import Path
 from quorate.local.errors import LocalError
 from quorate.local.progress import Progress
 from tests.e2e.nodes.debian import architecture as of_this_machine
-from tools.release import chart, clusterctl, oci, rootfs, sbom, wheels
+from tools.release import chart, clusterctl, helm, oci, rootfs, sbom, wheels
 from tools.release.product import CACHE, DEFAULT_IMAGE, DIST, Product, current
 
 ARCHITECTURES = ("amd64", "arm64")
+_NO_COMMIT = 1_580_601_600  # the time of files where no commit gives one: what wheels have by default
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +49,9 @@ def release(product: Product, folder: Path, architectures: tuple[str, ...] | lis
             _image(product, wheel, folder, architecture)
     with progress.step("manifests and chart"):
         clusterctl.write(folder / "clusterctl", product)
-        chart.write(folder, product)
+        packed = chart.write(folder, product)
+    with progress.step("the chart as Helm renders it"):
+        helm.check(helm.build(progress), packed, product)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n" for path in files)
     (folder / "SHA256SUMS").write_text(sums)
@@ -64,7 +67,7 @@ def _image(product: Product, wheel: Path, folder: Path, architecture: str) -> No
 
 def _rootfs(folder: Path) -> None:
     scratch = folder.with_name(f"{folder.name}-wheel")
-    rootfs.make(wheels.build(scratch, 0), folder, of_this_machine())
+    rootfs.make(wheels.build(scratch, _NO_COMMIT), folder, of_this_machine())
     shutil.rmtree(scratch)
 
 

@@ -22,6 +22,8 @@ from tools.release.installation import RESERVED, Certificates, Installation, Obj
 from tools.release.product import Product
 
 NAME = "quorate"
+KEEP = "helm.sh/resource-policy"
+"""The annotation of what stays when the release is deleted: with the kinds their objects would go, and with these the clusters."""
 _CONDITION = 'eq .Values.webhooks.certificates "cert-manager"'
 _OPTIONAL = {
     "CustomResourceDefinition": "crds.install",
@@ -90,7 +92,7 @@ def _objects(certificates: Certificates) -> dict[tuple[str, str], str]:
 def _kept(item: Object) -> Object:
     if item["kind"] != "CustomResourceDefinition":
         return item
-    annotations = item["metadata"].get("annotations", {}) | {"helm.sh/resource-policy": "keep"}
+    annotations = item["metadata"].get("annotations", {}) | {KEEP: "keep"}
     return item | {"metadata": item["metadata"] | {"annotations": annotations}}
 
 

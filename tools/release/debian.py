@@ -101,9 +101,9 @@ def _download(folder: Path, architecture: str) -> None:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
     }
-    apt = [require("apt-get", "apt"), "-q", *(f"--option={name}={value}" for name, value in options.items())]
+    apt: list[str | Path] = [require("apt-get", "apt"), "-q", *(f"--option={name}={value}" for name, value in options.items())]
     run([*apt, "update"], making=f"the list of Debian's packages for {architecture}", timeout=300)
-    fetch = ["sh", "-c", 'cd "$0" && exec "$@"', folder, *apt, "download", *PACKAGES]
+    fetch: list[str | Path] = ["sh", "-c", 'cd "$0" && exec "$@"', folder, *apt, "download", *PACKAGES]
     run(fetch, making=f"Debian's packages for {architecture}", timeout=600)
     run(["rm", "-rf", home], making="room")
 
@@ -129,7 +129,14 @@ def unpack(packages: tuple[Package, ...], root: Path) -> None:
 
 def _unpack(package: Package, root: Path) -> None:
     with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
-        unpack = ["sh", "-c", 'exec "$0" --fsys-tarfile "$1" >"$2"', require("dpkg-deb", "dpkg"), package.path, archive.name]
+        unpack: list[str | Path] = [
+            "sh",
+            "-c",
+            'exec "$0" --fsys-tarfile "$1" >"$2"',
+            require("dpkg-deb", "dpkg"),
+            package.path,
+            archive.name,
+        ]
         run(unpack, making=package.path.name)
         with tarfile.open(archive.name) as tar:
             for member in _wanted(tar):

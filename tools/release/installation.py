@@ -26,6 +26,7 @@ _CERTIFICATES_FOLDER = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (up
 RESERVED = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
 """For ten control planes, and for a thousand: docs/scale.md."""
 _GRACE_SECONDS = 40  # the manager gives running reconciles 30, and then hands its Lease over
+_STARTS_WITHIN = 120  # seconds: webhooks are served once there is a certificate, which somebody has to make first
 
 
 class Certificates(StrEnum):
@@ -161,6 +162,7 @@ class Installation:
             "args": list(self._arguments()),
             "env": [_field("POD_NAMESPACE", "namespace"), _field("POD_NAME", "name"), _field("POD_UID", "uid")],
             "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _PORTS.items()],
+            "startupProbe": _probe("/healthz", period=2) | {"failureThreshold": _STARTS_WITHIN // 2},
             "livenessProbe": _probe("/healthz", period=10),
             "readinessProbe": _probe("/readyz", period=5),
             "resources": self.settings.resources or RESERVED,

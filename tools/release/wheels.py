@@ -21,7 +21,18 @@ def build(folder: Path, epoch: int) -> Path:
     """Build wheel and sdist with the build back end that the lock has, and return the wheel. The same source gives the same bytes. Raises BuildFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"SOURCE_DATE_EPOCH": str(epoch)}
-    command = ["sh", "-c", 'cd "$0" && exec "$@"', PROJECT, sys.executable, "-m", "hatchling", "build", "-d", folder.resolve()]
+    command: list[str | Path] = [
+        "sh",
+        "-c",
+        'cd "$0" && exec "$@"',
+        PROJECT,
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-d",
+        folder.resolve(),
+    ]
     run(command, making="wheel and sdist", environment=environment, timeout=BUILD_TIMEOUT)
     return max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime_ns)
 
