@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from quorate.clusterapi.api import webhooks
 from quorate.clusterapi.api.crd import DEFINITIONS, custom_resource_definition
 from quorate.clusterapi.types.resources import CONTROL_PLANE_GROUP
-from quorate.clusterapi.webhook_certificates import trust
+from quorate.clusterapi.webhook_certificates import secret, trust
 from quorate.clusterapi.webhook_certificates.keeper import Keeper
 from quorate.clusterapi.webhook_certificates.pairs import StoredPairs
 from quorate.clusterapi.webhook_certificates.state import Policy
@@ -26,6 +26,7 @@ from quorate.clusterapi.webhooks.api_versions import ApiVersions
 from quorate.clusterapi.webhooks.handlers import ListConversion
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.metrics import Metrics
+from quorate.kubernetes.resource import SECRETS
 from quorate.kubernetes.webhook import Admission, WebhookServer
 from quorate.local.programs import PROGRAMS_FOLDER
 from tests.integration.installed import Server, resource, server
@@ -36,8 +37,9 @@ NAMESPACE = "rotating"
 ALLOW = "/allow"
 HOST = f"{webhooks.SERVICE}.{NAMESPACE}.svc"
 _SKEW, _AUTHORITY = 300.0, 86400.0  # seconds that a certificate is valid before it is made, and those that a CA lasts
-_PERIODS = 3  # CAs that follow each other
+_PERIODS = 2  # CAs that follow each other
 _NAMESPACES = resource("", "namespaces", "Namespace", namespaced=False)
+_SERVICES = resource("", "services", "Service")
 _CONFIG_MAPS = resource("", "configmaps", "ConfigMap")
 _OLD_TEMPLATES = resource(CONTROL_PLANE_GROUP, "kubeadmcontrolplanetemplates", "KubeadmControlPlaneTemplate", "v1beta1")
 _DEFINITIONS = resource("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
@@ -51,7 +53,7 @@ def policy(*, authority: float, leaf: float, arrival: float, overlap: float) -> 
     return Policy(timedelta(seconds=_AUTHORITY), timedelta(seconds=lasts), left, timedelta(seconds=arrival), timedelta(seconds=overlap))
 
 
-POLICY = policy(authority=9.0, leaf=4.0, arrival=1.5, overlap=3.0)
+POLICY = policy(authority=10.0, leaf=4.0, arrival=3.0, overlap=4.0)
 
 
 async def test_no_review_fails_while_certificates_and_cas_are_renewed(tmp_path: Path) -> None:
@@ -62,13 +64,27 @@ async def test_no_review_fails_while_certificates_and_cas_are_renewed(tmp_path: 
         await _ask_both(started, replicas)
         await _until(lambda: _answers(started))
         seen = Seen()
-        while len(seen.authorities) <= _PERIODS:
-            await _answers(started)
-            for replica in replicas:
-                await seen.look(started.client, replica)
-    assert len(seen.leaves) > _PERIODS
-    assert max(map(len, seen.bundles)) == 2
-    assert min(map(len, seen.bundles)) == 1
+        await _go_on(started, replicas, seen, until=_PERIODS)
+        assert len(seen.leaves) > _PERIODS
+        assert {len(bundle) for bundle in seen.bundles} == {1, 2}
+        await started.client.delete(SECRETS, secret.NAME, NAMESPACE)
+        await _go_on(started, replicas, seen, until=len(seen.authorities) + 1)
+        emptied = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": None}}}}}
+        await started.client.merge_patch(_DEFINITIONS, DEFINITIONS[0].name, emptied)
+        await _until(lambda: _filled(started))
+
+
+async def _go_on(started: Server, replicas: list[Replica], seen: Seen, *, until: int) -> None:
+    """Have reviews sent until so many CAs have been seen, and none but the newest is trusted any more."""
+    while len(seen.authorities) < until or len(seen.newest) > 1:
+        await _answers(started)
+        for replica in replicas:
+            await seen.look(started.client, replica)
+
+
+async def _filled(started: Server) -> None:
+    place = trust.PLACES[0]
+    assert all(trust.told(await started.client.get(place.resource, place.name)))
 
 
 @dataclass
@@ -78,10 +94,9 @@ class Replica:
     keeper: Keeper
     server: WebhookServer
 
-    @property
-    def url(self) -> str:
-        """Where it is asked: the API server here does not route to Services, and verifies what is presented all the same."""
-        return f"https://127.0.0.1:{self.server.state.port}"
+    def asked(self, path: str) -> dict[str, Any]:
+        """How the API server asks it: by the Service's name, which leads to this machine."""
+        return {"service": {"name": webhooks.SERVICE, "namespace": NAMESPACE, "port": self.server.state.port, "path": path}}
 
 
 @dataclass
@@ -91,12 +106,14 @@ class Seen:
     authorities: set[bytes] = field(default_factory=set)
     leaves: set[bytes] = field(default_factory=set)
     bundles: set[frozenset[bytes]] = field(default_factory=set)
+    newest: frozenset[bytes] = frozenset()
 
     async def look(self, client: Client, replica: Replica) -> None:
         """Shake hands as the API server does that has just read whom to trust, for each object that tells it."""
         for place in trust.PLACES:
             for bundle in trust.told(await client.get(place.resource, place.name)):
                 self.bundles.add(bundle)
+                self.newest = bundle
                 self.authorities |= bundle
                 context = ssl.create_default_context(cadata=b"".join(bundle).decode())
                 _, writer = await asyncio.open_connection("127.0.0.1", replica.server.state.port, ssl=context, server_hostname=HOST)
@@ -145,24 +162,26 @@ async def _ask_both(started: Server, replicas: list[Replica]) -> None:
         "MutatingWebhookConfiguration": webhooks.MUTATING_CONFIGURATION,
         "ValidatingWebhookConfiguration": webhooks.VALIDATING_CONFIGURATION,
     }
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": webhooks.SERVICE}}
+    await started.client.create(_SERVICES, service | {"spec": {"type": "ExternalName", "externalName": "localhost"}}, NAMESPACE)
     for kind, name in configurations.items():
         place = resource("admissionregistration.k8s.io", f"{kind.lower()}s", kind, namespaced=False)
-        asked = [_webhook(f"{number}.example.com", f"{replica.url}{ALLOW}") for number, replica in enumerate(replicas)]
+        asked = [_webhook(f"{number}.example.com", replica.asked(ALLOW)) for number, replica in enumerate(replicas)]
         await started.client.create(place, {"apiVersion": place.api_version, "kind": kind, "metadata": {"name": name}, "webhooks": asked})
     conversion = {
         "strategy": "Webhook",
-        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": f"{replicas[1].url}/convert"}},
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": replicas[1].asked("/convert")},
     }
     for definition in DEFINITIONS:
         await started.client.create(_DEFINITIONS, custom_resource_definition(definition, conversion))
     await _until(lambda: _made(started))
 
 
-def _webhook(name: str, url: str) -> dict[str, Any]:
+def _webhook(name: str, asked: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": url},
+        "clientConfig": asked,
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
@@ -187,7 +206,7 @@ async def _answers(started: Server) -> None:
 
 async def _until(attempt: Callable[[], Awaitable[None]]) -> None:
     """Try until it does not fail any more: before the first certificate has arrived everywhere, reviews do."""
-    for _ in range(100):
+    for _ in range(150):
         try:
             return await attempt()
         except Exception as error:  # noqa: BLE001 (the last is raised)

@@ -13,6 +13,7 @@ import re
 import tarfile
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ _HELPERS = """\
 _WIDE = 100_000  # characters: a line that is folded within an expression would be another template
 
 
+@cache
 def files(product: Product) -> dict[str, str]:
     """The chart's files, by their paths in it."""
     found = {"Chart.yaml": _document(_chart(product)), "values.yaml": _values(product), "values.schema.json": _schema()}
