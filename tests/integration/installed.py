@@ -54,7 +54,7 @@ class Server:
             subprocess.run, command, env=environment, input=given, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{program} {' '.join(arguments)}\n{done.stderr[-3000:]}"
-        return done.stdout  # type: ignore[no-any-return]
+        return done.stdout
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from quorate.clusterapi.webhook_certificates.state import Policy
 from quorate.clusterapi.webhooks.api_versions import ApiVersions
 from quorate.clusterapi.webhooks.handlers import ListConversion
 from quorate.kubernetes.client import Client
+from quorate.kubernetes.manager import Runnable
 from quorate.kubernetes.metrics import Metrics
 from quorate.kubernetes.resource import SECRETS
 from quorate.kubernetes.webhook import Admission, WebhookServer
@@ -126,7 +127,10 @@ async def _replicas(started: Server) -> AsyncIterator[list[Replica]]:
     await started.client.create(_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     async with asyncio.TaskGroup() as group:
         made = [_replica(started, leads=number == 0) for number in range(2)]
-        tasks = [group.create_task(part.run()) for replica in made for part in (replica.keeper, replica.server, *replica.keeper.reflectors)]
+        parts: list[Runnable] = []
+        for replica in made:
+            parts += [replica.keeper, replica.server, *replica.keeper.reflectors]
+        tasks = [group.create_task(part.run()) for part in parts]
         try:
             for replica in made:
                 await replica.server.state.started.wait()

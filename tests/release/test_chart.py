@@ -37,6 +37,12 @@ def test_every_value_is_used_and_every_one_that_is_used_is_there() -> None:
     assert "${" not in templates
 
 
+def test_templates_in_descriptions_are_no_templates_of_the_chart() -> None:
+    text = chart.files(PRODUCT)["templates/customresourcedefinition-kubeadmcontrolplanes.yaml"]
+    assert "{{ .kubeadmControlPlane.name" not in text
+    assert '{{ "{{" }} .kubeadmControlPlane.name' in text
+
+
 @RENDERED
 def test_rendered_with_default_values_it_is_what_clusterctl_installs(tmp_path: Path) -> None:
     helm.check(BUILT, chart.write(tmp_path, PRODUCT), PRODUCT)

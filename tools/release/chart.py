@@ -95,7 +95,20 @@ def _kept(item: Object) -> Object:
     if item["kind"] != "CustomResourceDefinition":
         return item
     annotations = item["metadata"].get("annotations", {}) | {KEEP: "keep"}
-    return item | {"metadata": item["metadata"] | {"annotations": annotations}}
+    spec = item["spec"] | {"versions": _literal(item["spec"]["versions"])}
+    return item | {"metadata": item["metadata"] | {"annotations": annotations}, "spec": spec}
+
+
+def _literal(value: Any) -> Any:
+    """The same, once it is rendered: descriptions speak of templates of their own."""
+    match value:
+        case str():
+            return value.replace("{{", '{{ "{{" }}')
+        case dict():
+            return {key: _literal(each) for key, each in value.items()}
+        case list():
+            return [_literal(each) for each in value]
+    return value
 
 
 def _template(item: Object) -> str:

@@ -31,7 +31,7 @@ def build(progress: Progress) -> Path:
 
 def check(helm: Path, chart: Path, product: Product) -> None:
     """Raise BuildFailed where the chart, rendered, and the components differ, with either way to get certificates."""
-    run([helm, "lint", "--strict", chart], making="the chart")
+    run(["sh", "-c", 'exec "$0" lint --strict --quiet "$1" >&2', helm, chart], making="the chart")  # it says on stdout what is wrong
     for certificates in Certificates:
         ours, theirs = _components(product, certificates), rendered(helm, chart, f"--set=webhooks.certificates={certificates}")
         wrong = sorted(f"{kind} {name}" for kind, name in ours.keys() | theirs.keys() if ours.get((kind, name)) != theirs.get((kind, name)))

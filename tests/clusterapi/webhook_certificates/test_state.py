@@ -70,6 +70,12 @@ def test_a_ca_with_a_third_of_its_life_left_is_followed_by_another_that_is_told_
     assert decided(signed, at + POLICY.arrival + POLICY.overlap).step is Step.FORGET_AUTHORITIES
 
 
+def test_a_ca_that_has_not_signed_yet_is_not_followed_by_another() -> None:
+    at = START + timedelta(days=2500)
+    state = State((authority(b"two", START), authority(b"one", START)), leaf(b"one", at), told(b"one", b"two"))
+    assert decided(state, at).step is Step.MAKE_LEAF
+
+
 def test_a_ca_that_one_object_does_not_name_waits_for_the_overlap() -> None:
     at = START + timedelta(days=1)
     state = State((authority(b"two", at), authority(b"one", START)), leaf(b"one", START), (*told(b"two")[1:], frozenset({b"one"})))

@@ -94,7 +94,7 @@ def decide(state: State, names: Iterable[str], now: datetime, policy: Policy) ->
     """What to do now. `names` are those that the leaf has to serve."""
     if not state.authorities:
         return Decision((), Step.MAKE_AUTHORITY)
-    if now >= policy.renewal(state.authorities[0].life):
+    if now >= _next_authority(state, policy):
         return Decision(_trusted(state, now, policy), Step.MAKE_AUTHORITY)
     due = _leaf_due(state, frozenset(names), policy)
     if now >= due:
@@ -102,8 +102,15 @@ def decide(state: State, names: Iterable[str], now: datetime, policy: Policy) ->
     forget = _forget_at(state, policy)
     if forget is not None and now >= forget:
         return Decision(_trusted(state, now, policy), Step.FORGET_AUTHORITIES)
-    moments = (due, forget, policy.renewal(state.authorities[0].life), _begun(state, policy))
+    moments = (due, forget, _next_authority(state, policy), _begun(state, policy))
     return Decision(_trusted(state, now, policy), None, min(moment for moment in moments if moment is not None and moment > now))
+
+
+def _next_authority(state: State, policy: Policy) -> datetime:
+    """When the newest CA is to be followed by another: not before it has signed, or it would never come to that."""
+    newest = state.authorities[0]
+    signed = state.leaf is not None and state.leaf.signer == newest.certificate
+    return policy.renewal(newest.life) if signed else newest.life.ends
 
 
 def _leaf_due(state: State, names: frozenset[str], policy: Policy) -> datetime:
