@@ -88,9 +88,10 @@ def _aggregating(controllers: commands.Command) -> commands.Command:
 
 
 def stand_in_for_cert_manager() -> list[dict[str, Any]]:
-    """cert-manager's two kinds, which clusterctl and the components ask for. Nobody answers for them."""
+    """cert-manager's namespace and two kinds, by which clusterctl knows that it is there, and which the components ask for. Nobody answers for them."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cert-manager"}}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return [
+    kinds = [
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": CRDS.kind,
@@ -104,6 +105,7 @@ def stand_in_for_cert_manager() -> list[dict[str, Any]]:
         }
         for kind, plural in _CERT_MANAGER.items()
     ]
+    return [namespace, *kinds]
 
 
 def repositories(folder: Path, product: Product) -> Path:

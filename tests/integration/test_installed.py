@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from quorate.clusterapi.api import rbac
 from quorate.clusterapi.api.webhooks import SERVICE
 from quorate.clusterapi.types.names import DEFAULT_NAMESPACE
 from quorate.clusterapi.webhook_certificates import secret, trust
@@ -33,6 +34,7 @@ PRODUCT = Product("0.1.0", "c0ffee", 1_700_000_000, "registry.example.com/quorat
 PODS = resource("", "pods", "Pod")
 DEPLOYMENTS = resource("apps", "deployments", "Deployment")
 PROVIDERS = resource("clusterctl.cluster.x-k8s.io", "providers", "Provider", "v1alpha3")
+CLUSTER_ROLES = resource("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", namespaced=False)
 LEASES = resource("coordination.k8s.io", "leases", "Lease")
 _NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "clusterctl")
 
@@ -100,6 +102,7 @@ async def test_its_pods_are_let_in_where_only_restricted_ones_are(installed: Ser
 async def test_two_replicas_work_with_the_rights_that_are_shipped_and_make_their_certificates(installed: Server, tmp_path: Path) -> None:
     components = clusterctl.with_defaults(PRODUCT, "quorate", Certificates.SELF_MANAGED)
     await installed.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", given=as_list(components))
+    await _until_aggregated(installed)
     replicas = [Replica(installed, tmp_path / f"replica-{number}.log", components) for number in range(2)]
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(_with_token(installed, await _token(installed)))
@@ -117,6 +120,16 @@ async def test_two_replicas_work_with_the_rights_that_are_shipped_and_make_their
         codes = [replica.stop() for replica in replicas]
     assert codes == [0, 0]
     assert _refused(installed) == []
+
+
+async def _until_aggregated(where: Server) -> None:
+    """A controller makes the role that is bound from those that are installed."""
+    wanted = [grant.manifest() for grant in (*rbac.MANAGER, *rbac.SELF_MANAGED_CERTIFICATES)]
+    for _ in range(120):
+        if (await where.client.get(CLUSTER_ROLES, "capi-kubeadm-control-plane-aggregated-manager-role")).get("rules") == wanted:
+            return
+        await asyncio.sleep(0.25)
+    pytest.fail("the rights of the manager were not aggregated within 30 s")
 
 
 class Replica:
