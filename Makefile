@@ -5,7 +5,7 @@ RUN := $(UV) run --locked --quiet
 # Local stacks need the same ports: three run at once, which wait half of the time on two cores, where this user may make network namespaces (root), one after the other elsewhere.
 SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 3 --dist worksteal -p tests.own_network')
 
-.PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore differential fleet nodes hosts hosts-end e2e lint format renew clean scale
+.PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore differential fleet nodes hosts hosts-end e2e release lint format renew clean scale
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -76,6 +76,9 @@ hosts-end: .venv/ready ## Remove the hosts of `make hosts`, and those that kille
 e2e: programs ## Test both modes on real kubeadm nodes, scenario by scenario (make nodes first)
 	$(RUN) pytest -m e2e --durations=0 --durations-min=1 tests/e2e tests/scale
 
+release: .venv/ready ## Build the wheel, the images, clusterctl's repository and the Helm chart into dist/; IMAGE=registry.example.com/quorate names the image (docs/install.md)
+	@$(RUN) python -m tools.release $(if $(IMAGE),--image $(IMAGE))
+
 lint: .venv/ready ## Check formatting, lint, types and the import contracts
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
@@ -92,7 +95,7 @@ renew: $(UV) ## Update what is pinned by hash to the newest versions: uv.lock, a
 		tools/$$tool/requirements.in -o tools/$$tool/requirements.txt || exit 1; done
 
 clean: ## Delete everything that was built, programs included
-	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/ready: pyproject.toml uv.lock | $(UV)
 	@$(UV) sync --locked --quiet --compile-bytecode || \

@@ -31,6 +31,8 @@ from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, RECORDER_NAME, FeatureGate
+from quorate.clusterapi.webhook_certificates.keeper import Keeper
+from quorate.clusterapi.webhook_certificates.pairs import StoredPairs
 from quorate.clusterapi.webhooks.process import WebhookProcess
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
@@ -49,6 +51,8 @@ from quorate.workload.connection import Setup
 _log = structlog.get_logger(__name__)
 
 CONTROLLER = "kubeadmcontrolplane"
+FILES, SELF_MANAGED = "files", "self-managed"
+"""Where the webhooks' certificates come from: files that somebody else renews, or the manager itself."""
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a repaired API unnoticed for a quarter of an hour
 _BEHIND, _DEAD = (
@@ -73,6 +77,7 @@ class Options:
     feature_gates: frozenset[str] = DEFAULT_FEATURE_GATES
     leader_elect: bool = False
     leader_elect_resource_name: str = LEADER_ELECTION_LEASE
+    leader_elect_resource_namespace: str = ""  # the process's own
     leader_elect_lease_duration: float = 60.0
     leader_elect_renew_deadline: float = 40.0
     leader_elect_retry_period: float = 5.0
@@ -89,6 +94,8 @@ class Options:
     runtime_extension_client_key_file: str = ""
     etcd_dialer: EtcdDialer = EtcdDialer.PORT_FORWARD
     webhook_port: int = webhooks.PORT  # 0: none are served
+    webhook_host: str = ""  # every address of the machine
+    webhook_certificates: str = FILES
     webhook_cert_dir: str = "/tmp/k8s-webhook-server/serving-certs/"  # noqa: S108 - where upstream's Deployment mounts them, nobody else's to write
     webhook_cert_name: str = "tls.crt"
     webhook_key_name: str = "tls.key"
@@ -197,10 +204,11 @@ async def run(options: Options, stopping: asyncio.Event, webhook_process: Webhoo
     elector = _elector(options, elects, random, identity, metrics) if options.leader_elect else None
     parts = assemble(client, setup, options, identity=identity, metrics=metrics, elector=elector)
     collector = GarbageCollector()
+    keepers = _keepers(options, client, parts, elector, metrics, webhook_process)
     manager = Manager(
-        reflectors=parts.caches.reflectors,
+        reflectors=[*parts.caches.reflectors, *(reflector for keeper in keepers for reflector in keeper.reflectors)],
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, collector, *_servers(options, config, registry, parts, webhook_process)],
+        runnables=[*parts.runnables, collector, *keepers, *_servers(options, config, registry, parts, webhook_process)],
         elector=elector,
         after_sync=collector.settle,
     )
@@ -209,6 +217,27 @@ async def run(options: Options, stopping: asyncio.Event, webhook_process: Webhoo
     finally:
         await elects.close()
         await client.close()
+
+
+def _keepers(
+    options: Options, client: Client, parts: Parts, elector: LeaderElector | None, metrics: Metrics, webhook_process: WebhookProcess | None
+) -> tuple[Keeper, ...]:
+    """Who keeps the webhooks' certificates, if this process does: the leader.
+
+    Until its caches are filled for the first time each replica may, since what fills them can need conversion, and so a certificate.
+    """
+    if webhook_process is None or not isinstance(webhook_process.certificates, StoredPairs):
+        return ()
+
+    def acts() -> bool:
+        return elector is None or elector.leading or not all(reflector.synced.is_set() for reflector in parts.caches.reflectors)
+
+    pairs, namespace = webhook_process.certificates, _own_namespace(options)
+    return (Keeper(client, namespace, pairs, random=SystemRandom(), now=_now, acts=acts, metrics=metrics),)
+
+
+def _own_namespace(options: Options) -> str:
+    return os.environ.get("POD_NAMESPACE") or options.namespace or DEFAULT_NAMESPACE
 
 
 def _servers(
@@ -239,7 +268,7 @@ def _unheard(caches: Caches, timeout: float) -> str:
 def _elector(options: Options, client: Client, random: Random, identity: str, metrics: Metrics) -> LeaderElector:
     return LeaderElector(
         client,
-        namespace=os.environ.get("POD_NAMESPACE") or options.namespace or DEFAULT_NAMESPACE,
+        namespace=options.leader_elect_resource_namespace or _own_namespace(options),
         name=options.leader_elect_resource_name,
         identity=identity,
         now=_now,

@@ -23,6 +23,7 @@ from quorate.clusterapi.types.schema import DNS_SUBDOMAIN, LABEL_VALUE
 if TYPE_CHECKING:
     from quorate.clusterapi.manager import Options
     from quorate.clusterapi.webhooks.process import WebhookProcess
+    from quorate.kubernetes.serving_pairs import CertificateSource
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -103,6 +104,14 @@ def _written_as(pattern: str, longest: int, what: str) -> Callable[[click.Contex
     return checked
 
 
+def _election(_ctx: click.Context, param: click.Parameter, value: str) -> dict[str, str]:
+    """`NAMESPACE/NAME` of a Lease as the two options that it stands for."""
+    namespace, _, name = value.rpartition("/")
+    if value and not (re.fullmatch(DNS_SUBDOMAIN, namespace) and re.fullmatch(DNS_SUBDOMAIN, name)):
+        raise click.BadParameter(f"must be NAMESPACE/NAME of a Lease, and is {value!r}", param=param)
+    return {"leader_elect_resource_namespace": namespace, "leader_elect_resource_name": name} if value else {}
+
+
 def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> float:
     if value < _LEAST_GRACE_PERIOD:
         raise click.BadParameter(f"must be at least {_LEAST_GRACE_PERIOD:g}s, and is {value:g}s", param=param)
@@ -138,11 +147,19 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     callback=_written_as(DNS_SUBDOMAIN, 253, "a name as Kubernetes takes it"),
     help="The name of the Lease. Give each --watch-filter a Lease of its own.",
 )
+@click.option(
+    "--leader-elect-resource-namespace",
+    default="",
+    callback=_written_as(f"({DNS_SUBDOMAIN})?", 253, "a name as Kubernetes takes it"),
+    help="The namespace of the Lease; the Pod's own where it is not given.",
+)
+@click.option("--leader-election-id", hidden=True, default="", callback=_election, help="Both, as Cluster API Operator gives them.")
 @_seconds("--leader-elect-lease-duration", 60.0, "How long a candidate waits before it takes over a Lease that is not renewed.")
 @_seconds("--leader-elect-renew-deadline", 40.0, "How long the leader tries to renew its Lease before it gives up and exits.")
 @_seconds("--leader-elect-retry-period", 5.0, "How long to wait between attempts.")
 @click.option(
     "--kubeadmcontrolplane-concurrency",
+    "--max-concurrent-reconciles",
     "concurrency",
     type=click.IntRange(1),
     default=100,
@@ -188,7 +205,14 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     help="How long after losing a workload cluster its conditions turn Unknown; at least 2m.",
 )
 @click.option("--health-addr", default=":9440", show_default=True, help="Address to serve /healthz and /readyz on; 0 switches it off.")
-@click.option("--diagnostics-address", default=":8443", show_default=True, help="Address to serve /metrics on; 0 switches it off.")
+@click.option(
+    "--diagnostics-address",
+    "--metrics-bind-addr",
+    "diagnostics_address",
+    default=":8443",
+    show_default=True,
+    help="Address to serve /metrics on; 0 switches it off.",
+)
 @_switch("--insecure-diagnostics", "Serve /metrics over plain HTTP, without authentication.")
 @click.option(
     "--tls-min-version", type=click.Choice(["VersionTLS12"]), default="VersionTLS12", show_default=True, help="The minimum TLS version."
@@ -206,6 +230,15 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     default=9443,
     show_default=True,
     help="Where admission and conversion webhooks are served; 0: nowhere, for an installation without them.",
+)
+@click.option("--webhook-host", default="", help="The address to serve them on; every one of the machine where it is not given.")
+@click.option(
+    "--webhook-certificates",
+    type=click.Choice(["files", "self-managed"]),
+    default="files",
+    show_default=True,
+    help="files: from the folder below, where somebody else renews them. self-managed: the manager makes and renews them, in a Secret of its "
+    "own namespace, and tells the API server which CA to trust.",
 )
 @click.option(
     "--webhook-cert-dir",
@@ -263,23 +296,36 @@ def _webhooks(options: Options) -> Iterator[WebhookProcess | None]:
     """The process that serves webhooks, forked before anything runs here; none at port 0. Raises ConfigError where there is no certificate for it."""
     from quorate.cli import event_loop
     from quorate.clusterapi.webhooks import process
-    from quorate.kubernetes.config import ConfigError
-    from quorate.kubernetes.serving_pairs import CertificateFiles
 
     if not options.webhook_port:
         yield None
         return
-    folder = Path(options.webhook_cert_dir)
-    certificates = CertificateFiles(folder / options.webhook_cert_name, folder / options.webhook_key_name)
-    try:
-        certificates.read()
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"the webhooks' certificate cannot be used: {error}: give it in --webhook-cert-dir, or serve no webhooks with --webhook-port=0"
-        ) from error
-    settings = process.Settings(options.webhook_port, options.kubeconfig, options.context, options.feature_gates)
+    certificates = _certificates(options)
+    address = f"{options.webhook_host}:{options.webhook_port}"
+    settings = process.Settings(address, options.kubeconfig, options.context, options.feature_gates)
     with process.beside(lambda channel: event_loop.run(process.serve(settings, channel))) as channel:
         yield process.WebhookProcess(channel, certificates)
+
+
+def _certificates(options: Options) -> CertificateSource:
+    """Where the webhooks' certificates come from. Raises ConfigError where there is none in the files."""
+    from quorate.clusterapi.manager import SELF_MANAGED
+    from quorate.clusterapi.webhook_certificates.pairs import StoredPairs
+    from quorate.kubernetes.config import ConfigError
+    from quorate.kubernetes.serving_pairs import CertificateFiles
+
+    if options.webhook_certificates == SELF_MANAGED:
+        return StoredPairs()
+    folder = Path(options.webhook_cert_dir)
+    files = CertificateFiles(folder / options.webhook_cert_name, folder / options.webhook_key_name)
+    try:
+        files.read()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the webhooks' certificate cannot be used: {error}: give it in --webhook-cert-dir, have it made with "
+            "--webhook-certificates=self-managed, or serve no webhooks with --webhook-port=0"
+        ) from error
+    return files
 
 
 def _options(given: dict[str, Any]) -> Options:
@@ -289,6 +335,7 @@ def _options(given: dict[str, Any]) -> Options:
 
     gates = {**dict.fromkeys(DEFAULT_FEATURE_GATES, True), **given["feature_gates"]}
     on = frozenset(gate for gate, enabled in gates.items() if enabled)
+    given |= given.pop("leader_election_id")
     return Options(**{**given, "etcd_dialer": EtcdDialer(given["etcd_dialer"]), "feature_gates": on})
 
 

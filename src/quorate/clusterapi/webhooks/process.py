@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class Settings:
     """What the process is told at its start: where it serves, whom it asks, and which feature gates are on."""
 
-    port: int
+    address: str
     kubeconfig: str | None
     context: str | None
     gates: frozenset[str]
@@ -141,7 +141,7 @@ async def serve(settings: Settings, channel: socket.socket) -> None:
     client = connect(kubeconfig.load(settings.kubeconfig, settings.context), qps=_QPS, burst=_BURST)
     clock = asyncio.get_running_loop().time
     server = WebhookServer(
-        f":{settings.port}",
+        settings.address,
         handed,
         admission_handlers(client, settings.gates),
         ListConversion(ApiVersions(client, clock)),
