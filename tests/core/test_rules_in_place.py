@@ -19,6 +19,7 @@ from quorate.core.machines.steps import (
     AskExtension,
     CreateReplica,
     DeleteReplica,
+    MoveCoreDNS,
     PrepareWorkload,
     ReleaseHook,
     Remediate,
@@ -285,3 +286,12 @@ def test_the_workload_is_prepared_for_what_was_begun_though_nothing_differs_any_
         build.replica(1, update=MARKED, in_place=YES), build.replica(2), build.replica(3), preparation=Maintenance(pending=True)
     )
     assert step(build, begun) == PrepareWorkload()
+
+
+def test_coredns_stays_on_a_node_that_is_updated_in_place(build: Build) -> None:
+    surging = build.control_plane(
+        *(old(build, n, answer, coredns=Maintenance(pending=True)) for n, answer in ((1, YES), (2, YES), (3, YES))), build.joining(4)
+    )
+    assert not isinstance(step(build, surging), MoveCoreDNS)
+    replaced = build.control_plane(*(old(build, n, NO, coredns=Maintenance(pending=True)) for n in (1, 2, 3)), build.joining(4))
+    assert step(build, replaced) == MoveCoreDNS("cp-1")

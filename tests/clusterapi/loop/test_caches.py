@@ -10,6 +10,7 @@ from quorate.clusterapi.connect.foreign import pluralize
 from quorate.clusterapi.types.names import Annotation, Label
 from quorate.core.machines.steps import CreateReplica
 from quorate.kubernetes.controller import Request
+from quorate.simulation.engine.patches import merge_patch
 from tests.clusterapi.loop.management import as_decoded
 
 if TYPE_CHECKING:
@@ -125,3 +126,30 @@ async def test_bootstrap_data_is_not_kept(three: World) -> None:
 )
 def test_kinds_are_pluralized_as_the_contract_has_it(kind: str, plural: str) -> None:
     assert pluralize(kind) == plural
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "patch", "told"),
+    [
+        ("extensionconfigs", "ext", {"metadata": {"generation": 2}}, True),
+        ("extensionconfigs", "ext", {"status": {"conditions": []}}, True),
+        ("extensionconfigs", "ext", {"metadata": {"annotations": {"a": "b"}}}, False),
+        ("namespaces", "default", {"metadata": {"labels": {"team": "a"}}}, True),
+        ("namespaces", "default", {"metadata": {"annotations": {"a": "b"}}}, False),
+    ],
+)
+async def test_who_waits_for_an_extension_is_told_when_it_changes(
+    updatable: World, plural: str, name: str, patch: dict[str, Any], told: bool
+) -> None:
+    [reflector] = [found for found in updatable.caches.reflectors if found.resource.plural == plural]
+    before = updatable.api.objects[plural, "", name]
+    old: Any = as_decoded(before, reflector.resource.type)
+    updatable.queue.keys.clear()
+    for handler in reflector._handlers:
+        handler.on_update(old, as_decoded(updatable.api.put(plural, merge_patch(before, patch)), reflector.resource.type))
+    assert updatable.queue.keys == ([DEMO] if told else [])
+
+
+async def test_without_the_gate_no_extension_is_watched(three: World) -> None:
+    watched = {reflector.resource.plural for reflector in three.caches.reflectors}
+    assert watched.isdisjoint({"extensionconfigs", "namespaces"})

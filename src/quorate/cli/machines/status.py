@@ -93,8 +93,8 @@ def _machine(observation: Observation, machine: ObservedMachine, now: datetime, 
 
 def _in_place(observation: Observation, machine: ObservedMachine) -> tuple[str, ...]:
     """Who changes that in place, or why nobody does; nothing where it is not known that anybody could."""
-    replica = observation.view.replica(machine.name) if observation.view else None
-    answer = replica.in_place if replica else None
+    replicas = observation.view.replicas if observation.view else ()
+    answer = next((replica.in_place for replica in replicas if replica.name == machine.name), None)
     if answer is None or answer.answer is Answer.UNASKED:
         return ()
     words = {Answer.YES: f"{answer.extension} changes that in place", Answer.NO: f"replaced, and not updated in place: {answer.reason}"}

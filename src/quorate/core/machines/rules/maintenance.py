@@ -10,6 +10,7 @@ from datetime import datetime
 
 from quorate.core.checks import Check, failed
 from quorate.core.health import Absent, Health
+from quorate.core.machines.rules.in_place import takes_place
 from quorate.core.machines.rules.placement import choose_victim, is_ill
 from quorate.core.machines.rules.preflight import version_fits
 from quorate.core.machines.state import ControlPlane, Replica
@@ -44,6 +45,8 @@ def move_coredns(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
         return NOTHING
     victim = choose_victim(control_plane)
     elsewhere = any(replica.node for replica in control_plane.staying if replica is not victim)
+    if takes_place(control_plane, victim):
+        return NOTHING  # it is updated in place, and its Pods stay
     if not victim.outdated or not victim.coredns.pending or victim.node is None or is_ill(victim) or not elsewhere:
         return NOTHING
     return _attempt(MoveCoreDNS(victim.name), victim.coredns, now, failed(COREDNS, victim.coredns.problem))
