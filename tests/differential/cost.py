@@ -1,4 +1,7 @@
-"""What webhooks cost: the same requests to quorate's server and to upstream's, in turns, and a list that the API server has one of them convert."""
+"""What webhooks cost: the same requests to quorate's server and to upstream's, in turns, and a list that the API server has one of them convert.
+
+The API server keeps what it has converted: only the first list of a version asks, an object at a time. So it is told anew whom to ask before each.
+"""
 
 from __future__ import annotations
 
