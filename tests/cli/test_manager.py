@@ -78,11 +78,14 @@ def test_at_port_0_no_webhooks_are_served(cli: Cli, given: list[Options]) -> Non
     assert given == [Options(webhook_port=0)]
 
 
-def test_webhooks_without_a_certificate_are_an_error_with_both_ways_out(cli: Cli, tmp_path: Path) -> None:
+def test_webhooks_without_a_certificate_are_an_error_with_every_way_out(cli: Cli, tmp_path: Path) -> None:
     result = cli("manager", f"--webhook-cert-dir={tmp_path}")
     assert result.exit_code == 10
     assert f"No such file or directory: '{tmp_path}/tls.crt'" in result.stderr
-    assert "give it in --webhook-cert-dir, or serve no webhooks with --webhook-port=0" in result.stderr
+    ways_out = (
+        "give it in --webhook-cert-dir, have it made with --webhook-certificates=self-managed, or serve no webhooks with --webhook-port=0"
+    )
+    assert ways_out in result.stderr
 
 
 def test_self_managed_certificates_need_no_files() -> None:
