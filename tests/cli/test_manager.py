@@ -82,10 +82,8 @@ def test_webhooks_without_a_certificate_are_an_error_with_every_way_out(cli: Cli
     result = cli("manager", f"--webhook-cert-dir={tmp_path}")
     assert result.exit_code == 10
     assert f"No such file or directory: '{tmp_path}/tls.crt'" in result.stderr
-    ways_out = (
-        "give it in --webhook-cert-dir, have it made with --webhook-certificates=self-managed, or serve no webhooks with --webhook-port=0"
-    )
-    assert ways_out in result.stderr
+    assert "give it in --webhook-cert-dir" in result.stderr
+    assert "have it made with --webhook-certificates=self-managed, or serve no webhooks with --webhook-port=0" in result.stderr
 
 
 def test_self_managed_certificates_need_no_files() -> None:
@@ -134,10 +132,14 @@ def test_the_gates_reach_the_manager(cli: Cli, given: list[Options]) -> None:
     assert given == [Options(feature_gates=frozenset({"MachineTaintPropagation"}))]
 
 
-def test_a_gate_that_is_not_built_is_accepted_with_a_warning(cli: Cli, given: list[Options]) -> None:
-    result = cli("manager", "--feature-gates=InPlaceUpdates=true")
-    assert len(given) == 1
-    assert json.loads(result.stderr)["featureGate"] == "InPlaceUpdates"
+def test_extensions_are_called_with_the_certificate_that_upstreams_flags_name(cli: Cli, given: list[Options]) -> None:
+    files = ("--runtime-extension-client-cert-file=/tls.crt", "--runtime-extension-client-key-file=/tls.key")
+    result = cli("manager", "--feature-gates=InPlaceUpdates=true,RuntimeSDK=true", *files)
+    assert not result.stderr
+    (options,) = given
+    assert options.in_place_updates
+    assert (options.runtime_extension_client_cert_file, options.runtime_extension_client_key_file) == ("/tls.crt", "/tls.key")
+    assert not Options().in_place_updates
 
 
 @pytest.mark.parametrize(

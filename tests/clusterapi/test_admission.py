@@ -63,6 +63,10 @@ def test_defaults_are_added_where_nothing_is_said() -> None:
     assert spec["rollout"] == {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
 
 
+def test_a_version_that_is_not_there_is_not_made_up() -> None:
+    assert "version" not in patched(control_plane(version=None))["spec"]
+
+
 def test_an_object_that_has_its_defaults_gets_no_patch() -> None:
     whole = patched(control_plane())
     assert admission.default({"operation": "UPDATE", "object": whole}) == Admission()
@@ -119,7 +123,15 @@ def test_whatever_is_wrong_with_a_specification_that_stays_finalizers_and_annota
 
 def test_an_empty_field_is_no_change() -> None:
     old, new = control_plane(replicas=2), control_plane(replicas=2, kubeadmConfigSpec={"format": "", "initConfiguration": {}})
+    new["spec"]["machineTemplate"]["metadata"] = {"labels": {}}
     assert changed(old, new).allowed
+
+
+def test_a_part_that_holds_an_empty_list_is_not_taken_away_with_what_else_was_in_it() -> None:
+    old = control_plane(kubeadmConfigSpec={"clusterConfiguration": {"imageRepository": "a"}})
+    new = control_plane(kubeadmConfigSpec={"ntp": {"servers": []}})
+    assert fields(changed(old, new)) == ["spec.kubeadmConfigSpec.clusterConfiguration"]
+    assert fields(changed(old, control_plane())) == ["spec.kubeadmConfigSpec"]
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])

@@ -21,6 +21,7 @@ from quorate.core.machines.steps import (
     Remediate,
     RemoveMember,
     RemoveOrphan,
+    UpdateInPlace,
     WriteKubeconfig,
 )
 from quorate.core.proposal import NOTHING
@@ -28,7 +29,7 @@ from quorate.core.proposal import NOTHING
 if TYPE_CHECKING:
     from tests.core.conftest import Build
 
-CHANGES = frozenset({CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate})
+CHANGES = frozenset({CreateReplica, DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate, UpdateInPlace})
 
 
 def test_row_4_a_living_control_plane_gets_its_finalizer_even_while_paused(build: Build) -> None:

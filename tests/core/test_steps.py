@@ -24,6 +24,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ForgetRemediation": (),
     "PrepareWorkload": (),
     "MoveCoreDNS": ("cp-1",),
+    "AskExtension": ("cp-1",),
+    "UpdateInPlace": ("cp-1",),
     "UpdateAddons": (),
     "RecordExpiries": (("cp-1",),),
     "DeleteAll": (("cp-1", "cp-2"),),

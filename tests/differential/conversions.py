@@ -1,17 +1,16 @@
-"""Conversions side by side: the same object to quorate's converter and to upstream's, and what the two answers differ in."""
+"""Conversions side by side: the same object to quorate's server and to upstream's, and what the two answers differ in."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quorate.clusterapi.api.conversion.converter import converter
 from tests.differential.objects import CONVERSION_DATA, GROUP, KINDS, Maker
-from tests.differential.upstream import Refused, Upstream, infrastructure, schemas
+from tests.differential.servers import Refused, Server, Servers, schemas
 
 Object = dict[str, Any]
 
@@ -37,48 +36,40 @@ class Comparison:
 
 @dataclass
 class Converters:
-    """Both converters, and what came of comparing them."""
+    """Both servers, and what came of comparing them."""
 
-    upstream: Upstream
+    upstream: Server
+    quorate: Server
     result: Comparison = field(default_factory=Comparison)
-    served: Mapping[tuple[str, str], str] = field(default_factory=infrastructure)
-
-    def __post_init__(self) -> None:
-        self.convert = converter(lambda group, kind: self.served[group, kind])
 
     async def compare(self, sort: str, objects: Sequence[Object], version: str) -> list[Object | None]:
         """Convert the objects twice and compare. Returns upstream's answers, None where it refused."""
         answers: list[Object | None] = []
         for start in range(0, len(objects), BATCH):
             batch = objects[start : start + BATCH]
-            theirs = await self._upstream(batch, version)
-            for obj, their in zip(batch, theirs, strict=True):
-                self._note(sort, obj, their, version)
+            theirs, ours = await _answers(self.upstream, batch, version), await _answers(self.quorate, batch, version)
+            for obj, our, their in zip(batch, ours, theirs, strict=True):
+                self._note(sort, obj, our, their)
                 answers.append(their if isinstance(their, dict) else None)
         return answers
 
-    async def _upstream(self, objects: Sequence[Object], version: str) -> list[Object | str]:
-        try:
-            return list(await self.upstream.convert(objects, version))
-        except Refused as refused:
-            if len(objects) == 1:
-                return [str(refused)]
-            return [(await self._upstream([obj], version))[0] for obj in objects]
-
-    def _note(self, sort: str, obj: Object, their: Object | str, version: str) -> None:
+    def _note(self, sort: str, obj: Object, our: Object | str, their: Object | str) -> None:
         self.result.compared[sort] += 1
-        our = self._ours(obj, version)
         if isinstance(our, str) and isinstance(their, str):
             self.result.refused[sort] += 1
         elif found := list(_found(our, their)):
             self.result.different += 1
             self.result.differences += [f"{sort}, {obj['kind']}: {line}" for line in found]
 
-    def _ours(self, obj: Object, version: str) -> Object | str:
-        try:
-            return self.convert(json.loads(json.dumps(obj)), version)
-        except ValueError as error:
-            return str(error)
+
+async def _answers(server: Server, objects: Sequence[Object], version: str) -> list[Object | str]:
+    """What a server makes of each object, or why it refused."""
+    try:
+        return list(await server.convert(objects, version))
+    except Refused as refused:
+        if len(objects) == 1:
+            return [str(refused)]
+        return [(await _answers(server, [obj], version))[0] for obj in objects]
 
 
 def _found(our: Object | str, their: Object | str) -> Iterator[str]:
@@ -108,10 +99,10 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: ours {json.dumps(ours)}, upstream's {json.dumps(theirs)}"
 
 
-async def compare(upstream: Upstream, *, count: int, seed: int) -> Comparison:
+async def compare(servers: Servers, *, count: int, seed: int) -> Comparison:
     """Make so many objects, half of them of either version, and convert each: there, back, and there again with changes in between."""
     chance = random.Random(seed)
-    maker, both = Maker(schemas(), chance), Converters(upstream)
+    maker, both = Maker(schemas(), chance), Converters(servers.upstream, servers.quorate)
     new = [maker.object(chance.choice(KINDS), "v1beta2") for _ in range(count // 2)]
     old = [_with_kept(maker, maker.object(chance.choice(KINDS), "v1beta1")) for _ in range(count - count // 2)]
     lowered = [each for each in await both.compare("down", new, OLD) if each]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,7 @@ class Maker:
     random: random.Random
     loose: float = 0.4  # the part of the objects in which bounds are ignored
     wrong: float = 0.05  # the part in which something may be wrong that the schema lets pass
+    values: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # of fields, by their names, of which only some values mean anything
     _density: float = field(default=0.5, init=False)
     _loose: bool = field(default=False, init=False)
     _wrong: bool = field(default=False, init=False)
@@ -126,6 +127,8 @@ class Maker:
 
     def _special(self, name: str, schema: Schema) -> Any:
         """Values of fields that hold more than the schema says; None where it says all."""
+        if name in self.values and "properties" not in schema:
+            return self.random.choice(self.values[name])
         if name == "infrastructureRef" and "apiGroup" in schema["properties"] and not (self._loose and self.random.random() < 0.3):
             return dict(self.random.choice(_REFERENCES))
         if name == "token" and schema.get("maxLength", 23) == 23:

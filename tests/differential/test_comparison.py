@@ -14,7 +14,7 @@ from quorate.clusterapi.api import crd
 from quorate.clusterapi.api.conversion.converter import converter
 from tests.differential.conversions import BATCH, NEW, OLD, Converters, differences
 from tests.differential.objects import CONVERSION_DATA, KINDS, Maker, Object
-from tests.differential.upstream import Refused, Upstream
+from tests.differential.servers import Refused, Server
 
 SCHEMAS = {
     (definition.resource.kind, version["name"]): version["schema"]["openAPIV3Schema"]
@@ -29,7 +29,7 @@ SERVED = {
 
 @dataclass
 class Stub:
-    """In upstream's place a converter that is ours, but for what `spoil` does to each answer."""
+    """In a server's place a converter that is ours, but for what is spoilt in each answer."""
 
     spoilt: Object = field(default_factory=dict)
     refused: str = ""
@@ -47,7 +47,7 @@ class Stub:
 
 
 def beside(stub: Stub) -> Converters:
-    return Converters(cast("Upstream", stub), served=SERVED)
+    return Converters(cast("Server", stub), cast("Server", Stub()))
 
 
 def made(name: str) -> Object:
@@ -56,7 +56,7 @@ def made(name: str) -> Object:
 
 async def test_what_is_the_same_is_no_difference() -> None:
     both = beside(Stub())
-    assert await both.compare("down", [made("a")], OLD) == [both.convert(made("a"), OLD)]
+    assert await both.compare("down", [made("a")], OLD) == await Stub().convert([made("a")], OLD)
     assert (both.result.compared, both.result.different) == ({"down": 1}, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import subprocess
@@ -33,7 +34,8 @@ Object = dict[str, Any]
 LOOK_AGAIN = 0.25  # seconds between two questions
 TIMEOUT = 60.0  # seconds; core and CABPK try again to connect to a new workload cluster every 30
 _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
-_NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "capi-core", "capi-cabpk", "capi-capd")
+EXTENSION = "capi-test-extension"
+_NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "capi-core", "capi-cabpk", "capi-capd", EXTENSION)
 
 
 def _kind(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> tuple[str, Resource[Object]]:
@@ -45,6 +47,8 @@ KINDS: dict[str, Resource[Object]] = dict(
         _kind("", "v1", "namespaces", "Namespace", namespaced=False),
         _kind("", "v1", "secrets", "Secret"),
         _kind("coordination.k8s.io", "v1", "leases", "Lease"),
+        _kind("runtime.cluster.x-k8s.io", "v1beta2", "extensionconfigs", "ExtensionConfig", namespaced=False),
+        _kind("", "v1", "events", "Event"),
         _kind("cluster.x-k8s.io", "v1beta2", "clusters", "Cluster"),
         _kind("cluster.x-k8s.io", "v1beta2", "machines", "Machine"),
         _kind("cluster.x-k8s.io", "v1beta2", "machinehealthchecks", "MachineHealthCheck"),
@@ -113,6 +117,8 @@ class Stage:
         """End the managers, and let the clusters of other tests go on."""
         for manager in self.managers:
             manager.kill()
+        with suppress(NotFound):
+            await self.client.delete(KINDS["ExtensionConfig"], self.namespace)
         while self.paused:
             await self._pause(self.paused.pop(), None)
 
@@ -137,7 +143,15 @@ class Stage:
         self.managers.append(Manager(child, log))
         return self.managers[-1]
 
-    async def start_upstream(self) -> Manager:
+    def start_webhooks(self, gates: str) -> Manager:
+        """A manager for this namespace that serves webhooks, which nobody is told to ask."""
+        (port,) = ports.choose(1, start=os.getpid() * 16 + 8 * len(self.managers))
+        serving = f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}"
+        manager = self.start_manager(f"--webhook-port={port}", serving, f"--feature-gates={gates}")
+        manager.webhook_port = port
+        return manager
+
+    async def start_upstream(self, gates: str = KCP.feature_gates) -> Manager:
         """Upstream's provider, in place of ours; it serves webhooks that nobody is told to ask. The clusters of other tests are paused until this one's end.
 
         Restricted to one namespace, as ours is, it does not work (it casts its informers to a type that those of one namespace do not have), nor by a label
@@ -153,12 +167,38 @@ class Stage:
             f"--kubeconfig={self.stack.kubeconfig}",
             *served.flags,
             f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}",
-            f"--feature-gates={KCP.feature_gates}",
+            f"--feature-gates={gates}",
         )
         log = self.logs / f"manager-{len(self.managers)}.log"
         child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)
         self.managers.append(Manager(child, log, served.webhook))
         return self.managers[-1]
+
+    async def start_extension(self) -> Manager:
+        """Cluster API's test extension for this namespace, once core has discovered it: it takes its 15 to 20 s for each update, and does nothing."""
+        served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
+        serving = self.stack.folder.pki / "serving"
+        command = (PROGRAMS_FOLDER / EXTENSION, f"--kubeconfig={self.stack.kubeconfig}", *served.flags, f"--webhook-cert-dir={serving}")
+        log = self.logs / f"extension-{len(self.managers)}.log"
+        child = processes.spawn(tuple(map(str, command)), log=log, environment=_environment(), bound_to_parent=True)
+        self.managers.append(Manager(child, log, served.webhook))
+        await self.client.create(KINDS["ExtensionConfig"], self._extension_config(served.webhook))
+        await self.until("the extension is discovered", self._discovered)
+        return self.managers[-1]
+
+    def _extension_config(self, port: int) -> Object:
+        client = {
+            "url": f"https://{ports.LOOPBACK}:{port}",
+            "caBundle": base64.b64encode((self.stack.folder.pki / "ca.crt").read_bytes()).decode(),
+        }
+        only = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+        spec = {"clientConfig": client, "namespaceSelector": only}
+        resource = KINDS["ExtensionConfig"]
+        return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": self.namespace}, "spec": spec}
+
+    async def _discovered(self) -> bool:
+        found = await self.client.get(KINDS["ExtensionConfig"], self.namespace)
+        return conditions_of(found).get("Discovered", {}).get("status") == "True"
 
     def cluster(self, replicas: int = 1, **changes: Any) -> DemoCluster:
         """A cluster named after the namespace, of machines that take no time."""

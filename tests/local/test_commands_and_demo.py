@@ -104,7 +104,7 @@ def test_the_dev_cluster_has_an_annotation_for_capd_panics_without_one() -> None
     assert DemoCluster().objects()[1]["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize(("seconds", "duration"), [(2.0, "2000ms"), (0.0, "0ms"), (0.25, "250ms")])
+@pytest.mark.parametrize(("seconds", "duration"), [(2.0, "2s"), (0.0, "0s"), (0.25, "250ms"), (1.5, "1.5s")])
 def test_every_phase_of_a_machine_takes_as_long_as_asked(seconds: float, duration: str) -> None:
     backend = DemoCluster(phase_seconds=seconds).objects()[2]["spec"]["template"]["spec"]["backend"]["inMemory"]
     assert {phase: value["provisioning"]["startupDuration"] for phase, value in backend.items()} == dict.fromkeys(

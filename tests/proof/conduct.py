@@ -17,6 +17,7 @@ from quorate.core.machines.steps import (
     RemoveMember,
     RemoveOrphan,
     Step,
+    UpdateInPlace,
 )
 from quorate.core.versions import Version
 from tests.proof.counting import Going, Touching, counts, held, is_well, may_be_founded, never_came_up, serves, staying, voters, who_goes
@@ -28,7 +29,7 @@ JOINING = timedelta(minutes=10)  # after the Node came; kubeadm has joined its e
 
 def all_others_are_well(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Scaling and rolling out wait until every replica that stays is well; a replacement may come beside ill ones as long as one serves."""
-    if not may_be_founded(plane) or not isinstance(step, CreateReplica | DeleteReplica):
+    if not may_be_founded(plane) or not isinstance(step, CreateReplica | DeleteReplica | UpdateInPlace):
         return
     others = [r for r in staying(plane) if r is not who_goes(plane, step)]
     if isinstance(step, CreateReplica) and not others:
@@ -161,13 +162,14 @@ def nothing_moves_behind_a_gate(plane: ControlPlane, step: Step, _now: datetime)
         "it is being deleted": plane.deletion,
     }
     yield from (why for why, is_shut in shut.items() if is_shut)
-    if _needs_a_newcomer(plane, step) and plane.template_problem:
+    by_the_specification = _needs_a_newcomer(plane, step) or isinstance(step, UpdateInPlace)
+    if by_the_specification and plane.template_problem:
         yield "there is no template"
-    if _needs_a_newcomer(plane, step) and may_be_founded(plane) and plane.preparation.pending:
+    if by_the_specification and may_be_founded(plane) and plane.preparation.pending:
         yield "a newcomer would read an old configuration"
     if _needs_a_newcomer(plane, step) and (plane.certificates.missing or plane.certificates.problem):
         yield "there are no certificates"
-    if isinstance(step, CreateReplica | DeleteReplica | Remediate) and plane.topology_pending:
+    if isinstance(step, CreateReplica | DeleteReplica | Remediate | UpdateInPlace) and plane.topology_pending:
         yield "another version is about to be asked for"
 
 
@@ -178,7 +180,7 @@ def _needs_a_newcomer(plane: ControlPlane, step: Step) -> bool:
 
 def versions_stay_close(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """A replica joins at most one minor from everybody who is there, and never below all of them; and none goes whose replacement could not join."""
-    if not may_be_founded(plane) or not _needs_a_newcomer(plane, step):
+    if not may_be_founded(plane) or not (_needs_a_newcomer(plane, step) or isinstance(step, UpdateInPlace)):
         return
     target, goes = plane.desired.version, who_goes(plane, step)
     texts = [text for r in plane.replicas if r is not goes for text in (r.version, r.kubelet_version) if text]

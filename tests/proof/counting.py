@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
+from quorate.core.machines.steps import (
+    CreateReplica,
+    DeleteReplica,
+    ReleaseHook,
+    Remediate,
+    RemoveMember,
+    RemoveOrphan,
+    Step,
+    UpdateInPlace,
+)
 
-Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveOrphan | Remediate
+Touching = CreateReplica | DeleteReplica | RemoveMember | ReleaseHook | RemoveOrphan | Remediate | UpdateInPlace
 """Steps that change who is there."""
 Going = DeleteReplica | RemoveMember | ReleaseHook | Remediate
 """Steps by which a replica goes, at once or in the end."""
@@ -20,10 +29,15 @@ def lost(plane: ControlPlane) -> set[int]:
     return {r.member for r in plane.replicas if r.deleting_since and not r.holds_hook and isinstance(r.member, int)}
 
 
-def majority(plane: ControlPlane, *, without: frozenset[int] = frozenset(), newcomers: int = 0) -> bool:
-    """More than half of those that vote answer, once `without` are no members and `newcomers` vote but do not answer yet. Needs a ring."""
+def updating(plane: ControlPlane) -> list[Replica]:
+    """Replicas that nobody deletes and whose hosts are updated in place."""
+    return [r for r in staying(plane) if r.update is not None and r.update.started]
+
+
+def majority(plane: ControlPlane, *, without: frozenset[int] = frozenset(), newcomers: int = 0, down: frozenset[int] = frozenset()) -> bool:
+    """More than half of those that vote answer, once `without` are no members, `newcomers` vote but do not answer yet, and `down` are silent. Needs a ring."""
     assert not isinstance(plane.ring, Unknown)
-    gone = lost(plane)
+    gone = lost(plane) | down
     votes = [
         m.health is Health.GOOD and m.name != "" and m.id not in gone for m in plane.ring.members if not m.learner and m.id not in without
     ]

@@ -18,6 +18,7 @@ from unittest import mock
 from quorate.clusterapi.connect import caches
 from quorate.core.checks import passed
 from quorate.core.machines import decide
+from quorate.core.machines.state import Answer
 from quorate.core.proposal import NOTHING
 from quorate.core.ring import Verdict
 from tests.proof.guard import Function, Guard, Instead, returns
@@ -153,10 +154,50 @@ def says_no_retry(account: Function) -> Function:
     return lambda policy, _previous, now: account(policy, None, now)
 
 
+def forgets_who_is_updated(predicate: Function) -> Function:
+    """The gate of a removal, asked as if nobody was updated."""
+    return lambda plane, replica, ring, member: predicate(
+        replace(plane, replicas=tuple(replace(each, update=None) for each in plane.replicas)), replica, ring, member
+    )
+
+
+def takes_every_answer_for_yes(rule: Function) -> Function:
+    """Whatever was answered, the update is wanted."""
+    return lambda plane, replica, in_place, *rest: rule(plane, replica, replace(in_place, answer=Answer.YES), *rest)
+
+
+def returns_what_was_seen(_gate: Function) -> Function:
+    """The view that was decided by, of which nothing is asked."""
+
+    async def gate(_clients: object, seen: Any, _replica: str) -> Any:
+        return seen.view
+
+    return gate
+
+
+def finds_it_as_it_was_seen(_look: Function) -> Function:
+    """The Machine as it was observed, whatever the API has."""
+
+    async def look(_clients: object, seen: Any, replica: str) -> Any:
+        return next(machine.machine for machine in seen.machines if machine.name == replica)
+
+    return look
+
+
+def believes_what_was_answered(_asking: Function) -> Function:
+    """The answer that was decided by."""
+
+    async def ask(_extensions: object, seen: Any, replica: str, _clock: object) -> Any:
+        return seen.view.replica(replica).in_place
+
+    return ask
+
+
 YES = passed("disabled", "by the proof")
 FENCE = "tests/hosts/test_fence.py"
 CLOCKS = "tests/core/hosts/test_hosts_clocks.py"
 ACT, REMEDIATION = "tests/clusterapi/loop/test_act.py", "tests/clusterapi/loop/test_remediation.py"
+IN_PLACE = "tests/clusterapi/loop/test_in_place.py"
 LAST_LOOK = "tests/clusterapi/loop/test_last_look.py"
 WHOSE_MEMBER = "tests/clusterapi/loop/test_whose_member.py"
 
@@ -172,6 +213,46 @@ GUARDS: tuple[Guard, ...] = (
     Guard("who vanishes does not count", {"core.machines.checks:dependable_ring": believes_the_ring}, "s1_quorum_outlives_every_removal"),
     Guard("two that go leave enough", {"core.machines.rules.loss:_together": says_yes}, "s1_two_that_go_leave_enough"),
     Guard("only who is held may be counted on to stay", {"core.machines.rules.loss:is_held": returns(True)}, "s1_two_that_go_leave_enough"),
+    Guard("an update in place leaves a quorum", {"core.quorum:restart_keeps_quorum": says_yes}, "s1_quorum_outlives_an_update"),
+    Guard(
+        "a replica's update in place leaves a quorum",
+        {"core.machines.checks:quorum_survives_restart": says_yes},
+        "s1_quorum_outlives_an_update",
+    ),
+    Guard(
+        "a voter that is well does not leave while another may restart",
+        {"core.machines.checks:_beside_updates": forgets_who_is_updated},
+        "s1_nobody_well_leaves_beside_an_update",
+    ),
+    Guard(
+        "nobody comes or goes while another is updated in place",
+        {"core.machines.rules.in_place:wait_for_updates": blocks_nothing},
+        "s5_one_change_at_a_time",
+    ),
+    Guard(
+        "an update that was begun waits for another one", {"core.machines.rules.in_place:_under_way": says_yes}, "s5_one_change_at_a_time"
+    ),
+    Guard(
+        "only what an extension can do is updated in place",
+        {"core.machines.rules.in_place:update_or_ask": takes_every_answer_for_yes},
+        "s8_an_update_needs_a_reason",
+    ),
+    Guard("the last of a surge is not updated", {"core.machines.rules.in_place:takes_place": returns(True)}, "s8_an_update_needs_a_reason"),
+    Guard(
+        "the ring is asked before an update in place is marked, and before it begins",
+        {"clusterapi.act.in_place:_gate": returns_what_was_seen},
+        f"{IN_PLACE}::test_nothing_is_marked_where_the_ring_fails_at_the_last_instant_and_nothing_begins_where_it_fails_after",
+    ),
+    Guard(
+        "the API is asked whether another one is updated",
+        {"clusterapi.act.in_place:_still_alone": finds_it_as_it_was_seen},
+        f"{IN_PLACE}::test_one_at_a_time_by_what_the_api_has",
+    ),
+    Guard(
+        "the extension is asked once more",
+        {"clusterapi.act.in_place:ask": believes_what_was_answered},
+        f"{IN_PLACE}::test_an_extension_that_changes_its_mind_at_the_last_instant_is_believed",
+    ),
     Guard("an addition leaves a quorum", {"core.quorum:quorum_survives_addition": says_yes}, "s1_quorum_outlives_an_addition"),
     Guard("nobody joins beside who has not joined yet", {"core.ring:Ring.unsettled": returns(())}, "s2_one_joins_at_a_time"),
     Guard("a cluster is founded once", {"core.machines.rules.initialize:initialize": is_told(initialized=False)}, "s3_founded_once"),
@@ -252,6 +333,16 @@ GUARDS: tuple[Guard, ...] = (
             "core.machines.rules.guard:wait_for_the_workload_cluster": says_nothing,
         },
         "s4_the_last_holder_of_data_stays",
+    ),
+    Guard(
+        "the next minor version of etcd joins members that are ready for it",
+        {"core.etcd_versions:members_ready": says_yes},
+        "tests/core/test_rules_preflight.py::test_the_next_minor_version_of_etcd_joins_only_members_that_are_ready_for_it",
+    ),
+    Guard(
+        "no etcd joins that does not start with its flags",
+        {"core.etcd_versions:flags_known": says_yes},
+        "tests/core/test_rules_preflight.py::test_an_etcd_that_would_not_start_with_its_flags_joins_nobody",
     ),
     Guard("the version is near", {"core.machines.rules.preflight:version_is_near": says_yes}, "versions_stay_close"),
     Guard("the version is no step back", {"core.machines.rules.preflight:version_is_not_below": says_yes}, "versions_stay_close"),
@@ -502,7 +593,9 @@ NOT_GUARDS: Mapping[str, str] = MappingProxyType(
         "core.machines.checks:_all_well": "words the answer of components_healthy",
         "core.machines.rules.preflight:before_joining": "asks the others",
         "core.machines.rules.preflight:before_deleting": "asks the others",
-        "core.machines.rules.preflight:version_fits": "asks the two about versions",
+        "core.machines.rules.preflight:before_updating": "asks the others",
+        "core.machines.rules.preflight:version_fits": "asks the two about versions, and _etcd_fits",
+        "core.machines.rules.preflight:_etcd_fits": "asks members_ready and flags_known",
         "core.machines.rules.preflight:_well_enough_to_join": "asks components_healthy or somebody_serves",
         "core.machines.rules.preflight:_ring_bears_one_more": "asks quorum_survives_addition",
         "core.machines.rules.preflight:_nobody_leaves_but_the_only_one": "asks _nobody_leaves; the exemption is judged by S5",

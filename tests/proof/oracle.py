@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.core.machines.state import ControlPlane
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
+from quorate.core.machines.state import Answer, ControlPlane, Replica
+from quorate.core.machines.steps import (
+    CreateReplica,
+    DeleteReplica,
+    ReleaseHook,
+    Remediate,
+    RemoveMember,
+    RemoveOrphan,
+    Step,
+    UpdateInPlace,
+)
 from tests.proof import conduct, safety
-from tests.proof.counting import counts, held, leaving, staying
+from tests.proof.counting import counts, held, is_well, leaving, staying
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,15 @@ INVARIANTS: dict[str, Invariant] = {
         safety.s1_two_that_go_leave_enough,
         safety.s1_quorum_outlives_an_addition,
         safety.s1_a_join_under_way_is_waited_for,
+        safety.s1_quorum_outlives_an_update,
+        safety.s1_nobody_well_leaves_beside_an_update,
         safety.s2_one_joins_at_a_time,
         safety.s3_founded_once,
         safety.s4_the_last_holder_of_data_stays,
         safety.s5_one_change_at_a_time,
         safety.s6_no_more_than_desired_and_a_surge,
         safety.s8_nobody_goes_without_a_reason,
+        safety.s8_an_update_needs_a_reason,
         safety.s8_a_surge_needs_a_reason,
         safety.s11_paused_means_paused,
         safety.another_serves,
@@ -73,6 +85,8 @@ def options(plane: ControlPlane, now: datetime) -> Iterator[Step]:
         if now - orphan.since >= conduct.ORPHAN_AGE:
             yield RemoveOrphan(orphan.member.id)
     yield from (Remediate(replica.name, 0) for replica in staying(plane) if replica.unhealthy)
+    begun = (r for r in staying(plane) if r.update and not r.update.started and r.in_place and r.in_place.answer is Answer.YES)
+    yield from (UpdateInPlace(replica.name) for replica in begun)
     yield from _growth(plane)
     yield from _shrinkage(plane)
 
@@ -91,8 +105,19 @@ def _shrinkage(plane: ControlPlane) -> Iterator[Step]:
     if (not many and not (old and full)) or not all(r.holds_hook for r in staying(plane)):
         return
     first = [r for r in staying(plane) if r.delete_first]
-    for replica in first or old or staying(plane):
-        yield DeleteReplica(replica.name)
+    eligible = first or old or staying(plane)
+    updated = [r for r in eligible if _is_updated(plane, r)]
+    if not updated:
+        yield from (DeleteReplica(replica.name) for replica in eligible)
+    elif updated == eligible and all(r.in_place and r.in_place.answer is Answer.YES for r in updated):
+        yield from (UpdateInPlace(replica.name) for replica in updated)
+
+
+def _is_updated(plane: ControlPlane, replica: Replica) -> bool:
+    """Whether it is to be updated in place rather than to go, as far as anybody knows; one of which nobody answers is waited for, and so is everybody else."""
+    enough = sum(not r.outdated for r in staying(plane)) >= plane.desired.replicas
+    may = replica.in_place is not None and replica.in_place.answer is not Answer.NO
+    return may and not enough and is_well(replica, etcd_managed=plane.desired.etcd_managed)
 
 
 def missed(plane: ControlPlane, now: datetime) -> list[Step]:

@@ -11,8 +11,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import AddFinalizer, CreateReplica, DeleteReplica, ReleaseHook, Remediate, RemoveMember, RemoveOrphan, Step
+from quorate.core.machines.state import Answer, ControlPlane, Replica
+from quorate.core.machines.steps import (
+    AddFinalizer,
+    CreateReplica,
+    DeleteReplica,
+    ReleaseHook,
+    Remediate,
+    RemoveMember,
+    RemoveOrphan,
+    Step,
+    UpdateInPlace,
+)
 from quorate.core.ring import Ring
 from tests.proof.counting import (
     Going,
@@ -30,6 +40,7 @@ from tests.proof.counting import (
     readable,
     serves,
     staying,
+    updating,
     voters,
     who_goes,
 )
@@ -110,6 +121,32 @@ def s1_a_join_under_way_is_waited_for(plane: ControlPlane, step: Step, now: date
         yield "its member may come to vote when its host is about to go, and too few would be left"
 
 
+def s1_quorum_outlives_an_update(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
+    """Nobody is updated in place unless the others have a majority while its member is down; and none whose member cannot be told."""
+    if not counts(plane) or not isinstance(step, UpdateInPlace):
+        return
+    member = plane.replica(step.replica).member
+    if not readable(plane) or not isinstance(member, int) or member not in ids(plane):
+        yield "which member will be down is not known"
+    elif not majority(plane, down=frozenset({member})):
+        yield "too few are left while it is down"
+
+
+def s1_nobody_well_leaves_beside_an_update(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
+    """A voter that is well leaves beside one that is updated in place only where a majority is left while that restarts."""
+    if not counts(plane) or not readable(plane) or not isinstance(step, Going) or isinstance(plane.ring, Unknown):
+        return
+    goes = plane.replica(step.replica)
+    down = frozenset(r.member for r in updating(plane) if r is not goes and isinstance(r.member, int))
+    well = [
+        m
+        for m in plane.ring.members
+        if m.id == goes.member and m.id in voters(plane) and m.health is Health.GOOD and m.id not in lost(plane)
+    ]
+    if down and well and not majority(plane, without=frozenset({well[0].id}), down=down):
+        yield "too few are left while another restarts"
+
+
 def s2_one_joins_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Nobody is made to join beside a learner, or beside a member that never started."""
     if counts(plane) and isinstance(step, CreateReplica) and not isinstance(plane.ring, Unknown):
@@ -167,6 +204,16 @@ def s5_one_change_at_a_time(plane: ControlPlane, step: Step, _now: datetime) -> 
         and any(isinstance(r.member, Absent) for r in staying(plane))
     ):
         yield "somebody is still joining"
+    if isinstance(step, UpdateInPlace) and leaving(plane):
+        yield "somebody leaves"
+    if isinstance(step, CreateReplica | DeleteReplica | UpdateInPlace) and updating(plane):
+        yield "somebody is being updated in place"
+    if isinstance(step, UpdateInPlace) and [
+        r for r in staying(plane) if r.update and r.name != step.replica and r.in_place and r.in_place.answer is Answer.YES
+    ]:
+        begun = plane.replica(step.replica).update
+        if begun is None:
+            yield "the update of another was begun"
     if isinstance(step, Remediate):
         yield from _beside_another_remediation(plane, step)
 
@@ -225,6 +272,22 @@ def s8_nobody_goes_without_a_reason(plane: ControlPlane, step: Step, _now: datet
         yield "there are not too many"
 
 
+def s8_an_update_needs_a_reason(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
+    """A replica is updated in place because it differs, or that was begun, and its extension can; in a rollout only where it would go otherwise."""
+    if not isinstance(step, UpdateInPlace):
+        return
+    replica = plane.replica(step.replica)
+    if not may_be_founded(plane):
+        yield "nothing has come up yet"
+    if replica.in_place is None or replica.in_place.answer is not Answer.YES:
+        yield "no extension said that it can"
+    if replica.update is None and not replica.outdated:
+        yield "it is as desired"
+    full = len(held(plane)) >= plane.desired.replicas + plane.desired.max_surge
+    if replica.update is None and (not full or sum(not r.outdated for r in staying(plane)) >= plane.desired.replicas):
+        yield "nobody would go"
+
+
 def s8_a_surge_needs_a_reason(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """More than are desired are there only in a rollout, or to save the data of the only one."""
     if not isinstance(step, CreateReplica) or len(staying(plane)) < plane.desired.replicas:
@@ -241,7 +304,7 @@ def s11_paused_means_paused(plane: ControlPlane, step: Step, _now: datetime) -> 
 
 def another_serves(plane: ControlPlane, step: Step, _now: datetime) -> Iterator[str]:
     """Whoever goes, another replica with every component well is there; unless it never came up, so that nobody misses it."""
-    goes = who_goes(plane, step)
+    goes = plane.replica(step.replica) if isinstance(step, UpdateInPlace) else who_goes(plane, step)
     if goes is None or not may_be_founded(plane) or never_came_up(plane, goes):
         return
     if not [r for r in held(plane) if r is not goes and serves(r)]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.state import ControlPlane, Desired, Orphan, Remediation, Replica
+from quorate.core.machines.state import Answer, ControlPlane, Desired, InPlace, Orphan, Remediation, Replica, Update
 from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version
 
@@ -63,6 +63,7 @@ _UNMATCHED: dict[str, Any] = {
     "member_findings": (("EtcdMemberHealthy", Finding(Health.UNKNOWN, "InspectionFailed", "two members could be its own")),),
 }
 _MARKED: dict[str, Any] = {"unhealthy": True}
+_UPDATED: dict[str, Any] = {"update": Update("mark", started=True)}
 
 ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -98,6 +99,18 @@ ROLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "old, delete first": {**_OLD, "delete_first": True},
         "old, at the hook": {**_OLD, **_AT_HOOK},
         "old, vanishing": {**_OLD, **_LEAVES, "holds_hook": False},
+        "old, updatable": {**_OLD, "in_place": InPlace(Answer.YES, "ext")},
+        "old, its extension unasked": {**_OLD, "in_place": InPlace(Answer.UNASKED, "ext")},
+        "old, its extension silent": {**_OLD, "in_place": InPlace(Answer.UNKNOWN, "ext", "no answer", "Bring it up.")},
+        "being updated": _UPDATED,
+        "being updated, at the hook": {**_UPDATED, **_AT_HOOK},
+        "being updated, marked": {**_UPDATED, **_MARKED},
+        "an update begun": {"update": Update("mark", started=False), "in_place": InPlace(Answer.YES, "ext")},
+        "an update begun, not wanted any more": {
+            **_OLD,
+            "update": Update("mark", started=False),
+            "in_place": InPlace(Answer.NO, "ext", "left over"),
+        },
     }
 )
 ORPHAN, YOUNG_ORPHAN = "orphan", "orphan, just seen"
@@ -111,6 +124,7 @@ HOUSED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """Roles of members that run on a control-plane Node of no replica, with what is known of them."""
 ORPHANS = (ORPHAN, YOUNG_ORPHAN, *HOUSED)
 UNMATCHED = tuple(role for role in ROLES if role.startswith("unmatched"))
+UPDATES = tuple(role for role in ROLES if "updat" in role or "extension" in role)
 IN_FLIGHT = ("at the hook", "on its way to the hook", "vanishing", ORPHAN, "marked", "old", "without Node")
 """The roles of which two may be there at once; the others are tried one at a time."""
 
@@ -140,29 +154,30 @@ class World:
         members = tuple(_member(number, state) for number, state, _ in rows if STATES[state].listed)
         leader = None if self.leader is None or self.leader >= len(rows) else self.leader + 1
         orphans = any(role in ORPHANS for *_, role in rows)
-        value = ControlPlane(
-            name="kcp",
-            desired=_desired(self.desired, self.max_surge),
-            replicas=tuple(_replica(number, state, role, orphans) for number, state, role in rows if role not in ORPHANS),
-            ring=Ring(members, leader),
-            initialized=True,
-            workload=Finding(Health.GOOD, "Connected", "answers"),
-            endpoint="10.0.0.1:6443",
-            orphans=tuple(_orphan(number, state, role) for number, state, role in rows if role in ORPHANS or role in UNMATCHED),
-        )
-        if self.wanted:
-            value = replace(value, desired=replace(value.desired, **self.wanted))
+        desired = _desired(self.desired, self.max_surge)
+        fields: dict[str, Any] = {
+            "name": "kcp",
+            "desired": replace(desired, **self.wanted) if self.wanted else desired,
+            "replicas": tuple(_replica(number, state, role, orphans) for number, state, role in rows if role not in ORPHANS),
+            "ring": Ring(members, leader),
+            "initialized": True,
+            "workload": _CONNECTED,
+            "endpoint": "10.0.0.1:6443",
+            "orphans": tuple(_orphan(number, state, role) for number, state, role in rows if role in ORPHANS or role in UNMATCHED),
+        }
         if "ring" in self.changes:
-            value = _with_ring(value, self.changes["ring"])
-        return replace(value, **self.changes) if self.changes else value
+            fields |= {"orphans": (), "replicas": _seen_with(self.changes["ring"], fields["replicas"])}
+        return ControlPlane(**{**fields, **self.changes})  # at once: a copy for each change took 15% of the time of a judgement
 
 
-def _with_ring(control_plane: ControlPlane, ring: Ring | Unknown) -> ControlPlane:
+_CONNECTED = Finding(Health.GOOD, "Connected", "answers")
+
+
+def _seen_with(ring: Ring | Unknown, replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
     """Nobody's member is in a ring that is not known, or has none."""
     member = ring if isinstance(ring, Unknown) else Absent()
     finding = ("EtcdMemberHealthy", Finding(Health.UNKNOWN if isinstance(ring, Unknown) else Health.BAD, "InspectionFailed", "no ring"))
-    replicas = tuple(replace(replica, member=member, member_findings=(finding,)) for replica in control_plane.replicas)
-    return replace(control_plane, ring=ring, orphans=(), replicas=replicas)
+    return tuple(replace(replica, member=member, member_findings=(finding,)) for replica in replicas)
 
 
 @cache

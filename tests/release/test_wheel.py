@@ -22,7 +22,7 @@ versions: {kubernetes: v1.34.4}
 cloudProvider: {none: {}}
 apiEndpoint: {host: 127.0.0.1}
 controlPlane:
-  hosts: [{publicAddress: 127.0.0.1, privateAddress: 127.0.0.1, sshPort: 1, sshUsername: root}]
+  hosts: [{publicAddress: 127.0.0.1, privateAddress: 10.0.0.1, sshPort: 1, sshUsername: root}]
 """
 
 pytestmark = pytest.mark.timeout(300)
@@ -90,4 +90,5 @@ def test_a_plan_for_hosts_is_made_up_to_where_it_wants_the_hosts(installed: Path
     manifest = tmp_path / "kubeone.yaml"
     manifest.write_text(_MANIFEST)
     done = run(installed, "plan", "-m", str(manifest))
-    assert done.returncode == 14, done.stdout + done.stderr
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "127.0.0.1 cannot be asked, and may hold the cluster already" in done.stdout

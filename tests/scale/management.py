@@ -29,11 +29,11 @@ class Management:
     """The cluster, and the managers that were started on it."""
 
     def __init__(self, cluster: LocalCluster, client: Client, free: list[int]) -> None:
-        self.cluster, self.client, self._free = cluster, client, free
+        self.cluster, self.client, self.free = cluster, client, free
 
     async def start_manager(self, name: str, *flags: str) -> ManagerPorts:
         """Start `quorate manager` and wait until it is ready. It fills caches of all objects first, so that it may take a minute."""
-        mine = ManagerPorts(self._free.pop(), self._free.pop(), self._free.pop())
+        mine = ManagerPorts(self.free.pop(), self.free.pop(), self.free.pop())
         arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", "--webhook-port=0", *mine.flags[1:], *flags)
         self.cluster.launcher.start(Command(name, (sys.executable, *arguments), mine.ready_url))
         priority.come_first(self.identity(name).pid)

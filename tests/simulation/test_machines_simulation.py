@@ -173,7 +173,7 @@ def test_a_provider_that_records_what_no_api_server_said_is_found_out(monkeypatc
     assert first_violation("liveness", iter(range(3)))
 
 
-@pytest.mark.parametrize("trait", ["elected", "external etcd", "adopted"])
+@pytest.mark.parametrize("trait", ["elected", "external etcd", "adopted", "updated in place"])
 def test_simulations_of_every_kind_end_without_a_violation(simulated: Simulated, trait: str) -> None:
     for seed in islice(drawn(trait), 5):
         outcome = simulated(seed, FAULTS)
@@ -183,7 +183,7 @@ def test_simulations_of_every_kind_end_without_a_violation(simulated: Simulated,
 
 def drawn(trait: str) -> Iterator[int]:
     """Seeds of simulations with this trait."""
-    return (seed for seed in range(200, 400) if trait in draw(randomness(seed, "life")).traits)
+    return (seed for seed in range(200, 400) if trait in draw(randomness(seed, "life"), randomness(seed, "settings of extensions")).traits)
 
 
 def test_a_simulation_can_be_followed_line_by_line() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import scenarios_external_etcd, scenarios_lifecycle, scenarios_membership, scenarios_remediation, scenarios_restores
+from tests.simulation import (
+    scenarios_external_etcd,
+    scenarios_in_place,
+    scenarios_lifecycle,
+    scenarios_membership,
+    scenarios_remediation,
+    scenarios_restores,
+)
 from tests.simulation.staging import Scenario
 
 SCENARIOS = (
@@ -13,6 +20,7 @@ SCENARIOS = (
     *scenarios_remediation.SCENARIOS,
     *scenarios_external_etcd.SCENARIOS,
     *scenarios_restores.SCENARIOS,
+    *scenarios_in_place.SCENARIOS,
 )
 KNOWN_BUGS = {f"B{number}" for number in (*range(1, 21), 23, 24)}
 

@@ -1,4 +1,4 @@
-"""The same observation and the same decision as the manager's, for a person to look at. Writes nothing anywhere."""
+"""The manager's observation and decision for `quorate explain`, `get` and `plan`. Writes nothing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from quorate.clusterapi.act import addons
 from quorate.clusterapi.connect.caches import Caches
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
+from quorate.clusterapi.extensions.registry import Found, NotConfigured, find
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.observer import Edit, Observer
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.specification import Specifications
+from quorate.clusterapi.observe.updates import AsReported
 from quorate.clusterapi.types.names import FeatureGate
+from quorate.clusterapi.types.resources import EXTENSION_CONFIGS
 from quorate.core.machines.decide import Decision, decide
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.expectations import Expectations
+from quorate.kubernetes.reflector import TROUBLE
+from quorate.kubernetes.resource import NAMESPACES
 from quorate.kubernetes.tasks import sole
 
 SYNC_TIMEOUT = 20.0
@@ -90,7 +95,7 @@ async def inspecting(config: RestConfig, *, namespace: str = "", etcd_dialer: Et
     client = connect(config)
     try:
         async with asyncio.TaskGroup() as tasks:
-            inspector, background = _wire(client, namespace, etcd_dialer)
+            inspector, background = _wire(client, namespace, etcd_dialer, await _extension(client, namespace))
             running = [tasks.create_task(part) for part in background.coroutines()]
             try:
                 await background.synced()
@@ -125,14 +130,29 @@ class _Background:
             ) from None
 
 
-def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer) -> tuple[Inspector, _Background]:
+async def _extension(client: Client, namespace: str) -> Found:
+    """Who is asked about updates in place in a namespace, as far as whoever looks may know."""
+    nobody = NotConfigured("nobody says so")
+    if not namespace:
+        return nobody
+    try:
+        configs = await client.list(EXTENSION_CONFIGS)
+        labels = (await client.get(NAMESPACES, namespace)).metadata.labels if configs.items else {}
+    except TROUBLE:
+        return nobody
+    return find(configs.items, namespace, labels)
+
+
+def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer, extension: Found) -> tuple[Inspector, _Background]:
     random, changes = SystemRandom(), _Changes()
     caches = Caches(client, changes, random, namespace=namespace)
     clock = asyncio.get_running_loop().time
     workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
     every = Specifications(frozenset(FeatureGate))  # which are on is the manager's to say, and it does, in a condition
-    return Inspector(Observer(clients, _now, changes.add, Rings(clock), every), caches, changes.queue, _now), _Background(caches, workloads)
+    return Inspector(
+        Observer(clients, _now, changes.add, Rings(clock), every, AsReported(caches.kcps.get, extension)), caches, changes.queue, _now
+    ), _Background(caches, workloads)
 
 
 def _now() -> datetime:

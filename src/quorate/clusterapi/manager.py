@@ -20,14 +20,17 @@ from quorate.clusterapi.connect import descriptors
 from quorate.clusterapi.connect.caches import Caches
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.connect.workloads import EtcdDialer, Workloads, network_setup
+from quorate.clusterapi.extensions.asking import Extensions
+from quorate.clusterapi.extensions.caller import Caller, HttpsCaller
 from quorate.clusterapi.inputs import Inputs
 from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.specification import Specifications
+from quorate.clusterapi.observe.updates import ByExtensions
 from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.report.publish import Publisher
-from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, RECORDER_NAME
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, RECORDER_NAME, FeatureGate
 from quorate.clusterapi.webhook_certificates.keeper import Keeper
 from quorate.clusterapi.webhook_certificates.pairs import StoredPairs
 from quorate.clusterapi.webhooks.process import WebhookProcess
@@ -51,11 +54,14 @@ CONTROLLER = "kubeadmcontrolplane"
 FILES, SELF_MANAGED = "files", "self-managed"
 """Where the webhooks' certificates come from: files that somebody else renews, or the manager itself."""
 
-_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a repaired API unnoticed for a quarter of an hour
 _BEHIND, _DEAD = (
     30.0,
     600.0,
 )  # seconds without a word from the API server, after which a cache is behind, and after which the process had better begin anew
+_LARGEST_LIST = (
+    8 << 30
+)  # bytes of all pages, as many as etcd should hold: what is kept of them is bounded by what is read of them, not by what they are
 _LEASE_QPS, _LEASE_BURST = 5.0, 10  # to elect a leader, which must not wait behind what the leader does; a Lease is renewed every 5 s
 _REVIEW_QPS, _REVIEW_BURST = 5.0, 10  # to ask who reads the metrics; each reader is asked about once a minute
 
@@ -84,6 +90,8 @@ class Options:
     health_addr: str = ":9440"
     diagnostics_address: str = ":8443"
     insecure_diagnostics: bool = False
+    runtime_extension_client_cert_file: str = ""
+    runtime_extension_client_key_file: str = ""
     etcd_dialer: EtcdDialer = EtcdDialer.PORT_FORWARD
     webhook_port: int = webhooks.PORT  # 0: none are served
     webhook_host: str = ""  # every address of the machine
@@ -91,6 +99,11 @@ class Options:
     webhook_cert_dir: str = "/tmp/k8s-webhook-server/serving-certs/"  # noqa: S108 - where upstream's Deployment mounts them, nobody else's to write
     webhook_cert_name: str = "tls.crt"
     webhook_key_name: str = "tls.key"
+
+    @property
+    def in_place_updates(self) -> bool:
+        """Whether runtime extensions may update Machines in place."""
+        return FeatureGate.IN_PLACE_UPDATES in self.feature_gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +117,42 @@ class Parts:
 
 
 def assemble(
-    client: Client, setup: Setup[Client], options: Options, *, identity: str, metrics: Metrics, elector: LeaderElector | None = None
+    client: Client,
+    setup: Setup[Client],
+    options: Options,
+    *,
+    identity: str,
+    metrics: Metrics,
+    elector: LeaderElector | None = None,
+    caller: Caller | None = None,
 ) -> Parts:
     """Wire the process that works on the management cluster of `client` and reaches workload clusters as `setup` says, by its clock and randomness.
 
-    It writes as long as `elector` says that it leads; without one it is the only one of its kind. Needs a running event loop, whose time drives every delay.
+    It writes as long as `elector` says that it leads; without one it is the only one of its kind. `caller` calls runtime extensions, over the network where
+    none is given. Needs a running event loop, whose time drives every delay.
     """
     loop, now, random = asyncio.get_running_loop(), setup.now, setup.random
     queue: WorkQueue[Request] = WorkQueue(CONTROLLER, random, base_delay=_FIRST_RETRY, max_delay=_LONGEST_RETRY, metrics=metrics)
     inputs = Inputs(queue, loop.time)
-    caches = Caches(client, inputs, random, namespace=options.namespace, watch_filter=options.watch_filter)
+    caches = Caches(
+        client,
+        inputs,
+        random,
+        namespace=options.namespace,
+        watch_filter=options.watch_filter,
+        in_place_updates=options.in_place_updates,
+    )
     workloads = Workloads(caches, client, setup)
     leads = (lambda: elector.leading) if elector else (lambda: True)
     clients = Clients(client, caches, workloads, Expectations(inputs.add), leads=leads)
+    calls = caller or HttpsCaller(options.runtime_extension_client_cert_file, options.runtime_extension_client_key_file)
+    extensions = Extensions(clients, calls) if options.in_place_updates else None
+    updates = ByExtensions(extensions) if extensions else None
     recorder = EventRecorder(client, RECORDER_NAME, instance=identity, now=now, random=random)
     reconciler = Reconciler(
         clients=clients,
-        observer=Observer(clients, now, inputs.add, Rings(loop.time), Specifications(options.feature_gates)),
-        actor=Actor(clients, random, now),
+        observer=Observer(clients, now, inputs.add, Rings(loop.time), Specifications(options.feature_gates), updates),
+        actor=Actor(clients, random, now, extensions),
         publisher=Publisher(client, caches),
         recorder=recorder,
         clock=now,
@@ -154,7 +185,9 @@ async def run(options: Options, stopping: asyncio.Event, webhook_process: Webhoo
     registry, random, identity = CollectorRegistry(), SystemRandom(), _identity()
     metrics = Metrics(registry)
     try:
-        client = connect(config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request)
+        client = connect(
+            config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request, largest_list=_LARGEST_LIST
+        )
         elects = connect(config, qps=_LEASE_QPS, burst=_LEASE_BURST, on_request=metrics.request)
     except ValueError as error:
         raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error

@@ -22,12 +22,12 @@ from quorate.clusterapi.pace import LONGEST_AFTER_CONFLICT, Pace
 from quorate.clusterapi.report import Report, report
 from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
-from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND
-from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
+from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND, EventReason
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES, MACHINES
 from quorate.core.health import Health, Unknown
 from quorate.core.machines.decide import Decision, decide
 from quorate.core.machines.state import ControlPlane
-from quorate.core.machines.steps import RemoveFinalizer
+from quorate.core.machines.steps import RemoveFinalizer, Step, UpdateInPlace
 from quorate.kubernetes.controller import Request, Result
 from quorate.kubernetes.errors import Conflict, NotFound
 from quorate.kubernetes.events import EventRecorder, ObjectReference
@@ -65,10 +65,7 @@ class Reconciler:
             observation = await self.observer.observe(request)
             if observation is None or observation.view is None:
                 if observation is None:
-                    self.clients.expectations.forget(request)
-                    self.clients.progress.forget(request)
-                    self.pace.forget(request)
-                    self.inputs.forget(request)
+                    self._forget(request)
                 return Result()
             decision = decide(observation.view, self.clock())
             if decision.step is None:
@@ -88,6 +85,7 @@ class Reconciler:
                 if _is_only(error, Refused):
                     return Result(requeue_after=RING_IN_MOTION)
                 raise
+            self._tell_of(decision.step, observation)
             self.pace.agreed(request)
             self.inputs.settled(request)
             if isinstance(decision.step, RemoveFinalizer):
@@ -106,6 +104,20 @@ class Reconciler:
         finally:
             if observation.cluster is not None:
                 self.observer.rings.forget(f"{observation.cluster.metadata.namespace}/{observation.cluster.metadata.name}")
+
+    def _forget(self, request: Request) -> None:
+        for kept in (self.clients.expectations, self.clients.progress, self.pace, self.inputs):
+            kept.forget(request)
+        if self.actor.extensions is not None:
+            self.actor.extensions.answers.forget(request)
+
+    def _tell_of(self, step: Step, observation: Observation) -> None:
+        """What upstream has an event for once it is done."""
+        if not isinstance(step, UpdateInPlace):
+            return
+        metadata = next(machine.machine.metadata for machine in observation.machines if machine.name == step.replica)
+        about = ObjectReference(MACHINES.api_version, MACHINES.kind, metadata.namespace, metadata.name, metadata.uid)
+        self.recorder.normal(about, EventReason.SUCCESSFUL_START_IN_PLACE_UPDATE, "Machine starting in-place update")
 
     async def _keep_up(self, request: Request, observation: Observation, decision: Decision) -> Result:
         """Maintenance where it may be, then the report; what maintenance fails with is reported too, and raised."""

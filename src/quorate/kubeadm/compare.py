@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from quorate.core.versions import Version
-from quorate.kubeadm.config import Spec, is_join, machine_config
+from quorate.kubeadm.config import Spec, inner, is_join, machine_config
 from quorate.kubeadm.known_fields import EVERYTHING, KnownFields
 
 Path = tuple[str, ...]
@@ -90,6 +92,32 @@ def differences(desired: Spec, current: Spec, version: Version, fields: KnownFie
         return as_join + _unknown(join, current, fields)
     init = machine_config(desired, version=version, init=True)
     return (as_join and _compare(init, current, fields)) + _unknown(init, current, fields)
+
+
+def for_extensions(desired: Spec, current: Spec, fields: KnownFields = EVERYTHING) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is wanted of a machine that joins, and what is there, as a runtime extension is shown them: JSON without what is ignored (the bootstrap token above
+    all), nor fields that somebody does not know, in which the one differs from the other in nothing but what counts.
+
+    A machine that initialized the cluster is shown as if it had joined. Source: PrepareKubeadmConfigsForDiff.
+    """
+    wanted, found = _shown(desired, desired, fields), _shown(current if is_join(current) else _as_join(current, desired), desired, fields)
+    return wanted, found
+
+
+def leftovers(desired: Spec, current: Spec) -> tuple[Difference, ...]:
+    """What still differs of two specs that `for_extensions` made, once one of them was changed."""
+    return tuple(_diff("", _normalized(current), _normalized(desired)))
+
+
+def _shown(spec: Spec, desired: Spec, fields: KnownFields) -> dict[str, Any]:
+    config = fields.of(_counting(spec))
+    for path, default in _FORMER_DEFAULTS:
+        _fill(config, path, default)
+    shown: dict[str, Any] = msgspec.to_builtins(_normalized(config))
+    shown[_JOIN].setdefault("controlPlane", {})  # the mark of one that joins, which says something though it is empty
+    cluster = {name: inner(desired, _CLUSTER).get(name) for name in ("controlPlaneEndpoint", "dns")}
+    kept = {name: value for name, value in cluster.items() if value}
+    return {**shown, **({_CLUSTER: {**shown.get(_CLUSTER, {}), **kept}} if kept else {})}
 
 
 def _as_join(current: Spec, desired: Spec) -> Spec:

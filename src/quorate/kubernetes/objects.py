@@ -124,6 +124,12 @@ class Secret(Object):
         return [("name", f"{self.metadata.namespace}/{self.metadata.name}"), ("keys", sorted(self.data))]
 
 
+class Namespace(Object):
+    """A Namespace; its labels are all that matters here."""
+
+    metadata: ObjectMeta
+
+
 class ConfigMap(Object):
     """A ConfigMap."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from quorate.kubernetes.errors import BadRequest
-from quorate.kubernetes.objects import ConfigMap, CustomResourceDefinition, Lease, Node, Pod, Secret
+from quorate.kubernetes.objects import ConfigMap, CustomResourceDefinition, Lease, Namespace, Node, Pod, Secret
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
 
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced=False)
 SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)

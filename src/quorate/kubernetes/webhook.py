@@ -74,7 +74,7 @@ class WebhookServer:
     async def _admit(self, http: web.Request) -> web.Response:
         review, request = await _review(http)
         admission = await self.admission[http.path](request)
-        return _answer(review, {"uid": request["uid"], **_admission_response(admission)})
+        return _answer(review, {"uid": request["uid"], **admission_response(admission)})
 
     async def _convert(self, http: web.Request) -> web.Response:
         review, request = await _review(http)
@@ -101,7 +101,8 @@ def _answer(review: Mapping[str, Any], response: Mapping[str, Any]) -> web.Respo
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
-def _admission_response(admission: Admission) -> dict[str, Any]:
+def admission_response(admission: Admission) -> dict[str, Any]:
+    """The answer as `response` of a review holds it, but for the uid."""
     response: dict[str, Any] = {"allowed": admission.allowed}
     if admission.warnings:
         response["warnings"] = list(admission.warnings)

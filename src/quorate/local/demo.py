@@ -71,7 +71,7 @@ class DemoCluster:
         }
 
     def _dev_machine_template(self) -> Object:
-        provisioning = {"startupDuration": f"{round(self.phase_seconds * 1000)}ms", "startupJitter": "0"}
+        provisioning = {"startupDuration": _duration(self.phase_seconds), "startupJitter": "0"}
         backend = {"inMemory": {phase: {"provisioning": dict(provisioning)} for phase in ("vm", "node", "apiServer", "etcd")}}
         return {
             "apiVersion": f"{_INFRASTRUCTURE_GROUP}/v1beta2",
@@ -93,6 +93,12 @@ class DemoCluster:
             },
         }
         return {"apiVersion": f"{_CONTROL_PLANE_GROUP}/v1beta2", "kind": "KubeadmControlPlane", "metadata": self._metadata(), "spec": spec}
+
+
+def _duration(seconds: float) -> str:
+    """As Go writes it: a runtime extension that reads 0ms and writes 0s has changed the machine."""
+    milliseconds = round(seconds * 1000)
+    return f"{milliseconds}ms" if 0 < milliseconds < 1000 else f"{milliseconds / 1000:g}s"
 
 
 def _node_registration() -> Object:

@@ -30,7 +30,7 @@ class Provider:
     feature_gates: str
 
 
-CORE = Provider("capi-core", "core.yaml", "ClusterTopology=true")
+CORE = Provider("capi-core", "core.yaml", "ClusterTopology=true,RuntimeSDK=true,InPlaceUpdates=true")
 CABPK = Provider("capi-cabpk", "bootstrap-kubeadm.yaml", "MachinePool=true")
 KCP = Provider("capi-kcp", "controlplane-kubeadm.yaml", "ClusterTopology=true")
 CAPD = Provider("capi-capd", "capd.yaml", "ClusterTopology=true")

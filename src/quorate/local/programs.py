@@ -72,6 +72,7 @@ PROGRAMS = (
     Program("capi-kcp", "cluster-api", f"{_CLUSTER_API}/controlplane/kubeadm"),
     Program("capi-capd", "cluster-api", f"{_CLUSTER_API}/test/infrastructure/docker"),
     Program("clusterctl", "cluster-api", f"{_CLUSTER_API}/cmd/clusterctl"),
+    Program("capi-test-extension", "cluster-api", f"{_CLUSTER_API}/test/extension"),
     Program("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", _STAMPED),
     Program("kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", _STAMPED),
     Program("kubeadm", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", _STAMPED),

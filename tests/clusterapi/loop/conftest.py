@@ -20,10 +20,13 @@ from quorate.clusterapi.connect.progress import Task
 from quorate.clusterapi.connect.workloads import ClusterSecrets
 from quorate.clusterapi.desired import objects as desired
 from quorate.clusterapi.desired import remediation_record
+from quorate.clusterapi.extensions.asking import Extensions
+from quorate.clusterapi.extensions.registry import HOOKS_VERSION, Handler
 from quorate.clusterapi.observe import wanted
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.observe.observer import Observer
 from quorate.clusterapi.observe.rings import Rings
+from quorate.clusterapi.observe.updates import ByExtensions
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.names import Annotation, Finalizer, Hook, Label
@@ -181,6 +184,34 @@ class FakeWorkloads:
         return []
 
 
+@dataclass
+class FakeExtension:
+    """An extension that can make everything of what there is, but for the objects in `leaves`."""
+
+    log: list[str]
+    asked: list[Json] = field(default_factory=list)
+    leaves: set[str] = field(default_factory=set)  # machine, infrastructureMachine, bootstrapConfig
+    failure: str = ""  # what it says when it fails
+    trouble: Exception | None = None  # raised instead of an answer
+    before_answer: Callable[[], None] = lambda: None
+
+    async def call(self, handler: Handler, body: bytes) -> bytes:
+        request: Json = msgspec.json.decode(body)
+        self.log.append(f"ask {handler.name} about {request['current']['machine']['metadata']['name']}")
+        self.asked.append(request)
+        self.before_answer()
+        if self.trouble:
+            raise self.trouble
+        if self.failure:
+            return msgspec.json.encode({"status": "Failure", "message": self.failure})
+        patches = {f"{name}Patch": self._patch(request, name) for name in ("machine", "infrastructureMachine", "bootstrapConfig")}
+        return msgspec.json.encode({"status": "Success", **{name: patch for name, patch in patches.items() if patch}})
+
+    def _patch(self, request: Json, name: str) -> Json | None:
+        operations = [{"op": "replace", "path": "/spec", "value": request["desired"][name]["spec"]}]
+        return None if name in self.leaves else {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
+
+
 class Queue:
     """Where changes go."""
 
@@ -192,20 +223,25 @@ class Queue:
 
 
 class World:
-    """Everything around the hands. `sync` is the only time at which the caches learn anything. `watch_filter` is as in `Caches`."""
+    """Everything around the hands. `sync` is the only time at which the caches learn anything. `watch_filter` is as in `Caches`; `in_place`: with the feature
+    gate InPlaceUpdates on, and an extension that can do everything.
+    """
 
-    def __init__(self, watch_filter: str = "") -> None:
+    def __init__(self, watch_filter: str = "", *, in_place: bool = False) -> None:
         self.log: list[str] = []
         self.now = NOON
         self.leads = True
         self.api, self.workload, self.queue = FakeApi(self.log), FakeWorkload(self.log), Queue()
         client = cast("Any", self.api)
-        self.caches = Caches(client, self.queue, Random(1), watch_filter=watch_filter)
+        self.caches = Caches(client, self.queue, Random(1), watch_filter=watch_filter, in_place_updates=in_place)
         self.workloads = FakeWorkloads(self.workload, lambda namespace, cluster: ClusterSecrets(self.caches, client, namespace, cluster))
         self.clients = Clients(client, self.caches, cast("Any", self.workloads), Expectations(self.queue.add), leads=lambda: self.leads)
         self.rings = Rings(lambda: 0.0)
-        self.observer = Observer(self.clients, lambda: self.now, self.queue.add, self.rings)
-        self.actor = Actor(self.clients, Random(7), lambda: self.now)
+        self.extension = FakeExtension(self.log)
+        extensions = Extensions(self.clients, self.extension) if in_place else None
+        updates = ByExtensions(extensions) if extensions else None
+        self.observer = Observer(self.clients, lambda: self.now, self.queue.add, self.rings, updates=updates)
+        self.actor = Actor(self.clients, Random(7), lambda: self.now, extensions)
 
     async def set_up(self) -> None:
         for kind in ("DevMachineTemplate", "DevMachine"):
@@ -380,6 +416,33 @@ async def empty() -> World:
 @pytest.fixture
 async def three(empty: World) -> World:
     """An initialized control plane of three, all well; member 1 leads."""
+    return await _filled(empty)
+
+
+@pytest.fixture
+async def updatable() -> World:
+    """The same with the feature gate InPlaceUpdates on, and an extension for the namespace."""
+    world = World(in_place=True)
+    await world.set_up()
+    world.api.put("namespaces", {"metadata": {"name": NAMESPACE, "namespace": ""}})
+    handlers = [
+        {"name": f"{hook.lower()}.ext", "requestHook": {"apiVersion": HOOKS_VERSION, "hook": hook}}
+        for hook in ("CanUpdateMachine", "UpdateMachine")
+    ]
+    client = {"url": "https://ext.test", "caBundle": "Y2E="}
+    discovered = {"type": "Discovered", "status": "True", "observedGeneration": 1}
+    world.api.put(
+        "extensionconfigs",
+        {
+            "metadata": {"name": "ext", "namespace": ""},
+            "spec": {"clientConfig": client, "namespaceSelector": {}},
+            "status": {"handlers": handlers, "conditions": [discovered]},
+        },
+    )
+    return await _filled(world)
+
+
+async def _filled(empty: World) -> World:
     await empty.actor.perform(EnsureCertificates(("ca", "sa", "proxy", "etcd")), await empty.look())
     await empty.actor.perform(WriteKubeconfig(rotate=False), await empty.look())
     for number in (1, 2, 3):

@@ -113,14 +113,18 @@ class FakeApi:
         stored = self.change(resource.plural, name, {"metadata": metadata})
         return self._done(resource, "patch", name, {"metadata": metadata}, stored, field_manager)
 
-    async def apply(self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str) -> Any:
-        self._meet("apply", resource)
+    async def apply(
+        self, resource: Resource[Any], body: Mapping[str, Any], namespace: str = "", *, field_manager: str, dry_run: bool = False
+    ) -> Any:
+        self._meet("dry run" if dry_run else "apply", resource)
         name, uid = body["metadata"]["name"], body["metadata"].get("uid", "")
         current = self.objects.get((resource.plural, namespace, name))
         if current is None and uid:
             raise Conflict(f"{name} with uid {uid} does not exist")
         if current is not None:
             self._check(current, uid, "")
+        if dry_run:
+            return self._decode(resource, merge_patch(current, body))
         return self._done(resource, "apply", name, dict(body), self.put(resource.plural, merge_patch(current, body)), field_manager)
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = "") -> Any:
@@ -192,6 +196,6 @@ async def fill(caches: Caches, api: FakeApi, infrastructure: str, *, but: Collec
             continue
         shape = reflector.resource.type
         found = [as_decoded(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
-        seen = [obj for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
+        seen = [reflector._keep(obj) for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
         reflector.store.replace(seen, str(api.version))
         reflector.synced.set()

@@ -171,7 +171,7 @@ async def test_an_external_etcd_is_asked_for_once_in_a_moment(three: World) -> N
 
 async def test_what_a_health_check_a_node_and_the_owner_say_of_a_machine_is_read(three: World) -> None:
     replica = (await seen(three)).replica("cp-1")
-    assert (replica.unhealthy, replica.remediate_first, replica.updating, replica.expiry_known) == (False, False, "", True)
+    assert (replica.unhealthy, replica.remediate_first, replica.update, replica.expiry_known) == (False, False, None, True)
     assert replica.node_findings == (("NodeKubeadmLabelsAndTaintsSet", Finding(Health.GOOD, "Set")),)
     assert replica.kubelet_version == ""
     three.fail("cp-1")
@@ -436,9 +436,9 @@ async def test_an_invalid_specification_is_said_in_sentences(three: World) -> No
     assert len((await seen(three)).invalid) == 2
 
 
-async def test_machines_updated_in_place_are_not_supported(three: World) -> None:
+async def test_without_the_gate_machines_updated_in_place_are_left_alone(three: World) -> None:
     three.api.change("machines", "cp-1", {"metadata": {"annotations": {Annotation.UPDATE_IN_PROGRESS: ""}}})
-    assert (await seen(three)).unsupported == ("Machine cp-1 is being updated in place, which is not supported by this release",)
+    assert (await seen(three)).unsupported == ("Machine cp-1 is being updated in place, and the feature gate InPlaceUpdates is off",)
 
 
 async def test_a_node_is_found_by_provider_id_before_the_machine_names_it(three: World) -> None:

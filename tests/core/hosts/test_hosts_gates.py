@@ -1,9 +1,10 @@
-"""The gates that are asked again at the instant of acting: restart, removal, addition; and the orders of removal that KubeOne only recommends."""
+"""The gates that are asked again right before the step: restart, removal, addition; and the orders of removal that KubeOne only recommends."""
 
 from __future__ import annotations
 
 import pytest
 
+from quorate.core import quorum
 from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts import gates
@@ -37,7 +38,7 @@ def test_restart(build: Build, letters: str, allowed: bool) -> None:
 
 @pytest.mark.parametrize(("letters", "exempt"), [("g", True), ("gg", True), ("ggg", False)])
 def test_a_ring_that_is_too_small_is_an_exemption_with_a_name_of_its_own(build: Build, letters: str, exempt: bool) -> None:
-    assert gates.restart(build.ring(letters), 1).name == (gates.TOO_SMALL if exempt else gates.QUORUM_SURVIVES_RESTART)
+    assert gates.restart(build.ring(letters), 1).name == (gates.TOO_SMALL if exempt else quorum.QUORUM_SURVIVES_RESTART)
 
 
 def test_a_restart_of_nobodys_member_is_refused(build: Build) -> None:

@@ -1,4 +1,4 @@
-"""Upgrades, settings and certificates: one host at a time behind the gate, resumed where they were cut short, and never beside what needs repair."""
+"""Upgrades, settings and certificates: one host at a time after a quorum check, resumed where they were cut short, and never beside what needs repair."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorate.core import quorum
 from quorate.core.health import Absent, Unknown
 from quorate.core.hosts import gates
 from quorate.core.hosts.rules import maintenance, mend, repair, settings, skew, upgrade
@@ -109,7 +110,7 @@ def test_an_interrupted_upgrade_beside_a_dead_host_waits_for_the_repair(build: B
 
 @pytest.mark.parametrize("ring", ["ggb", "ggu", "gga"])
 def test_no_host_is_upgraded_while_a_member_is_not_well(build: Build, ring: str) -> None:
-    assert gates.QUORUM_SURVIVES_RESTART in build.refused(build.three(version=V135, ring=ring))
+    assert quorum.QUORUM_SURVIVES_RESTART in build.refused(build.three(version=V135, ring=ring))
 
 
 @pytest.mark.parametrize(("kubelet", "said"), [("v1.31.9", "to v1.32 or later first"), ("v1.36.0", "none newer than v1.35.4")])
@@ -247,7 +248,7 @@ def test_force_regenerates_every_host_once_and_never_past_the_gate(build: Build)
     assert build.step(forced) == UpgradeControlPlane("cp-2", V134, first=True)
     assert build.step(replace(forced, regenerated=("cp-2",))) == UpgradeControlPlane("cp-3", V134, first=False)
     assert build.step(replace(forced, regenerated=("cp-1", "cp-2", "cp-3"))) is None
-    assert gates.QUORUM_SURVIVES_RESTART in build.refused(replace(forced, ring=build.ring("ggb")))
+    assert quorum.QUORUM_SURVIVES_RESTART in build.refused(replace(forced, ring=build.ring("ggb")))
 
 
 # Settings
@@ -271,7 +272,7 @@ def test_a_worker_is_reconfigured_after_the_control_plane(build: Build) -> None:
 
 @pytest.mark.parametrize("ring", ["ggb", "ggu"])
 def test_settings_wait_for_the_gate(build: Build, ring: str) -> None:
-    assert gates.QUORUM_SURVIVES_RESTART in build.refused(build.cluster(*(build.host(n, drift=("x",)) for n in (1, 2, 3)), ring=ring))
+    assert quorum.QUORUM_SURVIVES_RESTART in build.refused(build.cluster(*(build.host(n, drift=("x",)) for n in (1, 2, 3)), ring=ring))
 
 
 def test_settings_wait_for_an_upgrade_that_is_refused(build: Build) -> None:
@@ -306,7 +307,7 @@ def test_when_asked_for_every_host_gets_new_ones_once_the_leader_last(build: Bui
 
 def test_certificates_wait_for_the_gate_and_for_repair(build: Build) -> None:
     cluster = build.three(options=build.options(renew_certificates=True), ring="ggb")
-    assert gates.QUORUM_SURVIVES_RESTART in build.refused(cluster)
+    assert quorum.QUORUM_SURVIVES_RESTART in build.refused(cluster)
     five = build.cluster(*(build.host(n) for n in (1, 2, 3, 4)), build.unreachable(5), ring="ggggb", options=cluster.options)
     assert repair.CONTROL_PLANE_WELL in build.refused(five)
 

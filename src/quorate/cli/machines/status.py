@@ -9,7 +9,9 @@ from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.core.checks import failed
 from quorate.core.health import Health, Unknown
+from quorate.core.machines.checks import ways_to_nodes
 from quorate.core.machines.forecast import Forecast, forecast
+from quorate.core.machines.state import Answer
 from quorate.core.machines.steps import involved
 from quorate.core.text import printable, together
 from quorate.kubernetes.objects import Node
@@ -76,13 +78,27 @@ def _machine(observation: Observation, machine: ObservedMachine, now: datetime, 
         etcd_health=health,
         wrong=tuple(together((part.message or part.reason, str(name)) for name, part in found if part.health is not Health.GOOD)),
         findings=tuple(views.Finding(str(name), part.health, part.reason, part.message) for name, part in found),
-        differs=tuple(": ".join(filter(None, (way.message, "; ".join(way.details)))) for way in machine.outdated),
+        differs=(
+            *(": ".join(filter(None, (way.message, "; ".join(way.details)))) for way in machine.outdated),
+            *_in_place(observation, machine),
+        ),
         lasting=(),
         steps=tuple(step.step for step in steps if machine.name in step.machines),
         waits_for=describe.waits_for(observation, machine),
         fate=describe.fate(observation, machine),
+        remedy=_way_to_its_node(observation, machine.name),
         not_compared=machine.unknown_fields,
     )
+
+
+def _in_place(observation: Observation, machine: ObservedMachine) -> tuple[str, ...]:
+    """Who changes that in place, or why nobody does; nothing where it is not known that anybody could."""
+    replica = observation.view.replica(machine.name) if observation.view else None
+    answer = replica.in_place if replica else None
+    if answer is None or answer.answer is Answer.UNASKED:
+        return ()
+    words = {Answer.YES: f"{answer.extension} changes that in place", Answer.NO: f"replaced, and not updated in place: {answer.reason}"}
+    return (words.get(answer.answer, f"waits for {answer.extension}, which may change that in place: {answer.reason}"),)
 
 
 def _etcd(observation: Observation, machine: ObservedMachine) -> tuple[str, str]:
@@ -91,6 +107,11 @@ def _etcd(observation: Observation, machine: ObservedMachine) -> tuple[str, str]
     if isinstance(member, Unknown):
         return "unknown", "unknown"
     return (describe.role(observation, machine), member.health.value) if member else ("", "")
+
+
+def _way_to_its_node(observation: Observation, name: str) -> str:
+    view = observation.view
+    return ways_to_nodes(view, (replica for replica in view.replicas if replica.name == name)) if view else ""
 
 
 def _node_state(node: Node) -> str:

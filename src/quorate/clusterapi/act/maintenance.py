@@ -1,4 +1,4 @@
-"""What follows the specification in place, without a decision: metadata, timeouts and taints of Machines and their companions, and who owns what.
+"""Applies in place, without a decision, what the specification says of Machines and their companions: metadata, timeouts, taints and owners.
 
 Each is written only when what is wanted has changed since it was written last. None of it touches what runs.
 """
@@ -24,6 +24,7 @@ from quorate.clusterapi.observe import initialization
 from quorate.clusterapi.observe.machines import holds_hook
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.clusterapi.observe.orphans import consents, members_of_machines
+from quorate.clusterapi.observe.updates import update_of
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
@@ -43,8 +44,8 @@ _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 
 
 async def maintain(clients: Clients, observation: Observation) -> None:
-    """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is nobody's
-    trouble. Raises everything that failed as a group.
+    """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is no
+    error. Raises everything that failed as a group.
 
     Not while the garbage collector parts a control plane from its Machines: what got its owner back would go with it.
     """
@@ -69,6 +70,9 @@ async def _machine(clients: Clients, kcp: KubeadmControlPlane, cluster: Cluster,
     if observed.deleting:
         await _timeouts_of_the_leaving(clients, kcp, observed.machine)
         return
+    update = update_of(observed.machine)
+    if update is not None and not update.started:
+        return  # half of its update may be written: an older state of it, in the cache, would be put back
     name = cluster.metadata.name
     body = desired.updated_machine(kcp, name, observed.machine)
     if not holds_hook(observed.machine):

@@ -1,6 +1,6 @@
 """Carry out one step. Each is idempotent: it may be repeated after a crash at any point, and a repeat does what is left to do.
 
-What destroys asks etcd again, linearizably, at the instant of acting, and passes the same check once more (`etcd_membership`); the gate of `decide` spoke of
+What destroys asks etcd again, linearizably, right before the step, and passes the same check once more (`etcd_membership`); the gate of `decide` spoke of
 what was read before.
 """
 
@@ -20,18 +20,22 @@ from quorate.clusterapi.act import (
     control_plane_writes,
     creation,
     etcd_membership,
+    in_place,
     permission,
     remediation,
 )
 from quorate.clusterapi.act.machine_writes import delete_as_judged, delete_machine, release_hook
+from quorate.clusterapi.act.refusal import Refused
 from quorate.clusterapi.connect.clients import Clients
 from quorate.clusterapi.desired import intent
+from quorate.clusterapi.extensions.asking import Extensions
 from quorate.clusterapi.observe.observation import Observation
 from quorate.clusterapi.types.machine import Machine
 from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
     AdoptReplicas,
+    AskExtension,
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -48,6 +52,7 @@ from quorate.core.machines.steps import (
     RemoveOrphan,
     Step,
     UpdateAddons,
+    UpdateInPlace,
     WriteKubeconfig,
 )
 from quorate.kubeadm.names import machine_name
@@ -60,6 +65,7 @@ class Actor:
     clients: Clients
     random: Random
     clock: Callable[[], datetime]
+    extensions: Extensions | None = None  # None: Machines are not updated in place
 
     async def perform(self, step: Step, observation: Observation) -> None:
         """Carry out `step` for the control plane observed. Raises what the API or etcd answered, or Refused."""
@@ -92,6 +98,20 @@ async def _delete(actor: Actor, step: DeleteReplica, seen: Observation) -> None:
     await permission.still_asked_for(actor.clients, seen)
     await etcd_membership.pass_leadership_on(actor.clients, seen, view, step.replica)
     await delete_as_judged(actor.clients, seen, step.replica)
+
+
+async def _ask_extension(actor: Actor, step: AskExtension, seen: Observation) -> None:
+    await in_place.ask(_extensions(actor), seen, step.replica, actor.clock)
+
+
+async def _update_in_place(actor: Actor, step: UpdateInPlace, seen: Observation) -> None:
+    await in_place.update(actor.clients, _extensions(actor), seen, step.replica, actor.clock)
+
+
+def _extensions(actor: Actor) -> Extensions:
+    if actor.extensions is None:
+        raise Refused("the feature gate InPlaceUpdates is off")
+    return actor.extensions
 
 
 async def _delete_all(actor: Actor, step: DeleteAll, seen: Observation) -> None:
@@ -135,6 +155,8 @@ HANDLERS: Mapping[type[Step], Handler[Any]] = dict(
         _on(AbandonCreation, lambda actor, step, seen: creation.abandon(actor.clients, seen, step.name)),
         _on(AdoptReplicas, lambda actor, step, seen: adoption.adopt(actor.clients, seen, step.replicas)),
         _on(DeleteReplica, _delete),
+        _on(AskExtension, _ask_extension),
+        _on(UpdateInPlace, _update_in_place),
         _on(DeleteAll, _delete_all),
         _on(RemoveMember, lambda actor, step, seen: etcd_membership.remove_member(actor.clients, seen, step.replica, step.member)),
         _on(ReleaseHook, lambda actor, step, seen: etcd_membership.release(actor.clients, seen, step.replica)),

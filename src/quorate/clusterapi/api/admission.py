@@ -16,6 +16,7 @@ from quorate.clusterapi.api.conversion.converter import TABLES
 from quorate.clusterapi.api.conversion.forms import Unreadable
 from quorate.clusterapi.api.defaults import default_kubeadm_control_plane
 from quorate.clusterapi.api.fields import FieldError, Object, at
+from quorate.clusterapi.api.immutability import specification_stays
 from quorate.clusterapi.api.validation import (
     validate_create,
     validate_scale,
@@ -66,8 +67,8 @@ def validate(request: Request, gates: Collection[str]) -> Admission:
     match request.get("operation"):
         case "CREATE":
             return _answer(_KIND, new, validate_create(new, gates))
-        case "UPDATE" if new.get("spec") != old.get("spec"):
-            return _answer(_KIND, new, validate_update(old, new, gates))
+        case "UPDATE" if not specification_stays(old, new):
+            return _answer(_KIND, new, validate_update(old, new, gates, written=True))
     return _ALLOWED
 
 

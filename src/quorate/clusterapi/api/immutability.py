@@ -59,12 +59,23 @@ def may_change(path: Path) -> bool:
     return path in EXACT or any(path[:length] in BELOW for length in range(1, len(path)))
 
 
-def immutable_changes(old: Object, new: Object) -> Errors:
-    """Every change from `old` to `new` that is not allowed. Status is another resource's matter."""
-    before, after = (_without_empty({key: value for key, value in each.items() if key != "status"}) for each in (old, new))
+def immutable_changes(old: Object, new: Object, *, written: bool = False) -> Errors:
+    """Every change from `old` to `new` that is not allowed. Status is another resource's matter.
+
+    `written`: both are as a program writes them that read them into its types. What is empty there is something: a part that holds an empty list, say.
+    """
+    before, after = ({key: value for key, value in each.items() if key != "status"} for each in (old, new))
+    if not written:
+        before, after = _without_empty(before), _without_empty(after)
     for path in sorted(changed_paths(before, after)):
         if not may_change(path):
             yield FieldError(".".join(path), Kind.FORBIDDEN, "cannot be changed after creation: make a new control plane to change it")
+
+
+def specification_stays(old: Object, new: Object) -> bool:
+    """Whether nothing of the specification changes, but for what is empty."""
+    before, after = (_without_empty({"spec": each.get("spec")} if isinstance(each.get("spec"), dict) else {}) for each in (old, new))
+    return before == after
 
 
 def changed_paths(old: Object, new: Object, prefix: Path = ()) -> Iterator[Path]:

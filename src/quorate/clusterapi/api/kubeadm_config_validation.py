@@ -143,8 +143,11 @@ def _is_version(tag: str) -> bool:
     return len(tag) <= _LONGEST_TAG and _TOLERANT_VERSION.fullmatch(tag.replace("_", "+")) is not None
 
 
-def validate_coredns_step(old: Object, new: Object, path: str) -> Errors:
-    """CoreDNS goes from one version to a later one, if both are known: its Corefile has to be carried over. Without a tag it is as Kubernetes has it."""
+def validate_coredns_step(old: Object, new: Object, path: str, *, by_hand: bool) -> Errors:
+    """CoreDNS goes from one version to a later one, if both are known: its Corefile has to be carried over, unless somebody does that by hand.
+
+    Without a tag it is as Kubernetes has it.
+    """
     current, target = text_at(old, "dns", "imageTag"), text_at(new, "dns", "imageTag")
     if not current or not target:
         return
@@ -154,7 +157,7 @@ def validate_coredns_step(old: Object, new: Object, path: str) -> Errors:
                 f"{path}.dns.imageTag", Kind.INVALID, f"{tag!r} is no version, such as v1.12.1: what CoreDNS supports depends on it"
             )
             return
-    if parse_tag(current) != parse_tag(target):
+    if not by_hand and parse_tag(current) != parse_tag(target):
         try:
             check(current, target)
         except CannotUpdate as error:

@@ -2,7 +2,7 @@
 
 The controller asks `validate_create` about what it reads as well, so that an object that no webhook has seen gets a condition instead of being acted on.
 
-A version below every one that still runs is not judged here: it is the rules' matter, who know what runs.
+A version below every one that still runs is not checked here: the rules, which know what runs, check that.
 
 Source: cluster-api, controlplane/kubeadm/webhooks/admission.
 """
@@ -44,12 +44,14 @@ def validate_create(obj: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES)
     return tuple(_control_plane(object_at(obj, "spec"), gates))
 
 
-def validate_update(old: Object, new: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES) -> tuple[FieldError, ...]:
-    """What is wrong with a KubeadmControlPlane as it is to become, and with the way there."""
+def validate_update(
+    old: Object, new: Object, gates: Collection[str] = DEFAULT_FEATURE_GATES, *, written: bool = False
+) -> tuple[FieldError, ...]:
+    """What is wrong with a KubeadmControlPlane as it is to become, and with the way there; `written` as for `immutable_changes`."""
     configuration = ("spec", "kubeadmConfigSpec", "clusterConfiguration")
     return (
         *validate_create(new, gates),
-        *immutable_changes(object_at(old), object_at(new)),
+        *immutable_changes(object_at(old), object_at(new), written=written),
         *_version_step(text_at(old, "spec", "version"), text_at(new, "spec", "version")),
         *validate_etcd_stays(object_at(old, *configuration), object_at(new, *configuration), ".".join(configuration)),
         *_coredns_step(old, new, configuration),
@@ -57,9 +59,9 @@ def validate_update(old: Object, new: Object, gates: Collection[str] = DEFAULT_F
 
 
 def _coredns_step(old: Object, new: Object, configuration: tuple[str, ...]) -> Errors:
-    """Whoever carries the Corefile over by hand may use any version of CoreDNS."""
-    if Annotation.SKIP_COREDNS not in object_at(new, "metadata", "annotations"):
-        yield from validate_coredns_step(object_at(old, *configuration), object_at(new, *configuration), ".".join(configuration))
+    by_hand = Annotation.SKIP_COREDNS in object_at(new, "metadata", "annotations")
+    path = ".".join(configuration)
+    yield from validate_coredns_step(object_at(old, *configuration), object_at(new, *configuration), path, by_hand=by_hand)
 
 
 def validate_scale(obj: Object, replicas: object) -> tuple[FieldError, ...]:
@@ -173,7 +175,7 @@ def _version_step(old: str, new: str) -> Errors:
 
 
 def _rollout(spec: Object, path: str) -> Errors:
-    """Rollout strategy and certificate lifetimes; without a strategy neither is judged, as upstream does (only templates can lack one)."""
+    """Rollout strategy and certificate lifetimes; without a strategy neither is checked, as upstream does (only templates can lack one)."""
     strategy = object_at(spec, "rollout", "strategy")
     if not defined(strategy):
         return

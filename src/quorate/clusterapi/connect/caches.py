@@ -13,18 +13,27 @@ from quorate.clusterapi.connect.applied import Applied
 from quorate.clusterapi.connect.foreign import ForeignKinds, ForeignObject
 from quorate.clusterapi.connect.newest import Newest
 from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.extension_config import ExtensionConfig
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import KUBEADM_CONTROL_PLANE_KIND, Label
 from quorate.clusterapi.types.names import Secret as SecretSuffix
-from quorate.clusterapi.types.resources import CLUSTER_GROUP, CLUSTERS, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS, MACHINES
+from quorate.clusterapi.types.resources import (
+    CLUSTER_GROUP,
+    CLUSTERS,
+    EXTENSION_CONFIGS,
+    KUBEADM_CONFIGS,
+    KUBEADM_CONTROL_PLANES,
+    MACHINE_POOLS,
+    MACHINES,
+)
 from quorate.kubernetes.client import Client
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.handlers import Adder, Enqueue, Handler, Predicate, group_of
-from quorate.kubernetes.objects import ObjectMeta, Secret
+from quorate.kubernetes.objects import Namespace, ObjectMeta, Secret
 from quorate.kubernetes.reflector import Reflector
-from quorate.kubernetes.resource import SECRETS, Resource
+from quorate.kubernetes.resource import NAMESPACES, SECRETS, Resource
 from quorate.kubernetes.store import Store
 
 T = TypeVar("T")
@@ -50,9 +59,13 @@ _APPLIED_TO: tuple[Resource[Any], ...] = (MACHINES, KUBEADM_CONFIGS)  # beside i
 
 
 class Caches:
-    """The stores and their reflectors. Changes add keys to `queue`."""
+    """The stores and their reflectors. Changes add keys to `queue`. Runtime extensions, and the namespaces that they are for, are watched for in-place updates
+    alone; without them these stores stay empty.
+    """
 
-    def __init__(self, client: Client, queue: Adder, random: Random, *, namespace: str = "", watch_filter: str = "") -> None:
+    def __init__(
+        self, client: Client, queue: Adder, random: Random, *, namespace: str = "", watch_filter: str = "", in_place_updates: bool = False
+    ) -> None:
         self._client, self._queue, self._random, self._namespace = client, queue, random, namespace
         self._watch_filter = watch_filter
         self.reflectors: list[Reflector[Any]] = []
@@ -67,8 +80,13 @@ class Caches:
             KUBEADM_CONFIGS, _owners, self._of_its_control_planes, _config_facts, index_name=BY_OWNER, selector=Label.CONTROL_PLANE
         )
         self.secrets = self._store(
-            SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, transform=without_bootstrap_data
+            SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, keep=without_bootstrap_data
         )
+        self.extension_configs: Store[ExtensionConfig] = Store()
+        self.namespaces: Store[Namespace] = Store()
+        if in_place_updates:
+            self.extension_configs = self._store(EXTENSION_CONFIGS, None, self._of_all, _extension_facts)
+            self.namespaces = self._store(NAMESPACES, None, self._of_its_namespace, _labels)
         self.foreign = ForeignKinds(client, random, self._foreign_handlers, indexes={BY_OWNER: _owners}, namespace=namespace)
 
     def control_planes_of(self, cluster: str) -> list[KubeadmControlPlane]:
@@ -93,9 +111,9 @@ class Caches:
         index_name: str = BY_CLUSTER,
         selector: str = "",
         filtered: bool = False,
-        transform: Callable[[T], T] | None = None,
+        keep: Callable[[T], T] = lambda item: item,
     ) -> Store[T]:
-        store: Store[T] = Store(indexes={index_name: index} if index else {}, transform=transform)
+        store: Store[T] = Store(indexes={index_name: index} if index else {})
         selectors = [selector] if selector else []
         if filtered and self._watch_filter:
             selectors.append(f"{Label.WATCH_FILTER}={self._watch_filter}")
@@ -113,6 +131,7 @@ class Caches:
                 namespace=self._namespace,
                 label_selector=",".join(selectors),
                 handlers=handlers,
+                keep=keep,
             )
         )
         return store
@@ -142,6 +161,15 @@ class Caches:
         owners = (self.kcps.get(meta.namespace, owner.name) for owner in meta.owner_references if owner.kind == KUBEADM_CONTROL_PLANE_KIND)
         named = (Request(owner.metadata.namespace, owner.metadata.name) for owner in owners if owner is not None)
         return dict.fromkeys((*self._of_its_cluster(item), *named))
+
+    def _of_all(self, _config: ExtensionConfig) -> Iterable[Request]:
+        return self._requests()
+
+    def _requests(self) -> list[Request]:
+        return [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self.kcps.items()]
+
+    def _of_its_namespace(self, namespace: Namespace) -> Iterable[Request]:
+        return [request for request in self._requests() if request.namespace == namespace.metadata.name]
 
     def _of_users(self, template: ForeignObject) -> Iterable[Request]:
         meta = template.metadata
@@ -229,6 +257,15 @@ def _machine_facts(machine: Machine) -> object:
 
 
 _READ = frozenset({"Ready", "Available", "Deleting", "HealthCheckSucceeded", "OwnerRemediated", "Updating"})
+
+
+def _extension_facts(config: ExtensionConfig) -> object:
+    """The specification beside its generation, as of control planes."""
+    return config.spec, config.metadata.generation, config.metadata.deletion_timestamp, config.status
+
+
+def _labels(namespace: Namespace) -> object:
+    return namespace.metadata.labels
 
 
 def _config_facts(config: KubeadmConfig) -> object:

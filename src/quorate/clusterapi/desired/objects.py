@@ -31,6 +31,7 @@ from quorate.clusterapi.types.resources import KUBEADM_CONFIGS, KUBEADM_CONTROL_
 from quorate.core.versions import Version
 from quorate.kubeadm.config import etcd_is_managed, machine_config
 from quorate.kubeadm.names import label_value
+from quorate.kubernetes.objects import OwnedMeta
 
 Object = dict[str, Any]
 
@@ -95,6 +96,23 @@ def updated_machine(kcp: KubeadmControlPlane, cluster: str, machine: Machine) ->
     )
     desired["metadata"]["uid"] = machine.metadata.uid
     return desired
+
+
+def machine_in_place(kcp: KubeadmControlPlane, cluster: str, machine: Machine) -> Object:
+    """An existing Machine as it is to be after an update in place: at the control plane's version. Its failure domain stays."""
+    body = updated_machine(kcp, cluster, machine)
+    return {**body, "spec": {**body["spec"], "version": kcp.spec.version}}
+
+
+def companion_in_place(body: Object, found: OwnedMeta, *, mark: bool) -> Object:
+    """What was composed for a new Machine, for one that exists: under the name and the uid of what it has, which is its Machine's by now; with the mark of an
+    update in place, which core waits for, or without it, to try.
+    """
+    metadata = {**body["metadata"], "name": found.name, "uid": found.uid}
+    if any(owner.kind == MACHINES.kind for owner in found.owner_references):
+        metadata.pop("ownerReferences", None)
+    marks = {Annotation.UPDATE_IN_PROGRESS: ""} if mark else {}
+    return {**body, "metadata": metadata | {"annotations": {**(metadata.get("annotations") or {}), **marks}}}
 
 
 def config(kcp: KubeadmControlPlane, name: str, *, initialize: bool, token: str = "") -> Object:

@@ -190,6 +190,7 @@ def _expiring(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> Outd
     return Outdated(
         "Certificates will expire soon",
         (f"API server certificate expires {expiry:%Y-%m-%dT%H:%M:%SZ}, rollout.before is {before.days} days",),
+        by_time=True,
     )
 
 
@@ -197,7 +198,7 @@ def _rolled_after(kcp: KubeadmControlPlane, machine: Machine, now: datetime) -> 
     after, created = _after(kcp), machine.metadata.creation_timestamp
     if after is None or created is None or not created < after <= now:
         return None
-    return Outdated("KubeadmControlPlane spec.rollout.after expired", (f"created {created:%Y-%m-%dT%H:%M:%SZ}",))
+    return Outdated("KubeadmControlPlane spec.rollout.after expired", (f"created {created:%Y-%m-%dT%H:%M:%SZ}",), by_time=True)
 
 
 def _version(kcp: KubeadmControlPlane, machine: Machine) -> Outdated | None:

@@ -40,6 +40,7 @@ class Outdated:
 
     message: str
     details: tuple[str, ...] = ()
+    by_time: bool = False  # time alone made it so: a host made anew is what is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +93,5 @@ class Observation:
     unmatched: tuple[str, ...] = ()  # Machines that have had a Node for over two minutes and no member, by name
     initialized: bool = False  # status says so already, or kubeadm-config was seen in this pass
     template_missing: bool = False
+    template: ForeignObject | None = None  # that infrastructure is made from
     view: ControlPlane | None = None  # what `decide` looks at; None while there is no Cluster

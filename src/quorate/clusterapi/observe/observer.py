@@ -31,13 +31,14 @@ from quorate.clusterapi.observe.ring import Membership, finding, match, ring_of
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.sightings import Sightings
 from quorate.clusterapi.observe.specification import Specifications
+from quorate.clusterapi.observe.updates import Updates, is_eligible
 from quorate.clusterapi.types.cluster import Cluster
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, Finalizer, MachineCondition
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.machines.state import ControlPlane, Creation, Deletion, Orphan, Remediation, Replica
+from quorate.core.machines.state import ControlPlane, Creation, Deletion, InPlace, Orphan, Remediation, Replica
 from quorate.core.ring import Member
 from quorate.core.text import printable
 from quorate.kubeadm.compare import Compare
@@ -70,6 +71,7 @@ class Observer:
     wake: Callable[[Request], None]
     rings: Rings
     specifications: Specifications = field(default_factory=Specifications)
+    updates: Updates | None = None  # None: Machines are not updated in place
     comparisons: Comparisons = field(default_factory=Comparisons)
     credentials: Credentials = field(default_factory=Credentials)
     sightings: Sightings[int] = field(default_factory=Sightings)  # of orphan members, by id
@@ -167,7 +169,7 @@ class _Pass:
             )
             for machine in ours
         )
-        template_problem = await self._template_problem()
+        template, template_problem = await self._template()
         secrets = self.clients.workloads.secrets(self.namespace, self.name)
         certificates, kubeconfig = await self.observer.credentials.read(secrets, self.kcp, etcd_managed=self.etcd_managed)
         if not self.not_the_clusters:
@@ -177,7 +179,7 @@ class _Pass:
         intended, remediating, remediation_problem = self._remediation()
         seen = (metadata.uid for m in observed for metadata in (m.machine.metadata, *([m.node.metadata] if m.node else [])))
         arrivals = self.observer.arrivals.of(self.request, seen, self.now)
-        replicas = tuple(self._replica(m, members, arrivals) for m in observed)
+        replicas = tuple(self._replica(m, members, arrivals, template) for m in observed)
         orphans, lost_nodes = _orphans(members, observed, there)
         return Observation(
             kcp=self.kcp,
@@ -192,6 +194,7 @@ class _Pass:
             unmatched=self._unmatched(members, observed),
             initialized=initialized is True,
             template_missing=bool(template_problem),
+            template=template,
             view=ControlPlane(
                 name=self.kcp.metadata.name,
                 desired=specification.desired(self.kcp, self.cluster),
@@ -202,7 +205,7 @@ class _Pass:
                 has_finalizer=Finalizer.KUBEADM_CONTROL_PLANE in self.kcp.metadata.finalizers,
                 paused=specification.paused(self.kcp, self.cluster),
                 invalid=(*invalid, *self._moved_etcd(observed, nodes)),
-                unsupported=_unsupported(replicas),
+                unsupported=() if self.observer.updates else _unsupported(replicas),
                 foreign=owned.foreign,
                 adoptable=owned.adoptable,
                 infrastructure_ready=bool(self.cluster.status.initialization.infrastructure_provisioned),
@@ -271,15 +274,16 @@ class _Pass:
             return None  # the same trouble with the template is reported
         return store.get(self.namespace, reference.name)
 
-    async def _template_problem(self) -> str:
+    async def _template(self) -> tuple[ForeignObject | None, str]:
+        """The template that infrastructure is made from, and why nothing can be made of it."""
         reference = self.kcp.spec.machine_template.spec.infrastructure_ref
         try:
             store = await self.clients.caches.foreign.store(reference.api_group, reference.kind)
         except (ContractMissing, TimeoutError, ApiError) as error:
-            return printable(str(error))
+            return None, printable(str(error))
         template = store.get(self.namespace, reference.name)
         missing = f"{reference.kind} {self.namespace}/{reference.name} does not exist"
-        return printable(desired.shape_problem(template) if template else missing)
+        return template, printable(desired.shape_problem(template) if template else missing)
 
     async def _ring(self, nodes: Iterable[Node | Absent | Unknown]) -> RingReading | Unknown:
         if not self.etcd_managed:
@@ -317,11 +321,26 @@ class _Pass:
             unknown_fields=machines.unknown_fields(self.kcp, config, compare),
         )
 
-    def _replica(self, observed: ObservedMachine, members: Membership, arrivals: Mapping[str, datetime]) -> Replica:
+    def _replica(
+        self, observed: ObservedMachine, members: Membership, arrivals: Mapping[str, datetime], template: ForeignObject | None
+    ) -> Replica:
         coredns = wanted.coredns(self.clients, self.kcp, observed.machine)
         left = self.clients.progress.last_joiner_left(wanted.request_of(self.kcp)) == observed.name
         member = members.of[observed.name]
-        return replica(observed, member, coredns, etcd_managed=self.etcd_managed, joiner_left=left, arrivals=arrivals, now=self.now)
+        return replica(
+            observed,
+            member,
+            coredns,
+            etcd_managed=self.etcd_managed,
+            joiner_left=left,
+            arrivals=arrivals,
+            in_place=self._in_place(observed, template),
+            now=self.now,
+        )
+
+    def _in_place(self, observed: ObservedMachine, template: ForeignObject | None) -> InPlace | None:
+        asked = self.observer.updates
+        return asked.in_place(self.kcp, self.name, observed, template, eligible=is_eligible(observed)) if asked else None
 
     def _moved_etcd(self, observed: tuple[ObservedMachine, ...], nodes: Mapping[str, Node | Absent | Unknown]) -> tuple[str, ...]:
         """That etcd is asked for elsewhere than where the Machines have it, as a sentence. Whatever counts members would count those of another etcd."""
@@ -401,8 +420,8 @@ class _Pass:
 
 
 def _unsupported(replicas: Sequence[Replica]) -> tuple[str, ...]:
-    updating = [replica.name for replica in replicas if replica.updating]
-    return tuple(f"Machine {name} is being updated in place, which is not supported by this release" for name in updating)
+    updating = [replica.name for replica in replicas if replica.update]
+    return tuple(f"Machine {name} is being updated in place, and the feature gate InPlaceUpdates is off" for name in updating)
 
 
 def _orphans(

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from quorate.clusterapi.desired import remediation_record
 from quorate.clusterapi.desired.remediation_record import MalformedRecord
-from quorate.clusterapi.observe import machines
+from quorate.clusterapi.observe import machines, updates
 from quorate.clusterapi.observe.observation import ObservedMachine
 from quorate.clusterapi.types.machine import Machine
 from quorate.clusterapi.types.names import Annotation, MachineCondition
 from quorate.core.health import Absent, Finding, Unknown
-from quorate.core.machines.state import Remediation, Replica
+from quorate.core.machines.state import Answer, InPlace, Remediation, Replica, Update
 from quorate.core.maintenance import Maintenance
 from quorate.core.text import printable
 
@@ -21,8 +21,6 @@ STARTUP = timedelta(minutes=30)
 JOINING = timedelta(minutes=10)
 """From a Machine's creation on, and from when this process first saw it, for how long kubeadm may be joining on a host that is not a Node yet: hosts boot in 5
 as a rule, and it gives up after 5."""
-_UPDATES = (Annotation.UPDATE_IN_PROGRESS, Annotation.PENDING_HOOKS)
-"""Marks of an update in place."""
 
 
 def replica(
@@ -33,17 +31,19 @@ def replica(
     etcd_managed: bool,
     joiner_left: bool,
     arrivals: Mapping[str, datetime],
+    in_place: InPlace | None = None,
     now: datetime,
 ) -> Replica:
     """The replica; `member` is its etcd member as the ring tells it, `coredns` what there is to do for CoreDNS on its Node, `joiner_left` whether its member
     had yet to vote and was removed, `arrivals` since when this process has seen Machines and Nodes, by uid: what is dated by another clock, which may be behind
-    ours, has come no earlier for whoever waits for kubeadm.
+    ours, has come no earlier for whoever waits for kubeadm. `in_place` is what an extension says of it.
 
     `now` stands in for a creation time that the object does not have.
     """
     machine, metadata = observed.machine, observed.machine.metadata
     replaces, record_problem = _record(machine)
     created, node = metadata.creation_timestamp or now, observed.node.metadata if observed.node else None
+    update = updates.update_of(machine)
     may_join = bool(machine.spec.bootstrap.data_secret_name) and not observed.had_node and not joiner_left
     return Replica(
         name=metadata.name,
@@ -55,7 +55,7 @@ def replica(
         failure_domain=printable(machine.spec.failure_domain),
         component_findings=_found(observed, *machines.components(etcd_managed=etcd_managed)),
         member_findings=_found(observed, MachineCondition.ETCD_MEMBER_HEALTHY),
-        outdated=tuple(way.message for way in observed.outdated),
+        outdated=(*(way.message for way in observed.outdated), *_begun_in_vain(update, in_place)),
         outdated_from=observed.outdated_from,
         deleting_since=metadata.deletion_timestamp,
         holds_hook=machines.holds_hook(machine),
@@ -68,13 +68,20 @@ def replica(
         remediate_first=Annotation.REMEDIATE_MACHINE in metadata.annotations,
         replaces=replaces,
         record_problem=record_problem,
-        updating=next((mark for mark in _UPDATES if mark in metadata.annotations), ""),
+        update=update,
+        in_place=in_place,
         expiry_known=_expiry_known(observed),
         coredns=coredns,
         had_node=observed.had_node,
         joins_until=max(created, arrivals[metadata.uid]) + JOINING if may_join else None,
         overdue=not observed.had_node and now - created >= STARTUP,
     )
+
+
+def _begun_in_vain(update: Update | None, in_place: InPlace | None) -> tuple[str, ...]:
+    """That an update in place was marked and cannot be finished: its objects may say what its host is not."""
+    in_vain = update is not None and not update.started and in_place is not None and in_place.answer is Answer.NO
+    return ("An update in place was begun and cannot be finished",) if in_vain else ()
 
 
 def _found(observed: ObservedMachine, *kinds: MachineCondition) -> tuple[tuple[str, Finding], ...]:

@@ -16,6 +16,7 @@ from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
     AdoptReplicas,
+    AskExtension,
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -32,12 +33,14 @@ from quorate.core.machines.steps import (
     RemoveOrphan,
     Step,
     UpdateAddons,
+    UpdateInPlace,
     WriteKubeconfig,
 )
 
 WARNING = "Warning"
 
 FAILED_REMEDIATION = "FailedRemediation"
+FAILED_IN_PLACE_UPDATE = "FailedInPlaceUpdate"
 FAILED_MEMBER_REMOVAL = "FailedMemberRemoval"
 FAILED_WORKLOAD_UPDATE = "FailedWorkloadUpdate"
 UNKNOWN_FIELDS = "UnknownFields"
@@ -89,8 +92,8 @@ def _consents(facts: Facts) -> Iterator[tuple[str, str]]:
     """Members that a Machine has, which the annotation names: it is for those that belong to none."""
     machines = members_of_machines(facts.view)
     for member in sorted(consents(facts.observation.kcp) & machines.keys()):
-        has = f"{CONSENT} names etcd member {member:x}, which is that of Machine {machines[member]}"
-        yield CONSENT_TAKEN_BACK, f"{has}: it is taken off the annotation. Delete the Machine if the member is to leave"
+        has = f"{CONSENT} names etcd member {member:x}, which belongs to Machine {machines[member]}"
+        yield CONSENT_TAKEN_BACK, f"{has}: quorate removes it from the annotation. Delete the Machine if the member is to leave"
 
 
 def _somebody_comes_up(facts: Facts) -> bool:
@@ -107,6 +110,8 @@ def _failed(step: Step | None) -> str | None:
             return EventReason.FAILED_SCALE_DOWN
         case Remediate():
             return FAILED_REMEDIATION
+        case UpdateInPlace():
+            return FAILED_IN_PLACE_UPDATE
         case RemoveOrphan():
             return FAILED_MEMBER_REMOVAL
         case AdoptReplicas():
@@ -115,8 +120,8 @@ def _failed(step: Step | None) -> str | None:
             return EventReason.FAILED_DELETE
         case RemoveMember() | ReleaseHook() | AbandonCreation() | EnsureCertificates() | WriteKubeconfig() | None:
             return None  # the conditions tell
-        case PrepareWorkload() | UpdateAddons() | RecordExpiries() | MoveCoreDNS():
-            return None  # what the workload cluster answers is kept, and not raised
+        case PrepareWorkload() | UpdateAddons() | RecordExpiries() | MoveCoreDNS() | AskExtension():
+            return None  # what the workload cluster, or the extension, answers is kept, and not raised
         case AddFinalizer() | RemoveFinalizer() | RecordRemediation() | ForgetRemediation():
             return None  # one write, which is repeated
     assert_never(step)

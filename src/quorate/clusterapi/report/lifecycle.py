@@ -18,6 +18,7 @@ from quorate.core.machines import checks
 from quorate.core.machines.decide import Decision
 from quorate.core.machines.rules.certificates import KUBECONFIG
 from quorate.core.machines.rules.guard import WORKLOAD_ANSWERS
+from quorate.core.machines.rules.in_place import NO_UPDATE
 from quorate.core.machines.rules.loss import NOBODY_COMING_UP
 from quorate.core.machines.rules.maintenance import ADDONS, EXPIRIES, PREPARED
 from quorate.core.machines.rules.orphans import AGREEMENT
@@ -33,7 +34,7 @@ _PASSING = frozenset(
     {
         *(quorum.QUORUM_SURVIVES_REMOVAL, quorum.QUORUM_SURVIVES_ADDITION, checks.COMPONENTS_SURVIVE, checks.COMPONENTS_HEALTHY),
         *(AGREEMENT, ANOTHER_HOLDS_THE_DATA, NOBODY_COMING_UP, KUBECONFIG, WORKLOAD_ANSWERS, PREPARED, ADDONS, EXPIRIES),
-        *(checks.TEMPLATE, checks.CERTIFICATES),
+        *(checks.TEMPLATE, checks.CERTIFICATES, quorum.QUORUM_SURVIVES_RESTART, NO_UPDATE),
     }
 )
 """Checks of what members, components, Nodes and API servers answer now, which may be another answer in a moment; and of objects that users apply beside the

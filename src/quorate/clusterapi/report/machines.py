@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quorate.clusterapi.observe.observation import ObservedMachine
+from quorate.clusterapi.observe.updates import update_of
 from quorate.clusterapi.report import remediation
 from quorate.clusterapi.report.conditions import (
     FALSE,
@@ -27,16 +28,16 @@ from quorate.clusterapi.report.conditions import (
 )
 from quorate.clusterapi.report.facts import Access, Facts
 from quorate.clusterapi.types.names import (
-    UPDATE_MACHINE_HOOK,
-    Annotation,
     EtcdMemberReason,
     LegacyReason,
     MachineCondition,
     PodHealthReason,
     Severity,
+    UpdatableInPlaceReason,
     UpToDateReason,
 )
 from quorate.core.health import Finding, Health, Unknown
+from quorate.core.machines.state import Answer
 from quorate.core.text import printable
 
 COMPONENTS = (
@@ -137,6 +138,7 @@ def report_machine(facts: Facts, observed: ObservedMachine) -> MachineReport:
     types = machine_types(etcd_managed=facts.etcd_managed)
     ours = [up_to_date(observed, ledger), *(_condition(facts, observed, ledger, type_) for type_ in types)]
     legacy = _legacy(facts, observed, ours, legacy_ledger)
+    ours += updatable_in_place(facts, observed, ledger)
     if said := remediation.answer(facts, observed, ledger.existing):
         type_ = MachineCondition.OWNER_REMEDIATED
         ours.append(ledger.make(type_, FALSE, said.reason, said.message))
@@ -145,7 +147,7 @@ def report_machine(facts: Facts, observed: ObservedMachine) -> MachineReport:
         uid=machine.metadata.uid,
         conditions=tuple(merge_conditions((), ours)),
         legacy=tuple(merge_conditions((), legacy, LEGACY_ORDER)),
-        withdrawn=remediation.withdrawn(observed, ledger.existing),
+        withdrawn=(*remediation.withdrawn(observed, ledger.existing), *_no_longer_asked(ours, ledger)),
         legacy_withdrawn=remediation.withdrawn(observed, legacy_ledger.existing),
     )
     return MachineReport(
@@ -162,7 +164,7 @@ def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:
     if observed.outdated:
         lines = "\n".join(f"* {way.message}" for way in observed.outdated)
         return ledger.make(type_, FALSE, UpToDateReason.NOT_UP_TO_DATE, lines)
-    if _updating_in_place(observed):
+    if update_of(machine):
         updating = ledger.existing.get(MachineCondition.UPDATING, {})
         told = updating.get("message") if updating.get("status") == TRUE else ""
         return ledger.make(type_, FALSE, UpToDateReason.UPDATING, f"* {told or 'The Machine is being updated in place'}")
@@ -174,10 +176,28 @@ def up_to_date(observed: ObservedMachine, ledger: Ledger) -> Condition:
     return ledger.make(type_, TRUE, UpToDateReason.UP_TO_DATE)
 
 
-def _updating_in_place(observed: ObservedMachine) -> bool:
-    annotations = observed.machine.metadata.annotations
-    pending = annotations.get(Annotation.PENDING_HOOKS, "").split(",")
-    return Annotation.UPDATE_IN_PROGRESS in annotations or UPDATE_MACHINE_HOOK in pending
+_IN_PLACE = {
+    Answer.YES: (TRUE, UpdatableInPlaceReason.UPDATABLE),
+    Answer.NO: (FALSE, UpdatableInPlaceReason.NOT_UPDATABLE),
+    Answer.UNKNOWN: (UNKNOWN, UpdatableInPlaceReason.NOT_ANSWERED),
+}
+
+
+def updatable_in_place(facts: Facts, observed: ObservedMachine, ledger: Ledger) -> list[Condition]:
+    """Of a Machine that is to be updated: what an extension says of that, as `extension: reason`. There is no such condition where none was asked."""
+    view = next((replica for replica in facts.view.replicas if replica.name == observed.name), None)
+    in_place = view.in_place if view else None
+    if in_place is None or in_place.answer is Answer.UNASKED:
+        return []
+    status, reason = _IN_PLACE[in_place.answer]
+    message = ": ".join(filter(None, [in_place.extension, in_place.reason or "can update all of it"]))
+    return [ledger.make(MachineCondition.UPDATABLE_IN_PLACE, status, reason, message)]
+
+
+def _no_longer_asked(ours: list[Condition], ledger: Ledger) -> tuple[str, ...]:
+    """UpdatableInPlace, where it is there and nothing is to be said of it any more."""
+    type_ = MachineCondition.UPDATABLE_IN_PLACE
+    return (type_,) if type_ in ledger.existing and all(each["type"] != type_ for each in ours) else ()
 
 
 def _condition(facts: Facts, observed: ObservedMachine, ledger: Ledger, type_: MachineCondition) -> Condition:

@@ -117,6 +117,7 @@ class MachineCondition(StrEnum):
     AVAILABLE = "Available"  # read
     DELETING = "Deleting"  # read
     UPDATING = "Updating"  # read
+    UPDATABLE_IN_PLACE = "UpdatableInPlace"  # not upstream's: what an extension says of a Machine that is to be updated
 
 
 class AvailableReason(StrEnum):
@@ -258,6 +259,20 @@ class UpToDateReason(StrEnum):
     UP_TO_DATE = "UpToDate"
     NOT_UP_TO_DATE = "NotUpToDate"
     UPDATING = "Updating"
+
+
+class UpdatingReason(StrEnum):
+    """Reasons of a Machine's Updating that are read here."""
+
+    IN_PLACE_UPDATE_FAILED = "InPlaceUpdateFailed"
+
+
+class UpdatableInPlaceReason(StrEnum):
+    """Reasons of a Machine's UpdatableInPlace."""
+
+    UPDATABLE = "UpdatableInPlace"
+    NOT_UPDATABLE = "NotUpdatableInPlace"
+    NOT_ANSWERED = "ExtensionNotUsable"
 
 
 class OwnerRemediatedReason(StrEnum):

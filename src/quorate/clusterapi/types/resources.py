@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quorate.clusterapi.types.cluster import Cluster
+from quorate.clusterapi.types.extension_config import ExtensionConfig
 from quorate.clusterapi.types.kubeadm_config import KubeadmConfig
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneTemplate
 from quorate.clusterapi.types.machine import Machine, MachinePool
@@ -24,6 +25,7 @@ MACHINE_POOLS = Resource(CLUSTER_GROUP, VERSION, "machinepools", "MachinePool", 
 MACHINE_DRAIN_RULES: Resource[dict[str, Any]] = Resource(CLUSTER_GROUP, VERSION, "machinedrainrules", "MachineDrainRule", dict)
 KUBEADM_CONFIGS = Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig", KubeadmConfig)
 KUBEADM_CONTROL_PLANES = Resource(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane", KubeadmControlPlane)
+EXTENSION_CONFIGS = Resource(RUNTIME_GROUP, VERSION, "extensionconfigs", "ExtensionConfig", ExtensionConfig, namespaced=False)
 KUBEADM_CONTROL_PLANE_TEMPLATES = Resource(
     CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanetemplates", "KubeadmControlPlaneTemplate", KubeadmControlPlaneTemplate
 )

@@ -1,4 +1,4 @@
-"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is freed of everything.
+"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is reset.
 
 Asked when it is decided, and again when it is done. Each is a question to one ring, so that whoever acts can ask it of a linearizable read that was made for
 this one act (S10).
@@ -10,16 +10,15 @@ from collections.abc import Collection
 
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health, Unknown
-from quorate.core.quorum import quorum_survives_addition, removal_keeps_quorum
+from quorate.core.quorum import QUORUM_SURVIVES_RESTART, quorum_survives_addition, removal_keeps_quorum, restart_keeps_quorum
 from quorate.core.ring import Ring
 
 QUORUM_SURVIVES_RESET = "quorum survives the reset"
-QUORUM_SURVIVES_RESTART = "quorum survives a restart"
-TOO_SMALL = "exempt: a ring of one or two members bears no restart"
+TOO_SMALL = "exempt: a ring of one or two members tolerates no restart"
 IRREPLACEABLE = 2
 """Voters. Of so many all are needed, so that etcd and the API pause while one restarts, whatever the order."""
 
-_REMEDY = "Bring the failed members back first; those of hosts that are gone for good leave once their hosts are taken out of the manifest."
+_REMEDY = "Bring the failed members back first; those of hosts that are gone for good leave once you remove their hosts from the manifest."
 
 
 def readable(ring: Ring | Unknown | Absent) -> Ring | Unknown:
@@ -28,7 +27,7 @@ def readable(ring: Ring | Unknown | Absent) -> Ring | Unknown:
         case Absent():
             return Unknown("there is no etcd yet")
         case Ring(()):
-            return Unknown("etcd named no members at all")
+            return Unknown("etcd listed no members")
     return ring
 
 
@@ -72,11 +71,8 @@ def _restart(ring: Ring, member_id: int) -> Check:
     member = ring.member(member_id)
     if member is None:
         return failed(QUORUM_SURVIVES_RESTART, f"member {member_id:x} is not in the ring", "Repair the host's membership first.")
-    meanwhile = ring.without(member_id)
-    evidence = f"while {member.label} is down: {meanwhile}"
-    if meanwhile:
-        return passed(QUORUM_SURVIVES_RESTART, evidence)
+    kept = restart_keeps_quorum(ring, member_id, remedy=_REMEDY)
     settled = not ring.unsettled and all(other.health is Health.GOOD for other in ring.members)
-    if settled and len(ring.members) <= IRREPLACEABLE:
-        return passed(TOO_SMALL, f"{ring.now}; etcd and the API pause while {member.label} is down")
-    return failed(QUORUM_SURVIVES_RESTART, evidence, _REMEDY)
+    if kept.passed or not settled or len(ring.members) > IRREPLACEABLE:
+        return kept
+    return passed(TOO_SMALL, f"{ring.now}; etcd and the API pause while {member.label} is down")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL, removal_keeps_quorum
+from quorate.core.quorum import QUORUM_SURVIVES_REMOVAL, QUORUM_SURVIVES_RESTART, removal_keeps_quorum, restart_keeps_quorum
 from quorate.core.ring import Ring
 
 COMPONENTS_HEALTHY = "control plane components are healthy"
@@ -23,10 +23,10 @@ INITIALIZED = "the cluster is initialized"
 VERSION_NEAR = "the version is at most one minor away from every one that runs"
 VERSION_NOT_BELOW = "the version is not below every one that runs"
 
-EXTERNAL = "etcd is external: its members are not ours to count"
+EXTERNAL = "etcd is external: quorate does not manage its members"
 RESTART_KUBELET = (
-    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
-    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
+    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which creates its Node again; "
+    "then mark the Node as a control plane with `kubeadm init phase mark-control-plane --node-name NODE`."
 )
 
 
@@ -42,7 +42,39 @@ def quorum_survives_removal(control_plane: ControlPlane, replica: Replica) -> Ch
         case Ring(), Unknown(reason, remedy):
             return unknown(QUORUM_SURVIVES_REMOVAL, f"cannot tell which member is {replica.name}'s: {reason}", remedy)
         case Ring() as ring, int(member):
-            return removal_keeps_quorum(ring, member)
+            return _beside_updates(control_plane, replica, ring, member)
+    raise AssertionError(f"no such ring: {control_plane.ring!r}")
+
+
+def _beside_updates(control_plane: ControlPlane, replica: Replica, ring: Ring, member: int) -> Check:
+    """The gate of a removal. While another replica is updated in place its member may restart at any moment: a voter that is well leaves only where the others
+    have quorum without both. One that is not well takes nothing away that is not lost already.
+    """
+    leaving = ring.member(member)
+    check, leaving = removal_keeps_quorum(ring, member), ring.member(member)
+    others = {other.member: other.name for other in control_plane.updating if other.name != replica.name and isinstance(other.member, int)}
+    if not check.passed or not others or leaving is None or not leaving.votes_well:
+        return check
+    beside = removal_keeps_quorum(ring.losing(others.keys()), member)
+    if beside.passed:
+        return beside
+    evidence = f"while {', '.join(sorted(others.values()))}, updated in place, may restart: {beside.evidence}"
+    return unknown(QUORUM_SURVIVES_REMOVAL, evidence)  # time alone changes it, so that nobody may count on its being held
+
+
+def quorum_survives_restart(control_plane: ControlPlane, replica: Replica) -> Check:
+    """May this replica's member be down for as long as the replica is updated in place? The others must have quorum meanwhile (S1)."""
+    if not control_plane.desired.etcd_managed:
+        return passed(QUORUM_SURVIVES_RESTART, EXTERNAL)
+    match dependable_ring(control_plane), replica.member:
+        case Unknown(reason, remedy), _:
+            return unknown(QUORUM_SURVIVES_RESTART, f"the ring could not be read: {reason}", remedy)
+        case Ring(), Absent():
+            return failed(QUORUM_SURVIVES_RESTART, f"{replica.name} has no member in the ring yet")
+        case Ring(), Unknown(reason, remedy):
+            return unknown(QUORUM_SURVIVES_RESTART, f"cannot tell which member is {replica.name}'s: {reason}", remedy)
+        case Ring() as ring, int(member):
+            return restart_keeps_quorum(ring, member)
     raise AssertionError(f"no such ring: {control_plane.ring!r}")
 
 
@@ -55,7 +87,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
     if isinstance(ring, Unknown):
         return ring
     if not ring.members:
-        return Unknown("etcd named no members at all")
+        return Unknown("etcd listed no members")
     for replica in control_plane.vanishing:
         if isinstance(replica.member, Unknown):
             return Unknown(
@@ -67,7 +99,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
 def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:
     """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)
 
-    Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
+    Of an etcd that is not ours the API servers are asked: its members belong to no replica.
     """
     if not control_plane.knows_nodes:
         why = "no Node is known while the workload cluster does not answer"
@@ -108,13 +140,13 @@ def _way_to_a_node(replica: Replica) -> str:
     if replica.node is not None or replica.deleting_since:
         return ""
     if replica.had_node:  # an older backup of the management cluster brings back Machines whose hosts went long ago
-        gone = f"Where that host is gone for good, delete the Machine {replica.name}: another is made in its place."
+        gone = f"If that host is gone for good, delete the Machine {replica.name}: quorate creates another."
         return f"{RESTART_KUBELET.format(replica.name)} {gone}"
     if replica.overdue:
         return (
-            f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "
-            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place. "
-            "Where it was through, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which makes it anew."
+            f"See in kubeadm's output on the host of {replica.name} (usually in cloud-init's log) why it has not come up. "
+            f"If kubeadm has given up, delete the Machine {replica.name}: quorate creates another. "
+            "If kubeadm had finished, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which creates it again."
         )
     return ""
 

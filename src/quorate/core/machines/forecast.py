@@ -1,4 +1,4 @@
-"""What would happen from here: `decide` played forward on a model in which every step succeeds and every machine comes up.
+"""The steps ahead: `decide` played forward on a model in which every step succeeds and every machine comes up.
 
 The model knows no faults and no edits. What is ill stays ill, so that a plan never counts on a recovery that nobody has promised; what is on its way
 arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new-2`, ...), in the order of their creation.
@@ -20,6 +20,7 @@ from quorate.core.machines.steps import (
     AbandonCreation,
     AddFinalizer,
     AdoptReplicas,
+    AskExtension,
     CreateReplica,
     DeleteAll,
     DeleteReplica,
@@ -36,6 +37,7 @@ from quorate.core.machines.steps import (
     RemoveOrphan,
     Step,
     UpdateAddons,
+    UpdateInPlace,
     WriteKubeconfig,
 )
 from quorate.core.maintenance import Maintenance
@@ -94,8 +96,8 @@ class _Model:
         return f"new-{self.made}" if self.made > made else ""
 
     def is_last(self, step: Step) -> bool:
-        """What follows depends on Machines that were not looked at yet; or nothing is left."""
-        return isinstance(step, AdoptReplicas | RemoveFinalizer)
+        """What follows depends on Machines that were not looked at yet, or on an answer; or nothing is left."""
+        return isinstance(step, AdoptReplicas | RemoveFinalizer | AskExtension)
 
     def wait(self) -> bool:
         """Everything on its way arrives."""
@@ -137,11 +139,19 @@ class _Model:
             view = _changed(view, replica.name, deleting_since=replica.deleting_since or self.now, **gone)
         return view
 
+    def update(self, step: UpdateInPlace) -> ControlPlane:
+        """With the replica as desired, once whoever carries that out is through."""
+        version = self.view.desired.version.text
+        return _changed(self.view, step.replica, version=version, kubelet_version=version, outdated=(), in_place=None, update=None)
+
     def _arrive(self) -> bool:
         """Everything on its way arrives: the released are gone, the drained wait at the hook, the young are up. False: nothing was on its way."""
         before = self.view
+        over = tuple(replica.name for replica in before.updating)
         staying_or_held = tuple(replica for replica in before.replicas if replica not in before.vanishing)
         self.view = replace(before, replicas=tuple(replace(r, waits_at_hook=True) if r.deleting_since else r for r in staying_or_held))
+        for name in over:
+            self.view = _changed(self.view, name, update=None)
         for replica in self.view.staying:
             if replica.node is None and not replica.unhealthy and before.knows_nodes:
                 self._come_up(replica)
@@ -192,7 +202,7 @@ def _without_orphan(view: ControlPlane, member_id: int) -> ControlPlane:
 
 
 def _matched_anew(view: ControlPlane) -> ControlPlane:
-    """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
+    """With fewer orphans: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
     fitting = Counter(name for orphan in view.orphans for name in orphan.may_be_of)
     alone = [orphan for orphan in view.orphans if len(orphan.may_be_of) == 1 and fitting[orphan.may_be_of[0]] == 1]
     own = {orphan.may_be_of[0]: orphan.member.id for orphan in alone}
@@ -221,6 +231,8 @@ EFFECTS: Mapping[type[Step], Callable[[_Model, Any], ControlPlane]] = {
     CreateReplica: _Model.create,
     AbandonCreation: lambda model, _: replace(model.view, creation=None),
     DeleteReplica: _Model.delete,
+    AskExtension: lambda model, _: model.view,
+    UpdateInPlace: _Model.update,
     Remediate: _Model.remediate,
     RecordRemediation: lambda model, _: replace(model.view, remediating=model.view.remediation_intended, remediation_intended=None),
     ForgetRemediation: lambda model, _: replace(model.view, remediating=None, remediation_intended=None),

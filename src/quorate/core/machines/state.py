@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
+from quorate.core import etcd_versions
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.maintenance import UP_TO_DATE, Maintenance
 from quorate.core.ring import Member, Ring
@@ -38,7 +40,7 @@ class Orphan:
     """An etcd member that belongs to no replica, or of which nobody can tell whether, or to which, it does."""
 
     member: Member
-    since: datetime  # when it was first seen as nobody's
+    since: datetime  # when it was first seen as an orphan
     may_be_of: tuple[str, ...] = ()  # the replicas that it fits, as other members do, or of which it fits several; empty: it fits none
     node: str | Unknown = ""  # the Node that it runs on, which belongs to no replica; empty: none has its name or its address
     node_ready: bool = False  # that Node's kubelet says that it is ready
@@ -61,8 +63,40 @@ class Desired:
     version: Version
     max_surge: int = 1
     etcd_managed: bool = True
+    etcd_minor: etcd_versions.Minor | None = None  # of the etcd that a new replica brings; None: not known
+    etcd_flags: tuple[str, ...] = ()  # those that it is given
     remediation: RemediationPolicy = RemediationPolicy()
     failure_domains: tuple[str, ...] = ()  # those that may hold control planes; empty: there are none to choose from
+
+
+class Answer(Enum):
+    """Can an extension update a replica in place?"""
+
+    UNASKED = "nobody has asked yet"
+    YES = "it can do all of it"
+    NO = "something is left over"
+    UNKNOWN = "it is configured, and could not be asked"
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """What a runtime extension says of one replica and of what is desired of it."""
+
+    answer: Answer
+    extension: str = ""
+    reason: str = ""  # what it cannot update, or why it could not be asked
+    remedy: str = ""
+    retry_at: datetime | None = None  # when it is asked again
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update in place that was begun, and is not over."""
+
+    mark: str  # by which mark it is known
+    started: bool  # whoever carries it out may have touched the host
+    message: str = ""  # what is told of it
+    failed: bool = False  # it is tried again and again, without success
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +125,10 @@ class Replica:
     remediate_first: bool = False  # its owner asked for it to be chosen when one is to be remediated
     replaces: Remediation | None = None  # the remediation that it was made for
     record_problem: str = ""  # why the record of that remediation cannot be read
-    updating: str = ""  # an update in place is under way that somebody else carries out; by which mark
+    update: Update | None = None  # an update in place is under way
+    in_place: InPlace | None = None  # it may be updated in place rather than replaced; None: it may not, or nothing is to be updated
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
-    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
+    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and only we and core have a say in its drain
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
     joins_until: datetime | None = None  # until when kubeadm may be joining on its host, which has yet to be a Node; None: it cannot be
     overdue: bool = False  # it never had a Node, and is older than any host takes to boot and kubeadm to join
@@ -208,6 +243,16 @@ class ControlPlane:
     def staying(self) -> tuple[Replica, ...]:
         """Replicas that nobody is deleting."""
         return tuple(replica for replica in self.replicas if replica.deleting_since is None)
+
+    @property
+    def updating(self) -> tuple[Replica, ...]:
+        """Replicas that nobody is deleting and whose hosts are updated in place: whoever does that may restart anything there at any moment."""
+        return tuple(replica for replica in self.staying if replica.update and replica.update.started)
+
+    @property
+    def begun(self) -> tuple[Replica, ...]:
+        """Replicas that nobody is deleting and that are marked for an update in place, of which nothing has reached the host."""
+        return tuple(replica for replica in self.staying if replica.update and not replica.update.started)
 
     @property
     def outdated(self) -> tuple[Replica, ...]:

@@ -1,4 +1,4 @@
-"""The closed set of steps: everything that may ever be done to a control plane. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
+"""The closed set of steps: everything that may be done to a control plane. Executors match it exhaustively; as text, a step is an instruction for a reader."""
 
 from __future__ import annotations
 
@@ -63,6 +63,26 @@ class DeleteReplica:
 
     def __str__(self) -> str:
         return f"delete {self.replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskExtension:
+    """Ask the runtime extension whether it can make of the replica what is desired. Changes nothing."""
+
+    replica: str
+
+    def __str__(self) -> str:
+        return f"ask whether {self.replica} can be updated in place"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateInPlace:
+    """Ask the extension and the ring once more, move leadership away from the replica, and have core begin its update in place. Finishes what was begun."""
+
+    replica: str
+
+    def __str__(self) -> str:
+        return f"update {self.replica} in place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +214,8 @@ Step = (
     | CreateReplica
     | AbandonCreation
     | DeleteReplica
+    | AskExtension
+    | UpdateInPlace
     | RemoveMember
     | ReleaseHook
     | AdoptReplicas
@@ -212,15 +234,30 @@ Step = (
 
 GROWS = frozenset({CreateReplica})
 """Steps that add to the control plane."""
-SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate})
-"""Steps that take away from a control plane that is to live."""
+SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate, UpdateInPlace})
+"""Steps that take away from a control plane that is to live; an update in place does for as long as it takes."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
+
+
+def is_left_of(step: Step, before: Step) -> bool:
+    """Whether this is what is left to do of a step that is being taken: CAs come, and Machines go, one at a time."""
+    match before, step:
+        case (
+            (EnsureCertificates(all_of_it), EnsureCertificates(left))
+            | (AdoptReplicas(all_of_it), AdoptReplicas(left))
+            | (RecordExpiries(all_of_it), RecordExpiries(left))
+            | (DeleteAll(all_of_it), DeleteAll(left))
+        ):
+            return set(left) < set(all_of_it)
+    return False
 
 
 def involved(step: Step) -> tuple[str, ...]:
     """The replicas that a step is about; none where it is about the control plane."""
     match step:
         case DeleteReplica(name) | RemoveMember(name) | ReleaseHook(name) | Remediate(name) | MoveCoreDNS(name):
+            return (name,)
+        case AskExtension(name) | UpdateInPlace(name):
             return (name,)
         case AdoptReplicas(names) | RecordExpiries(names) | DeleteAll(names):
             return names

@@ -159,8 +159,8 @@ class ApiServer:
             owners = {entry["manager"]: from_fields_v1(entry.get("fieldsV1") or {}) for entry in entries if entry.get("manager")}
         return self._update(current, new, subresource, manager or who, who, owners=owners)
 
-    def apply(self, kind: Kind, body: Json, *, who: str, manager: str, force: bool, subresource: str = "") -> Stored:
-        """Server-side apply; creates the object where there is none and no uid is asked for."""
+    def apply(self, kind: Kind, body: Json, *, who: str, manager: str, force: bool, subresource: str = "", dry_run: bool = False) -> Stored:
+        """Server-side apply; creates the object where there is none and no uid is asked for. `dry_run`, of one that exists: as it would be."""
         namespace, name = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         current = self.find(kind, namespace, name)
         wanted = owned_by_body(body)
@@ -179,6 +179,8 @@ class ApiServer:
         }
         new = removed(merged(current.obj, essence), given_up)
         owners = {**current.owners, manager: wanted}
+        if dry_run:
+            return replace(current, obj=self._protected(current, new), _data=b"")
         return self._update(current, new, subresource, manager, who, owners=owners)
 
     def delete(self, kind: Kind, namespace: str, name: str, *, who: str, uid: str = "", resource_version: str = "") -> Stored | None:

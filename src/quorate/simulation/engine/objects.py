@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from quorate.clusterapi.types.resources import BOOTSTRAP_GROUP, CLUSTER_GROUP, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, VERSION
+from quorate.clusterapi.types.resources import (
+    BOOTSTRAP_GROUP,
+    CLUSTER_GROUP,
+    CONTROL_PLANE_GROUP,
+    INFRASTRUCTURE_GROUP,
+    RUNTIME_GROUP,
+    VERSION,
+)
 from quorate.simulation.engine.fields import Path
 
 Json = dict[str, Any]
@@ -40,6 +47,8 @@ CONFIGS = Kind(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig")
 CONTROL_PLANES = Kind(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane")
 INFRASTRUCTURE = Kind(INFRASTRUCTURE_GROUP, VERSION, "devmachines", "DevMachine")
 TEMPLATES = Kind(INFRASTRUCTURE_GROUP, VERSION, "devmachinetemplates", "DevMachineTemplate", has_status=False)
+EXTENSION_CONFIGS = Kind(RUNTIME_GROUP, VERSION, "extensionconfigs", "ExtensionConfig", namespaced=False)
+NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 SECRETS = Kind("", "v1", "secrets", "Secret", has_status=False)
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", has_status=False)
 EVENTS = Kind("", "v1", "events", "Event", has_status=False)
@@ -69,6 +78,8 @@ MANAGEMENT_KINDS = (
     EVENTS,
     LEASES,
     DEFINITIONS,
+    EXTENSION_CONFIGS,
+    NAMESPACES,
 )
 BACKED_UP = (CLUSTERS, TEMPLATES, CONTROL_PLANES, MACHINES, CONFIGS, INFRASTRUCTURE, SECRETS, CONFIG_MAPS)
 """What a backup of the management cluster has of a cluster, and what is moved to another one."""

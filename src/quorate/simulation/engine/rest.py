@@ -51,7 +51,7 @@ def parse(path: str) -> Target:
 
 def is_write(request: Request) -> bool:
     """Whether a request can change something."""
-    return request.method != "GET"
+    return request.method != "GET" and "dryRun=All" not in request.path
 
 
 def answer(server: ApiServer, request: Request, who: str) -> bytes:
@@ -92,8 +92,8 @@ def _get(server: ApiServer, kind: Kind, target: Target) -> Stored:
 def _patched(server: ApiServer, kind: Kind, target: Target, content: str, body: Any, who: str) -> Stored:
     manager, subresource = target.option("fieldManager"), target.subresource
     if content == APPLY:
-        force = target.option("force") == "true"
-        return server.apply(kind, _placed(body, target), who=who, manager=manager, force=force, subresource=subresource)
+        force, dry_run = target.option("force") == "true", bool(target.option("dryRun"))
+        return server.apply(kind, _placed(body, target), who=who, manager=manager, force=force, subresource=subresource, dry_run=dry_run)
     if content == MERGE_PATCH:
         return server.merge_patch(kind, target.namespace, target.name, body, who=who, subresource=subresource, manager=manager)
     if content == JSON_PATCH:

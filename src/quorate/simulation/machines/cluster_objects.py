@@ -25,6 +25,7 @@ class Wanted:
     failure_domains: tuple[str, ...] = ()
     external_etcd: bool = False
     by_hand: int = 0  # Machines that are there before the control plane, which adopts them
+    updates: frozenset[str] | None = None  # what an extension updates in place; None: the feature gate is off
 
 
 def set_up(server: ApiServer, wanted: Wanted) -> None:

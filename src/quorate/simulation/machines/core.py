@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quorate.clusterapi.extensions.caller import CallFailed
 from quorate.clusterapi.report import merge_conditions
-from quorate.clusterapi.types.names import Annotation
+from quorate.clusterapi.types.names import UPDATE_MACHINE_HOOK, Annotation
 from quorate.simulation.engine.apiserver import Change, Failure, timestamp
 from quorate.simulation.engine.objects import (
     CLUSTERS,
@@ -25,6 +26,7 @@ from quorate.simulation.engine.objects import (
     Stored,
 )
 from quorate.simulation.engine.world import NAMESPACE, Worker, World
+from quorate.simulation.machines.extension import Extension
 from quorate.simulation.machines.kubelet import forget_node
 from quorate.simulation.machines.workload_cluster import WorkloadCluster
 
@@ -41,8 +43,8 @@ _KINDS: Mapping[str, Kind] = {"KubeadmConfig": CONFIGS, "DevMachine": INFRASTRUC
 class Core:
     """The core provider, for one Cluster and its Machines."""
 
-    def __init__(self, world: World, cluster: WorkloadCluster) -> None:
-        self._world, self._cluster = world, cluster
+    def __init__(self, world: World, cluster: WorkloadCluster, extension: Extension | None = None) -> None:
+        self._world, self._cluster, self._extension = world, cluster, extension
         self._server = world.management
         self._random = world.random("core")
         self._drained_at: dict[str, float] = {}  # by uid of the Machine
@@ -119,7 +121,10 @@ class Core:
             return 0.0
         self._take_companions(machine)
         self._fill_in(machine)
-        self._report(self._server.get(MACHINES, *key), {})
+        again, updating = self._update_in_place(self._server.get(MACHINES, *key))
+        self._report(self._server.get(MACHINES, *key), {}, updating)
+        if again is not None:
+            return again
         return None if self._cluster.answers or not machine.spec.get("providerID") else _AGAIN
 
     def _companions(self, machine: Stored) -> dict[str, Stored | None]:
@@ -155,7 +160,37 @@ class Core:
         if spec:
             self._patch(machine, {"spec": spec})
 
-    def _report(self, machine: Stored, deleting: Mapping[str, str]) -> None:
+    # A Machine that is updated in place.
+
+    def _update_in_place(self, machine: Stored) -> tuple[float | None, str]:
+        """In how many seconds to look again, and the reason of Updating; empty: it is not."""
+        marked, pending = Annotation.UPDATE_IN_PROGRESS in machine.annotations, UPDATE_MACHINE_HOOK in _hooks(machine)
+        if self._extension is None or not (marked or pending):
+            return None, ""
+        if not marked:
+            return self._complete(machine)
+        companions = self._companions(machine).values()
+        if not pending or any(each is None or Annotation.UPDATE_IN_PROGRESS not in each.annotations for each in companions):
+            return None, "InPlaceUpdating"
+        host = self._cluster.hosts.get(machine.name)
+        asked = ", ".join(str(each.metadata["generation"]) for each in (machine, *companions) if each is not None)
+        try:
+            again = self._extension.update(machine.uid, host, machine.spec["version"], asked)
+        except CallFailed:
+            return _AGAIN, "InPlaceUpdateFailed"
+        return self._complete(machine) if again is None else (again, "InPlaceUpdating")
+
+    def _complete(self, machine: Stored) -> tuple[float | None, str]:
+        """Take the marks away: one a look, as a process that may die after each."""
+        for stored in (machine, *self._companions(machine).values()):
+            if stored is not None and Annotation.UPDATE_IN_PROGRESS in stored.annotations:
+                self._patch(stored, {"metadata": {"annotations": {Annotation.UPDATE_IN_PROGRESS: None}}})
+                return self._random.uniform(0.0, 0.5), "InPlaceUpdating"
+        left = ",".join(sorted(_hooks(machine) - {UPDATE_MACHINE_HOOK})) or None
+        self._patch(machine, {"metadata": {"annotations": {Annotation.PENDING_HOOKS: left}}})
+        return 0.0, ""
+
+    def _report(self, machine: Stored, deleting: Mapping[str, str], updating: str = "") -> None:
         status: Json = dict(machine.status)
         initialization = dict(status.get("initialization") or {})
         if machine.spec.get("providerID"):
@@ -172,7 +207,7 @@ class Core:
         if expiry is not None:
             status["certificatesExpiryDate"] = expiry
         status["phase"] = "Deleting" if machine.deleting else "Running" if node else "Provisioning"
-        status["conditions"] = self._conditions(machine, node, deleting)
+        status["conditions"] = self._conditions(machine, node, deleting, updating)
         self._patch_status(machine, status)
 
     def _certificates_expiry(self, machine: Stored) -> str | None:
@@ -186,14 +221,15 @@ class Core:
         nodes = [node for node in self._cluster.server.objects(NODES) if node.spec.get("providerID") == provider_id]
         return nodes[0] if nodes else None
 
-    def _conditions(self, machine: Stored, node: Stored | None, deleting: Mapping[str, str]) -> list[Json]:
+    def _conditions(self, machine: Stored, node: Stored | None, deleting: Mapping[str, str], updating: str) -> list[Json]:
         before = list(machine.status.get("conditions") or ())
         healthy = node is not None and node.condition("Ready").get("status") == "True"
         gates = [gate["conditionType"] for gate in machine.spec.get("readinessGates") or ()]
-        ready = healthy and not deleting and all(machine.condition(gate).get("status") == "True" for gate in gates)
+        ready = healthy and not deleting and not updating and all(machine.condition(gate).get("status") == "True" for gate in gates)
         wanted = {
             "NodeHealthy": (healthy, "NodeHealthy" if healthy else "NodeNotHealthy"),
             "Deleting": (bool(deleting), deleting.get("reason", "NotDeleting")),
+            "Updating": (bool(updating), updating or "NotUpdating"),
             "Ready": (ready, "Ready" if ready else "NotReady"),
             "Available": (ready, "Available" if ready else "NotReady"),
         }
@@ -268,6 +304,10 @@ class Core:
         except Failure as failure:
             if failure.code != 404:
                 raise
+
+
+def _hooks(machine: Stored) -> set[str]:
+    return set(filter(None, machine.annotations.get(Annotation.PENDING_HOOKS, "").split(",")))
 
 
 def _held_by(machine: Stored, prefix: str) -> bool:

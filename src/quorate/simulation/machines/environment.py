@@ -29,6 +29,7 @@ from quorate.simulation.machines.bootstrap import Bootstrap
 from quorate.simulation.machines.cluster_objects import ENDPOINT, NAME, USER, Wanted, set_up
 from quorate.simulation.machines.collector import Collector
 from quorate.simulation.machines.core import Core
+from quorate.simulation.machines.extension import Extension, install
 from quorate.simulation.machines.healthcheck import HealthCheck
 from quorate.simulation.machines.infrastructure import Infrastructure
 from quorate.simulation.machines.kubelet import Kubelets
@@ -50,7 +51,8 @@ class Environment:
         self.kubelets = Kubelets(world, self.cluster)
         self.infrastructure = Infrastructure(world, self.cluster, self.kubelets)
         self.bootstrap = Bootstrap(world, self.cluster)
-        self.core = Core(world, self.cluster)
+        self.extension = Extension(world, self.kubelets, wanted.updates) if wanted.updates is not None else None
+        self.core = Core(world, self.cluster, self.extension)
         self.collector = Collector(world)
         self.health_check = HealthCheck(world, self.cluster)
         self.processes: list[Process] = []
@@ -64,6 +66,8 @@ class Environment:
         world.management.subscribe(self._trace)
         world.management.subscribe(self._wake)
         set_up(world.management, wanted)
+        if self.extension is not None:
+            install(world.management)
         if wanted.by_hand:
             make_by_hand(world.management, wanted)
         world.after(_BACKUP_EVERY, self._back_up)
@@ -71,7 +75,14 @@ class Environment:
     def start(self) -> Process:
         """Start one more process of the provider."""
         self._started += 1
-        process = Process(self.world, f"quorate-{self._started}", self.cluster, on_removal=self._removal, elected=self._elected)
+        process = Process(
+            self.world,
+            f"quorate-{self._started}",
+            self.cluster,
+            on_removal=self._removal,
+            elected=self._elected,
+            extension=self.extension,
+        )
         self.processes.append(process)
         for callback in self.on_start:
             callback(process)

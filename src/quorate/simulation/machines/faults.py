@@ -13,6 +13,7 @@ from random import Random
 from quorate.simulation.engine.link import Fate
 from quorate.simulation.engine.objects import NODES
 from quorate.simulation.machines.environment import Environment
+from quorate.simulation.machines.extension import CONFIGURATION, INFRASTRUCTURE, VERSION
 from quorate.simulation.machines.hosts import Host, State
 from quorate.simulation.machines.kubelet import forget_node
 from quorate.simulation.machines.process import Process
@@ -21,6 +22,45 @@ from quorate.simulation.machines.restores import moved_status, restored_manageme
 Recovery = Callable[[], None]
 Fault = Callable[[Environment, Random], Recovery | None]
 """Does something to an environment. Returns what ends it; None where it could not be done now."""
+
+
+# The runtime extension.
+
+
+def extension_is_down(environment: Environment, random: Random) -> Recovery | None:  # noqa: ARG001
+    """Nobody reaches the extension that updates in place."""
+    extension = environment.extension
+    if extension is None or extension.down:
+        return None
+    extension.down = True
+
+    def recover() -> None:
+        extension.down = False
+
+    return recover
+
+
+def extension_fails(environment: Environment, random: Random) -> Recovery | None:  # noqa: ARG001
+    """It answers that it failed."""
+    extension = environment.extension
+    if extension is None or extension.fails:
+        return None
+    extension.fails = True
+
+    def recover() -> None:
+        extension.fails = False
+
+    return recover
+
+
+def extension_changes_its_mind(environment: Environment, random: Random) -> Recovery | None:
+    """From now on it can update other parts than before."""
+    extension = environment.extension
+    if extension is None:
+        return None
+    parts = (CONFIGURATION, VERSION, INFRASTRUCTURE)
+    extension.covers = frozenset(random.sample(parts, random.randint(0, len(parts))))
+    return _nothing
 
 
 def _nothing() -> None:
@@ -362,6 +402,8 @@ MEMBERSHIP_FAULTS: tuple[Fault, ...] = (reborn_empty, broken_join, orphan_member
 """What happens to machines that join, and to the list of members."""
 OBJECT_FAULTS: tuple[Fault, ...] = (restored_management_cluster, moved_status)
 """What happens to the objects of the management cluster as a whole."""
+EXTENSION_FAULTS: tuple[Fault, ...] = (extension_is_down, extension_fails, extension_changes_its_mind)
+"""What happens to the runtime extension, where there is one."""
 FAULTS = PROCESS_FAULTS + CONTROLLER_FAULTS + HOST_FAULTS + MEMBERSHIP_FAULTS + OBJECT_FAULTS
 
 

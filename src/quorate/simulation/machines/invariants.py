@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from quorate.clusterapi.types.names import Hook
+from quorate.clusterapi.types.names import UPDATE_MACHINE_HOOK, Annotation, Hook
 from quorate.core.machines.rules.orphans import CONSENT
 from quorate.simulation.engine.apiserver import timestamp
 from quorate.simulation.engine.journal import Removal
@@ -53,6 +53,36 @@ def s1_removal_keeps_quorum(environment: Environment, removal: Removal) -> str |
     if any(state.survives_without(removal.member) for state in ring.states_since(since)):
         return None
     return f"member {removal.member:x} is removed though of {len(ring.voters)} voters only {len(ring.well)} are well"
+
+
+def s1_update_keeps_quorum(environment: Environment, act: Act) -> str | None:
+    """No update in place begins unless the others have quorum while the host's member is down."""
+    host = environment.cluster.hosts.get(act.machine.name)
+    if not _begins_update(act) or host is None or host.member is None or environment.cluster.external is not None:
+        return None
+    since = act.knowledge.reading if act.knowledge.reading is not None else environment.world.time()
+    if any(len(state.well - {host.member}) > len(state.voters) // 2 for state in environment.cluster.ring.states_since(since)):
+        return None
+    return f"{act.machine.name} is updated in place though the others have no quorum without it"
+
+
+def s5_one_update_at_a_time(_environment: Environment, act: Act) -> str | None:
+    """No update in place begins while another one is under way."""
+    if not _begins_update(act) or act.late:
+        return None
+    others = [m.name for m in act.knowledge.ours if m.uid != act.machine.uid and not m.deleting and _pending(m)]
+    return f"{act.machine.name} is updated in place beside {', '.join(others)}" if others else None
+
+
+def s7_leadership_moves_before_an_update(environment: Environment, act: Act) -> str | None:
+    """A host whose member leads is not updated in place while another one can take leadership; an honest try is enough."""
+    ring, host = environment.cluster.ring, environment.cluster.hosts.get(act.machine.name)
+    if not _begins_update(act) or host is None or host.member is None or environment.cluster.external is not None:
+        return None
+    since = environment.world.time() - READING_LASTS
+    if any(state.leader != host.member for state in ring.states_since(since)) or not environment.cluster.can_be_asked(host):
+        return None
+    return f"{act.machine.name} is updated in place while its member leads" if ring.well - {host.member} else None
 
 
 def s7_leadership_moves_first(environment: Environment, removal: Removal) -> str | None:
@@ -238,12 +268,24 @@ ON_ACT: tuple[Callable[[Environment, Act], str | None], ...] = (
     s8_replaced_for_a_reason,
     s8_made_for_a_reason,
     s11_paused_means_paused,
+    s1_update_keeps_quorum,
+    s5_one_update_at_a_time,
+    s7_leadership_moves_before_an_update,
 )
 """S12, no duplicate and no intent lost, is what S6 and the orphans at the end of a run show (`quorate.simulation.machines.liveness`)."""
 
 
 def _is_let_go(machine: Stored) -> bool:
     return machine.deleting and Hook.PRE_TERMINATE not in machine.annotations
+
+
+def _pending(machine: Stored) -> bool:
+    return UPDATE_MACHINE_HOOK in machine.annotations.get(Annotation.PENDING_HOOKS, "").split(",")
+
+
+def _begins_update(act: Act) -> bool:
+    """Whether core may begin from now on."""
+    return act.before is not None and _pending(act.machine) and not _pending(act.before)
 
 
 def _creates(act: Act) -> bool:

@@ -12,7 +12,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from quorate.clusterapi.manager import Options, Parts, assemble
-from quorate.clusterapi.types.names import DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, FeatureGate
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Pool
@@ -27,6 +27,7 @@ from quorate.simulation.engine.link import Link
 from quorate.simulation.engine.transport import SimulatedTransport
 from quorate.simulation.engine.world import World
 from quorate.simulation.machines.etcd_client import SimulatedEtcd, WayToEtcd
+from quorate.simulation.machines.extension import Calls, Extension
 from quorate.simulation.machines.handshake import shown_expiry
 from quorate.simulation.machines.workload_cluster import WorkloadCluster
 from quorate.workload.access import EtcdClientKey
@@ -35,16 +36,24 @@ from quorate.workload.connection import Setup
 MANAGEMENT = RestConfig("https://management.test:6443")
 
 _OPTIONS = Options(concurrency=2)
+_IN_PLACE = Options(concurrency=2, feature_gates=DEFAULT_FEATURE_GATES | {FeatureGate.IN_PLACE_UPDATES})
 
 
 class Process:
     """One process of the provider, from its start to its death. `skew` is by how many seconds its clock is wrong.
 
-    One that is `elected` acts only as long as it holds the Lease; `elector` is None for one that does not ask.
+    One that is `elected` acts only as long as it holds the Lease; `elector` is None for one that does not ask. With an `extension` it may update in place.
     """
 
     def __init__(
-        self, world: World, name: str, cluster: WorkloadCluster, *, on_removal: Callable[[Removal], None], elected: bool = False
+        self,
+        world: World,
+        name: str,
+        cluster: WorkloadCluster,
+        *,
+        on_removal: Callable[[Removal], None],
+        elected: bool = False,
+        extension: Extension | None = None,
     ) -> None:
         self.name = name
         self.skew = 0.0
@@ -58,7 +67,11 @@ class Process:
         self._client = Client(MANAGEMENT, SimulatedTransport(world.management, self.management, name, timeout=30.0))
         self.elector = self._candidate() if elected else None
         metrics = Metrics(CollectorRegistry())
-        self.parts: Parts = assemble(self._client, self._setup(), _OPTIONS, identity=name, metrics=metrics, elector=self.elector)
+        calls = Calls(world, extension, self.management, world.random(f"{name} calls")) if extension else None
+        options = _IN_PLACE if extension else _OPTIONS
+        self.parts: Parts = assemble(
+            self._client, self._setup(), options, identity=name, metrics=metrics, elector=self.elector, caller=calls
+        )
         self._frozen: list[tuple[float, float]] = []  # from when to when; without end as long as it lasts
         self._task: asyncio.Task[None] | None = None
         self._dead = False
@@ -171,7 +184,7 @@ class Process:
             certificate_expiry=lambda _client, node, _port: shown_expiry(self._cluster, self.workload, node),
         )
 
-    def _connect(self, config: RestConfig) -> Client:
+    def _connect(self, config: RestConfig, _: object) -> Client:
         cluster = self._cluster
         return Client(
             config,

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from random import Random
 
 from quorate.simulation.machines.cluster_objects import Wanted
+from quorate.simulation.machines.extension import CONFIGURATION, INFRASTRUCTURE, VERSION
 
+_UPDATES = (None, None, frozenset({VERSION, CONFIGURATION, INFRASTRUCTURE}), frozenset({CONFIGURATION}))
+"""What an extension updates in place; half have none, and the feature gate off."""
 _EXTERNAL, _BY_HAND, _ELECTED = 0.15, 0.15, 0.4  # of all simulations
 
 
@@ -21,11 +24,12 @@ class Setting:
     def traits(self) -> tuple[str, ...]:
         """What sets it apart from the plainest, in words."""
         named = {"elected": self.elected, "external etcd": self.wanted.external_etcd, "adopted": bool(self.wanted.by_hand)}
+        named |= {"updated in place": self.wanted.updates is not None}
         return tuple(name for name, there in named.items() if there)
 
 
-def draw(random: Random) -> Setting:
-    """A setting. Machines that are to be adopted come with an etcd of their own."""
+def draw(random: Random, extensions: Random) -> Setting:
+    """A setting. Machines that are to be adopted come with an etcd of their own. What an extension can do is drawn from another sequence."""
     replicas = random.choice((1, 3, 3, 3, 5))
     external, by_hand = random.random() < _EXTERNAL, random.random() < _BY_HAND
     wanted = Wanted(
@@ -35,5 +39,6 @@ def draw(random: Random) -> Setting:
         version=random.choice(("v1.30.4", "v1.33.1", "v1.34.2")),
         max_surge=random.choice((1, 1, 0)) if replicas > 1 else 1,
         failure_domains=random.choice(((), ("a", "b", "c"))),
+        updates=extensions.choice(_UPDATES),
     )
     return Setting(wanted, elected=random.random() < _ELECTED)

@@ -16,7 +16,7 @@ from quorate.simulation.engine.world import World
 from quorate.simulation.machines import liveness
 from quorate.simulation.machines.cluster_objects import create_control_plane
 from quorate.simulation.machines.environment import Environment
-from quorate.simulation.machines.faults import FAULTS, Fault, Recovery
+from quorate.simulation.machines.faults import EXTENSION_FAULTS, FAULTS, Fault, Recovery
 from quorate.simulation.machines.invariant_checker import InvariantChecker, Violation
 from quorate.simulation.machines.operator import obey
 from quorate.simulation.machines.setting import draw
@@ -85,7 +85,7 @@ class _Simulation:
     def __init__(self, world: World, tasks: asyncio.TaskGroup, outcome: Outcome, unplanned: list[BaseException]) -> None:
         self.world, self.outcome, self.unplanned = world, outcome, unplanned
         self.random = world.random("life")
-        self.setting = draw(self.random)
+        self.setting = draw(self.random, world.random("settings of extensions"))
         outcome.traits.update(self.setting.traits)
         self.environment = Environment(world, self.setting.wanted, tasks, elected=self.setting.elected)
         self.invariant_checker = InvariantChecker(self.environment)
@@ -143,7 +143,7 @@ class _Simulation:
                 self._do_something()
 
     def _break_something(self, faults: Sequence[Fault]) -> None:
-        fault = self.random.choice(faults)
+        fault = self.random.choice((*faults, *EXTENSION_FAULTS) if self.environment.extension else faults)
         recovery = fault(self.environment, self.random)
         if recovery is not None:
             self.outcome.faults[fault.__name__] += 1

@@ -21,7 +21,7 @@ def next_failure_domain(control_plane: ControlPlane) -> str:
 
 
 def choose_victim(control_plane: ControlPlane) -> Replica:
-    """Who goes when one has to: marked by its owner, then outdated, then ill, then not come up, then any; outdated and marked or ill first of each.
+    """Who goes when one has to: marked by its owner, updated in place in vain, outdated, ill, not come up, any; outdated and marked or ill first of each.
 
     Within the first kind that there is, one whose failure domain the cluster does not know (any more), the oldest of them; otherwise the oldest in the
     failure domain with the most of that kind. Needs at least one replica that stays. Source: kubeadmcontrolplane/scale.go, selectMachineForScaleDown.
@@ -30,6 +30,7 @@ def choose_victim(control_plane: ControlPlane) -> Replica:
     groups = (
         [r for r in staying if r.delete_first and r.outdated],
         [r for r in staying if r.delete_first],
+        [r for r in staying if r.outdated and r.update],
         [r for r in staying if r.outdated and is_ill(r)],
         [r for r in staying if r.outdated and r.node is None],
         [r for r in staying if r.outdated],

@@ -9,7 +9,7 @@ from quorate.core.health import Absent, Health, Unknown
 from quorate.core.machines.checks import RESTART_KUBELET, another_serves, dependable_ring, quorum_survives_removal, ways_to_nodes
 from quorate.core.machines.rules.preflight import only_one_is_leaving
 from quorate.core.machines.state import ControlPlane, Replica
-from quorate.core.machines.steps import CreateReplica, DeleteReplica, ReleaseHook, RemoveMember, Step
+from quorate.core.machines.steps import GROWS, DeleteReplica, ReleaseHook, RemoveMember, Step, UpdateInPlace
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.ring import Ring
 from quorate.core.versions import parse_or_none
@@ -22,7 +22,7 @@ NOBODY_JOINS = "kubeadm is not joining on its host"
 
 
 def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """A Machine that waits at our hook gives up its member as soon as the others can do without it.
+    """Removes the member of a Machine that waits at our hook, as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
     while a safe order exists, as they do in upstream's provider. Until all have gone, nothing joins and nothing else is deleted; only the last control
@@ -39,7 +39,8 @@ def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[
             return Proposal(_let_go(control_plane, replica), asked)
         wake += [replica.joins_until] if replica.joins_until and replica.joins_until > now else []
     is_last = control_plane.may_be_initialized and only_one_is_leaving(control_plane)
-    blocks: frozenset[type[Step]] = frozenset({DeleteReplica}) if is_last else frozenset({CreateReplica, DeleteReplica})
+    others: frozenset[type[Step]] = frozenset({DeleteReplica, UpdateInPlace})
+    blocks = others if is_last else others | GROWS
     return Proposal(checks=checks, blocks=blocks, wake_at=min(wake, default=None))
 
 
@@ -74,7 +75,7 @@ def exempt_before_initialization(control_plane: ControlPlane, replica: Replica) 
     others = sorted(other.name for other in control_plane.replicas if other.name != replica.name)
     if not others:
         return passed(name, f"{replica.name} is the only one, and holds no data yet")
-    remedy = "Make sure that the workload cluster can be reached: whether it was initialized is learned from it."
+    remedy = "Make sure that quorate can reach the workload cluster: it learns there whether the cluster was initialized."
     return failed(name, f"{replica.name} is not the only one, so the cluster was initialized before: {', '.join(others)}", remedy)
 
 
@@ -138,7 +139,7 @@ def _nobody_joins(control_plane: ControlPlane, replica: Replica, now: datetime) 
     if not joins or not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or isinstance(ring, Unknown):
         return ()
     after = ring.bearing_a_failed_member
-    evidence = f"until {replica.joins_until:%H:%M:%S} kubeadm may be joining on the host of {replica.name}; with a member that is lost at once: {after}"
+    evidence = f"until {replica.joins_until:%H:%M:%S} kubeadm may be joining on the host of {replica.name}; if it adds a member that is lost at once: {after}"
     return (passed(NOBODY_JOINS, evidence) if after else failed(NOBODY_JOINS, evidence),)
 
 
@@ -151,10 +152,10 @@ def _way_out(control_plane: ControlPlane, replica: Replica) -> str:
     if replica.node is None and replica.had_node and control_plane.workload.health is Health.GOOD:
         return RESTART_KUBELET.format(replica.name)
     if replica.deleting_since is None and len(control_plane.replicas) >= control_plane.desired.replicas:  # else others may still join
-        return f"Mend what the health check of {replica.name} found: nobody joins in its place as long as its Machine is not deleted."
+        return f"Repair what the health check of {replica.name} found: quorate creates no replacement until its Machine is deleted."
     if control_plane.desired.replicas + control_plane.desired.max_surge > 1:
         return ""  # its replacement may join beside it (S6), and it leaves then
-    return "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
+    return "Its deletion cannot be undone: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
 
 
 def _votes(ring: Ring, replica: Replica) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from quorate.core.checks import Check, failed, passed
-from quorate.core.machines.rules.placement import age, candidates, is_ill, next_failure_domain
+from quorate.core.machines.rules.in_place import takes_place, update_or_ask
+from quorate.core.machines.rules.placement import age, candidates, choose_victim, is_ill, next_failure_domain
 from quorate.core.machines.rules.preflight import before_joining, has_room, template_exists, topology_arrived
 from quorate.core.machines.rules.remove import BEFORE_INITIALIZATION
 from quorate.core.machines.rules.scale import first_permitted
-from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.machines.state import Answer, ControlPlane, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica, Step
 from quorate.core.proposal import Proposal, wanting
 from quorate.core.ring import Ring
@@ -23,20 +24,31 @@ REPLACEMENT_WANTED = "a replacement is wanted"
 ANOTHER_STAYS = "another replica stays"
 
 
-def replace_the_outdated(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first."""
+def replace_the_outdated(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
+    """Adds one replica of the new specification while there are fewer than desired plus surge; otherwise deletes one outdated replica, a failed one first,
+    or has an extension update it in place if one can.
+    """
     if not control_plane.outdated:
         moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
         up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()
         return Proposal(checks=up_to_date, wake_at=min(moments, default=None))
-    ways = "; ".join(f"{replica.name}: {', '.join(replica.outdated)}" for replica in sorted(control_plane.outdated, key=age))
-    wanted = passed(REPLACEMENT_WANTED, ways)
+    wanted = passed(REPLACEMENT_WANTED, "; ".join(map(_ways, sorted(control_plane.outdated, key=age))))
     if not control_plane.may_be_initialized:
         return _begin_anew(control_plane, wanted)
     desired = control_plane.desired
     if len(control_plane.staying) < desired.replicas + desired.max_surge:
         return _one_more(control_plane, wanted)
+    chosen = choose_victim(control_plane)
+    if chosen.in_place is not None and takes_place(control_plane, chosen):
+        return update_or_ask(control_plane, chosen, chosen.in_place, now, wanted)
     return _one_fewer(control_plane, candidates(control_plane), wanted)
+
+
+def _ways(replica: Replica) -> str:
+    """In which ways it differs, and why that cannot be changed in place, where somebody was asked."""
+    in_place = replica.in_place
+    refused = f" (not in place: {in_place.reason})" if in_place is not None and in_place.answer is Answer.NO else ""
+    return f"{replica.name}: {', '.join(replica.outdated)}{refused}"
 
 
 def _one_more(control_plane: ControlPlane, wanted: Check) -> Proposal[Step]:
