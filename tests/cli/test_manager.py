@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from quorate.cli.machines.manager import _certificates
 from quorate.clusterapi.connect.workloads import EtcdDialer
 from quorate.clusterapi.manager import Options
+from quorate.clusterapi.webhook_certificates.pairs import StoredPairs
 from quorate.kubernetes.config import ConfigError
 
 Cli = Callable[..., Result]
@@ -84,6 +86,24 @@ def test_webhooks_without_a_certificate_are_an_error_with_every_way_out(cli: Cli
     assert "have it made with --webhook-certificates=self-managed, or serve no webhooks with --webhook-port=0" in result.stderr
 
 
+def test_self_managed_certificates_need_no_files() -> None:
+    certificates = _certificates(Options(webhook_certificates="self-managed", webhook_cert_dir="/nowhere"))
+    assert isinstance(certificates, StoredPairs)
+
+
+def test_every_flag_that_cluster_api_operator_writes_is_accepted(cli: Cli, given: list[Options]) -> None:
+    """Its names are not all upstream's; source: cluster-api-operator, internal/controller/component_customizer.go."""
+    election = "--leader-elect=true --leader-election-id=system/lease --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s"
+    served = "--health-addr=:1 --metrics-bind-addr=:2 --webhook-host=127.0.0.1 --webhook-port=3 --webhook-cert-dir=/c --leader-elect-retry-period=5s"
+    others = "--namespace=a --max-concurrent-reconciles=7 --profiler-address=:4 --sync-period=600s --v=5 --feature-gates=MachinePool=true"
+    result = cli("manager", *election.split(), *served.split(), *others.split())
+    assert result.exit_code == 0, result.stderr
+    (options,) = given
+    assert (options.leader_elect_resource_namespace, options.leader_elect_resource_name) == ("system", "lease")
+    assert (options.concurrency, options.health_addr, options.diagnostics_address) == (7, ":1", ":2")
+    assert (options.webhook_host, options.webhook_port) == ("127.0.0.1", 3)
+
+
 @pytest.mark.parametrize("flag", ["--leader-elect=false", "--leader_elect=false", "--insecure-diagnostics=false"])
 def test_switches_can_be_turned_off_as_in_go(cli: Cli, given: list[Options], flag: str) -> None:
     assert cli("manager", flag).exit_code == 0
@@ -129,6 +149,7 @@ def test_extensions_are_called_with_the_certificate_that_upstreams_flags_name(cl
         ("--feature-gates=MachinePool=perhaps", "true or false"),
         ("--leader-elect-resource-name=Of_B", "must be a name as Kubernetes takes it"),
         ("--watch-filter==a", "must be the value of a label"),
+        ("--leader-election-id=lease", "must be NAMESPACE/NAME of a Lease"),
         ("--leader-elect-lease-duration=60", "is not a duration"),
         ("--remote-conditions-grace-period=1m", "at least 120s"),
         ("--etcd-dialer=carrier-pigeon", "carrier-pigeon"),

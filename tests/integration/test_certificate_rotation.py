@@ -54,7 +54,7 @@ def policy(*, authority: float, leaf: float, arrival: float, overlap: float) -> 
     return Policy(timedelta(seconds=_AUTHORITY), timedelta(seconds=lasts), left, timedelta(seconds=arrival), timedelta(seconds=overlap))
 
 
-POLICY = policy(authority=10.0, leaf=4.0, arrival=3.0, overlap=4.0)
+POLICY = policy(authority=12.0, leaf=5.0, arrival=3.0, overlap=4.0)
 
 
 async def test_no_review_fails_while_certificates_and_cas_are_renewed(tmp_path: Path) -> None:

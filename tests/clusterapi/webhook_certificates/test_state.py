@@ -76,6 +76,12 @@ def test_a_ca_that_has_not_signed_yet_is_not_followed_by_another() -> None:
     assert decided(state, at).step is Step.MAKE_LEAF
 
 
+def test_a_leaf_that_is_due_does_not_put_off_that_old_cas_are_forgotten() -> None:
+    made = START + timedelta(days=1)
+    state = State((authority(b"two", START), authority(b"one", START)), leaf(b"two", made), told(b"one", b"two"))
+    assert decided(state, made + POLICY.leaf - timedelta(days=1)).step is Step.FORGET_AUTHORITIES
+
+
 def test_a_ca_that_one_object_does_not_name_waits_for_the_overlap() -> None:
     at = START + timedelta(days=1)
     state = State((authority(b"two", at), authority(b"one", START)), leaf(b"one", START), (*told(b"two")[1:], frozenset({b"one"})))

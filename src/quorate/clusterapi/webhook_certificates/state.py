@@ -96,12 +96,12 @@ def decide(state: State, names: Iterable[str], now: datetime, policy: Policy) ->
         return Decision((), Step.MAKE_AUTHORITY)
     if now >= _next_authority(state, policy):
         return Decision(_trusted(state, now, policy), Step.MAKE_AUTHORITY)
+    forget = _forget_at(state, policy)
+    if forget is not None and now >= forget:  # before another leaf, which would put it off
+        return Decision(_trusted(state, now, policy), Step.FORGET_AUTHORITIES)
     due = _leaf_due(state, frozenset(names), policy)
     if now >= due:
         return Decision(_trusted(state, now, policy), Step.MAKE_LEAF)
-    forget = _forget_at(state, policy)
-    if forget is not None and now >= forget:
-        return Decision(_trusted(state, now, policy), Step.FORGET_AUTHORITIES)
     moments = (due, forget, _next_authority(state, policy), _begun(state, policy))
     return Decision(_trusted(state, now, policy), None, min(moment for moment in moments if moment is not None and moment > now))
 
