@@ -100,8 +100,10 @@ def _of_hosts(cause: Exception) -> Failure | None:
 
 def _of_clusters(cause: Exception) -> Failure:
     from quorate.clusterapi.inspection import NotAnswering
+    from quorate.clusterapi.takeover.lock import AlreadyRunning
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.errors import ApiError, ConnectionFailed
+    from quorate.kubernetes.leader import LeadershipLost
     from quorate.local.errors import LocalError
 
     match cause:
@@ -113,6 +115,8 @@ def _of_clusters(cause: Exception) -> Failure:
             return Failure(f"the management cluster does not answer: {cause}", ExitCode.MANAGEMENT_CLUSTER)
         case ApiError() | NotAnswering():
             return Failure(_explained(cause), ExitCode.MANAGEMENT_CLUSTER)
+        case AlreadyRunning() | LeadershipLost():
+            return Failure(str(cause), ExitCode.LOCKED)
         case LocalError():
             return Failure(str(cause), cause.exit_code)
         case OSError(errno=errno.EADDRINUSE):

@@ -25,6 +25,7 @@ COMMANDS = {
     "etcd": ("hosts.etcd", "List etcd's members on existing hosts, or save a snapshot."),
     "explain": ("explain", "Say what is decided about a control plane, and why."),
     "get": ("machines.get", "List control planes."),
+    "handback": ("machines.takeover", "Give control planes back to Cluster API's own provider."),
     "kubeconfig": ("hosts.kubeconfig", "Print the administrator's kubeconfig of existing hosts."),
     "local": ("machines.local", "Start, stop or show a local management cluster."),
     "manager": ("machines.manager", "Run the Cluster API control-plane provider."),
@@ -32,9 +33,10 @@ COMMANDS = {
     "reset": ("hosts.reset", "Reset hosts after a quorum check, or destroy the cluster."),
     "simulate": ("simulate", "Simulate control planes with faults, and check every invariant."),
     "status": ("hosts.status", "Show existing hosts, etcd's members and the next step."),
+    "takeover": ("machines.takeover", "Take control planes over from Cluster API's own provider."),
     "run": ("machines.run", "Run a demo control plane on this machine, shown live."),
 }
-"""Sub-command, its module here (whose attribute `command` it is), and its line in the help."""
+"""Sub-command, its module here (whose attribute `command` it is, or one of its `COMMANDS`), and its line in the help."""
 
 _MAY_BE_EMPTY = ("manager",)
 """Whose flags are upstream's: there an empty value means the default."""
@@ -82,7 +84,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}").command
+        module = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.COMMANDS[cmd_name] if hasattr(module, "COMMANDS") else module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -26,7 +26,7 @@ from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.report.publish import Publisher
-from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, LEADER_ELECTION_LEASE, RECORDER_NAME
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, RECORDER_NAME
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError, RestConfig
@@ -44,7 +44,6 @@ from quorate.workload.connection import Setup
 _log = structlog.get_logger(__name__)
 
 CONTROLLER = "kubeadmcontrolplane"
-DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
 _BEHIND, _DEAD = (

@@ -53,7 +53,7 @@ def command(
     A control-plane HOST leaves the ring first, and its Node is deleted. Take it out of the manifest too, or the next apply lets it join again. A snapshot of
     etcd is taken before the first member goes. Packages stay.
     """
-    from quorate.cli import event_loop, logs, render
+    from quorate.cli import event_loop, logs, questions, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import run as hosts_run
     from quorate.cli.hosts.display import HOSTS
@@ -74,9 +74,9 @@ def command(
     if not any(each.step for each in steps):
         ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
     if everything:
-        hosts_run.confirm_by_name(cluster.name, confirm)
+        questions.confirm_by_name(cluster.name, confirm)
     else:
-        hosts_run.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
+        questions.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,

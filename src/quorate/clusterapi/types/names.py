@@ -77,6 +77,7 @@ CLUSTER_SECRET_TYPE = "cluster.x-k8s.io/secret"  # noqa: S105 - a type, not a se
 PROVIDER_NAME = "control-plane-kubeadm"
 KUBEADM_CONTROL_PLANE_KIND = "KubeadmControlPlane"
 LEADER_ELECTION_LEASE = "kubeadm-control-plane-manager-leader-election-capi"
+DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the provider, and so of its Lease, unless POD_NAMESPACE says otherwise
 UPDATE_MACHINE_HOOK = "UpdateMachine"  # an entry of the pending-hooks annotation
 RECORDER_NAME = "kubeadmcontrolplane-controller"
 

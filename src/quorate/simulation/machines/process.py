@@ -11,8 +11,8 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from quorate.clusterapi.manager import DEFAULT_NAMESPACE, Options, Parts, assemble
-from quorate.clusterapi.types.names import LEADER_ELECTION_LEASE
+from quorate.clusterapi.manager import Options, Parts, assemble
+from quorate.clusterapi.types.names import DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE
 from quorate.etcd.client import EtcdClient
 from quorate.etcd.dialers import Dialer
 from quorate.etcd.pool import Pool

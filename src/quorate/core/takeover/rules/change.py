@@ -94,8 +94,8 @@ def hand_the_lease_over(view: View, _now: datetime) -> Proposal[Step]:
 
 
 def let_it_judge(view: View, _now: datetime) -> Proposal[Step]:
-    """The change is over once the status of every control plane is what the coming provider says of it."""
-    if not view.under_way:
+    """The change is over once the status of every control plane is what the coming provider says of it. Whatever is put back waits for none of them."""
+    if view.journal is None or not view.under_way or view.journal.returning:
         return NOTHING
     if view.control_planes is None:
         return blocking(EVERYTHING, failed(JUDGED, "they are looked at next"))

@@ -89,6 +89,12 @@ def _release(view: View) -> Check:
         remedy = "Name Cluster API's release with --core-version; see the images of its Deployments."
         return unknown(RELEASE, "neither clusterctl's inventory nor the provider's image says", remedy)
     evidence = ", ".join(f"{name} {found}" for name, found in known.items())
+    if view.coming.side is Side.UPSTREAM and len({_minor(found) for found in known.values()}) > 1:
+        return failed(
+            RELEASE,
+            f"{evidence}: what was saved is of another release",
+            "Give upstream's manifests of the core's release with --components.",
+        )
     if all(_minor(found) in SUPPORTED for found in known.values()):
         return passed(RELEASE, evidence)
     return failed(RELEASE, f"{evidence}; quorate knows {', '.join(SUPPORTED)}", "Bring Cluster API to one of these releases first.")
