@@ -27,6 +27,7 @@ programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), in
 manifests: .venv/ready ## config/ from the types
 	$(RUN) python -m quorate.clusterapi.api.crd config/crd
 	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
+	$(RUN) python -m quorate.clusterapi.api.webhooks config/webhook
 
 rules: .venv/ready ## docs/rules.md, docs/exit-codes.md, docs/schema.json and docs/architecture.svg from the code
 	$(RUN) python -m quorate.core > docs/rules.md

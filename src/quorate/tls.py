@@ -56,6 +56,16 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     return context
 
 
+def present_another(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Have a context that serves present another pair (PEM) to whoever connects from now on. Raises ValueError where the two do not fit, and changes nothing
+    then.
+    """
+    server_context(
+        certificate, key
+    )  # tried on a context that nobody uses: a pair that does not fit would leave the other one without any key
+    _present(context, certificate, key)
+
+
 def _trust(context: ssl.SSLContext, ca: bytes) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # or OpenSSL goes on to a root that signed itself
     try:

@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from quorate.cli import render
-from quorate.cli.machines import picture
+from quorate.cli.development import picture
 from quorate.cli.machines.display import MACHINES
 from quorate.cli.machines.events import LINES, ControlPlaneSeen, Event, MachineSeen
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from quorate.cli.machines import run
+from quorate.cli.development import run
 from quorate.cli.machines.events import Event
-from quorate.cli.machines.run import Demo
+from quorate.cli.development.run import Demo
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed

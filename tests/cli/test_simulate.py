@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner, Result
 
-from quorate.cli import simulate
+from quorate.cli.development import simulate
 from quorate.simulation.machines.invariant_checker import Violation
 from quorate.simulation.machines.simulation import Outcome
 

@@ -12,17 +12,12 @@ import pytest
 import yaml
 from msgspec import inspect as types
 
-from quorate.clusterapi.api import crd, rbac
+from quorate.clusterapi.api import crd, rbac, webhooks
 from quorate.clusterapi.types.schema import ApiStruct, published_as, text
 
 ROOT = Path(__file__).parents[2]
 FACTS = Path(__file__).parent / "upstream_schema"
 TEMPLATE, CONTROL_PLANE = "kubeadmcontrolplanetemplates", "kubeadmcontrolplanes"
-
-DIFFERENCES: dict[str, str] = {
-    "v1beta1 is not served": "there is no conversion yet, and an API server that cannot convert must not be told to",
-}
-"""Every way in which our CRDs differ from upstream's on purpose, and why. No path of v1beta2 differs."""
 
 STRUCTURE = ("properties", "items", "additionalProperties", "required", "description")
 
@@ -44,41 +39,47 @@ def facts(name: str) -> dict[str, Any]:
     return content
 
 
-def upstream(plural: str, config_path: str) -> dict[str, Any]:
+def upstream(plural: str, version: str, config_path: str) -> dict[str, Any]:
     """Upstream's facts of one CRD, with the part that both share put in its place."""
-    return facts(f"{plural.removesuffix('s')}.json") | {config_path + path: fact for path, fact in facts("kubeadmconfigspec.json").items()}
+    suffix = "" if version == "v1beta2" else f"_{version}"
+    shared = {config_path + path: fact for path, fact in facts(f"kubeadmconfigspec{suffix}.json").items()}
+    return facts(f"{plural.removesuffix('s')}{suffix}.json") | shared
 
 
-def version_of(plural: str) -> dict[str, Any]:
+def version_of(plural: str, name: str = "v1beta2") -> dict[str, Any]:
     (definition,) = [each for each in crd.DEFINITIONS if each.resource.plural == plural]
-    (version,) = crd.custom_resource_definition(definition)["spec"]["versions"]
+    versions = crd.custom_resource_definition(definition, webhooks.conversion())["spec"]["versions"]
+    (version,) = [each for each in versions if each["name"] == name]
     assert isinstance(version, dict)
     return version
 
 
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 @pytest.mark.parametrize(
     ("plural", "config_path"), [(CONTROL_PLANE, ".spec.kubeadmConfigSpec"), (TEMPLATE, ".spec.template.spec.kubeadmConfigSpec")]
 )
-def test_every_path_is_upstreams(plural: str, config_path: str) -> None:
-    ours, theirs = flat(version_of(plural)["schema"]["openAPIV3Schema"]), upstream(plural, config_path)
+def test_every_path_is_upstreams(plural: str, config_path: str, version: str) -> None:
+    ours, theirs = flat(version_of(plural, version)["schema"]["openAPIV3Schema"]), upstream(plural, version, config_path)
     assert {path: (ours.get(path), theirs.get(path)) for path in ours | theirs if ours.get(path) != theirs.get(path)} == {}
 
 
 def test_the_facts_are_of_the_whole_schema() -> None:
-    counts = {name: len(facts(f"{name}.json")) for name in ("kubeadmconfigspec", "kubeadmcontrolplane", "kubeadmcontrolplanetemplate")}
-    assert counts == {"kubeadmconfigspec": 348, "kubeadmcontrolplane": 88, "kubeadmcontrolplanetemplate": 44}
+    kinds = ("kubeadmconfigspec", "kubeadmcontrolplane", "kubeadmcontrolplanetemplate")
+    assert [len(facts(f"{name}.json")) for name in kinds] == [348, 88, 44]
+    assert [len(facts(f"{name}_v1beta1.json")) for name in kinds] == [337, 88, 41]
 
 
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 @pytest.mark.parametrize("plural", [CONTROL_PLANE, TEMPLATE])
-def test_columns_are_upstreams(plural: str) -> None:
-    ours = [
-        {key: value for key, value in column.items() if key != "description"} for column in version_of(plural)["additionalPrinterColumns"]
-    ]
-    assert ours == facts("columns.json")[plural]
+def test_columns_are_upstreams(plural: str, version: str) -> None:
+    columns = version_of(plural, version)["additionalPrinterColumns"]
+    ours = [{key: value for key, value in column.items() if key != "description"} for column in columns]
+    assert ours == facts("columns.json" if version == "v1beta2" else "columns_v1beta1.json")[plural]
 
 
-def test_the_control_plane_has_status_and_scale_and_the_template_neither() -> None:
-    assert version_of(CONTROL_PLANE)["subresources"] == {
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_the_control_plane_has_status_and_scale_and_the_template_neither(version: str) -> None:
+    assert version_of(CONTROL_PLANE, version)["subresources"] == {
         "status": {},
         "scale": {
             "specReplicasPath": ".spec.replicas",
@@ -86,15 +87,16 @@ def test_the_control_plane_has_status_and_scale_and_the_template_neither() -> No
             "labelSelectorPath": ".status.selector",
         },
     }
-    assert version_of(TEMPLATE)["subresources"] == {}
+    assert version_of(TEMPLATE, version)["subresources"] == {}
 
 
 def test_names_labels_and_categories() -> None:
-    control_plane, template = (crd.custom_resource_definition(definition) for definition in crd.DEFINITIONS)
+    control_plane, template = (crd.custom_resource_definition(definition, webhooks.conversion()) for definition in crd.DEFINITIONS)
     assert control_plane["metadata"] == {
         "name": "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
         "labels": {
             "clusterctl.cluster.x-k8s.io": "",
+            "cluster.x-k8s.io/v1beta1": "v1beta1",
             "cluster.x-k8s.io/v1beta2": "v1beta2",
             "cluster.x-k8s.io/provider": "control-plane-kubeadm",
         },
@@ -111,11 +113,28 @@ def test_names_labels_and_categories() -> None:
     assert "shortNames" not in template["spec"]["names"]
 
 
-def test_the_listed_differences_are_true() -> None:
-    assert list(DIFFERENCES) == ["v1beta1 is not served"]
+def test_v1beta1_is_served_as_deprecated_where_a_webhook_converts_and_v1beta2_is_stored() -> None:
     for definition in crd.DEFINITIONS:
-        versions = crd.custom_resource_definition(definition)["spec"]["versions"]
-        assert [(v["name"], v["served"], v["storage"]) for v in versions] == [("v1beta2", True, True)]
+        spec = crd.custom_resource_definition(definition, webhooks.conversion())["spec"]
+        versions = [(v["name"], v["served"], v["storage"], v.get("deprecated", False)) for v in spec["versions"]]
+        assert versions == [("v1beta1", True, False, True), ("v1beta2", True, True, False)]
+        service = spec["conversion"]["webhook"]["clientConfig"]["service"]
+        assert service == {
+            "name": "capi-kubeadm-control-plane-webhook-service",
+            "namespace": "capi-kubeadm-control-plane-system",
+            "path": "/convert",
+        }
+
+
+def test_where_nobody_converts_v1beta1_is_known_and_not_served() -> None:
+    for definition in crd.DEFINITIONS:
+        made = crd.custom_resource_definition(definition)
+        assert [(v["name"], v["served"], v["storage"]) for v in made["spec"]["versions"]] == [
+            ("v1beta1", False, False),
+            ("v1beta2", True, True),
+        ]
+        assert "conversion" not in made["spec"]
+        assert "cluster.x-k8s.io/v1beta1" not in made["metadata"]["labels"]
 
 
 def test_everything_is_described() -> None:
@@ -128,10 +147,11 @@ def test_everything_is_described() -> None:
         return found
 
     for plural in (CONTROL_PLANE, TEMPLATE):
-        assert undescribed(version_of(plural)["schema"]["openAPIV3Schema"], "") == []
+        for version in ("v1beta1", "v1beta2"):
+            assert undescribed(version_of(plural, version)["schema"]["openAPIV3Schema"], "") == []
 
 
-@pytest.mark.parametrize(("folder", "files"), [("crd", crd.files()), ("rbac", rbac.files())])
+@pytest.mark.parametrize(("folder", "files"), [("crd", crd.files()), ("rbac", rbac.files()), ("webhook", webhooks.files())])
 def test_committed_manifests_are_fresh(folder: str, files: dict[str, str]) -> None:
     committed = {path.name: path.read_text() for path in (ROOT / "config" / folder).glob("*.yaml")}
     assert committed == files, "run `make manifests`"
@@ -139,8 +159,18 @@ def test_committed_manifests_are_fresh(folder: str, files: dict[str, str]) -> No
 
 def test_manifests_read_back_as_they_were_made() -> None:
     for definition, content in zip(crd.DEFINITIONS, crd.files().values(), strict=True):
-        assert yaml.safe_load(content) == crd.custom_resource_definition(definition)
+        assert yaml.safe_load(content) == crd.custom_resource_definition(definition, webhooks.conversion())
         assert "&id" not in content
+
+
+def test_webhooks_are_upstreams() -> None:
+    theirs = facts("webhooks.json")
+    for configuration in webhooks.configurations():
+        for hook in configuration["webhooks"]:
+            service = hook.pop("clientConfig")["service"]
+            assert service.pop("path") == theirs["paths"][hook["name"]]
+            assert service == {"name": "capi-kubeadm-control-plane-webhook-service", "namespace": "capi-kubeadm-control-plane-system"}
+        assert {hook["name"]: hook for hook in configuration["webhooks"]} == theirs[configuration["metadata"]["name"]]
 
 
 class Inner(ApiStruct):

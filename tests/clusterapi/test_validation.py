@@ -345,12 +345,38 @@ def test_etcd_cannot_move_in_or_out(kubeadm_control_plane: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("", "v1.12.1", []),
+        ("", "v9.9.9", []),
+        ("v1.11.1", "v1.12.1", []),
+        ("v9.9.9", "9.9.9_vendor.1", []),
+        ("v9.9", "v9.9.0-vendor.1", []),
+        ("v1.12.1", "v1.11.1", ["Forbidden"]),
+        ("v1.12.1", "v9.9.9", ["Forbidden"]),
+        ("v9.9.8", "v9.9.9", ["Forbidden"]),
+        ("latest", "v1.12.1", ["Invalid"]),
+        ("v1.12.1", "v1.12-vendor", ["Invalid", "Invalid"]),
+    ],
+)
+def test_coredns_goes_up_between_versions_that_are_known(kubeadm_control_plane: Any, old: str, new: str, kinds: list[str]) -> None:
+    before, after = (kubeadm_control_plane(**cluster(dns={"imageTag": tag})) for tag in (old, new))
+    assert brief(validate_update(before, after)) == [(f"{CLUSTER}.dns.imageTag", kind) for kind in kinds]
+
+
+def test_whoever_carries_the_corefile_over_may_use_any_version_of_coredns(kubeadm_control_plane: Any) -> None:
+    before, after = (kubeadm_control_plane(**cluster(dns={"imageTag": tag})) for tag in ("v1.12.1", "v1.8.3"))
+    after["metadata"]["annotations"] = {"controlplane.cluster.x-k8s.io/skip-coredns": ""}
+    assert validate_update(before, after) == ()
+
+
+@pytest.mark.parametrize(
     ("old", "new", "forbidden"),
     [
         ({}, {"clusterConfiguration": {"controlPlaneEndpoint": "a:6443"}}, ["clusterConfiguration.controlPlaneEndpoint"]),
         (
-            {"clusterConfiguration": {"certificatesDir": "/a", "dns": {"imageTag": "v1.1.1"}}},
-            {"clusterConfiguration": {"certificatesDir": "/b", "dns": {"imageTag": "v1.1.2"}}},
+            {"clusterConfiguration": {"certificatesDir": "/a", "dns": {"imageTag": "v1.11.1"}}},
+            {"clusterConfiguration": {"certificatesDir": "/b", "dns": {"imageTag": "v1.11.3"}}},
             ["clusterConfiguration.certificatesDir"],
         ),
         (

@@ -124,7 +124,7 @@ class Stage:
         """A manager for this namespace, or with `everywhere` for all of them."""
         log = self.logs / f"manager-{len(self.managers)}.log"
         where = () if everywhere else (f"--namespace={self.namespace}",)
-        servers = ("--health-addr=0", "--diagnostics-address=0")
+        servers = ("--health-addr=0", "--diagnostics-address=0", "--webhook-port=0")
         command = (
             sys.executable,
             "-m",

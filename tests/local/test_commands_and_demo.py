@@ -65,12 +65,12 @@ def test_programs_do_not_inherit_a_kubeconfig_or_a_pod_of_somebody_else(monkeypa
     assert not {"KUBECONFIG", "POD_NAME", "POD_NAMESPACE", "POD_UID"} & set(given)
 
 
-def test_our_manager_takes_further_flags_and_serves_no_webhooks(folder: RunFolder) -> None:
-    command = commands.quorate_manager(folder, PORTS, ("--feature-gates=A=true",))
+def test_our_manager_takes_further_flags_and_serves_webhooks(folder: RunFolder, files: CertificateFiles) -> None:
+    command = commands.quorate_manager(folder, files, PORTS, ("--feature-gates=A=true",))
     assert command.arguments[1:4] == ("-m", "quorate", "manager")
     assert "--etcd-dialer=in-memory" in command.arguments
     assert command.arguments[-1] == "--feature-gates=A=true"
-    assert not any("webhook" in argument for argument in command.arguments)
+    assert {"--webhook-port=1", f"--webhook-cert-dir={files.serving}"} <= set(command.arguments)
 
 
 def test_the_kubeconfig_works_with_our_own_client_and_every_key_is_private(folder: RunFolder, files: CertificateFiles) -> None:

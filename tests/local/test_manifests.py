@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from quorate.local import manifests
 from quorate.local.errors import MissingTool
@@ -86,14 +85,21 @@ def test_a_manifest_that_was_not_rendered_is_an_error_with_the_way_out(tmp_path:
         manifests.read(tmp_path / "core.yaml")
 
 
-def test_own_kinds_come_as_they_are_with_the_namespace_of_the_lease(tmp_path: Path) -> None:
-    (tmp_path / "kinds.yaml").write_text(yaml.safe_dump_all([kind(group="controlplane.cluster.x-k8s.io"), None, {"kind": "Other"}]))
-    own = manifests.own_kinds(tmp_path)
-    assert [item["spec"]["group"] for item in own.kinds] == ["controlplane.cluster.x-k8s.io"]
+def test_own_kinds_come_with_their_webhooks_and_the_namespace_of_the_lease() -> None:
+    own = manifests.own(webhook_port=25001, ca=CA)
+    assert [item["spec"]["group"] for item in own.kinds] == ["controlplane.cluster.x-k8s.io"] * 2
     assert [item["metadata"]["name"] for item in own.namespaces] == ["capi-kubeadm-control-plane-system"]
+    assert [item["kind"] for item in own.webhooks] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    configs = [item["spec"]["conversion"]["webhook"]["clientConfig"] for item in own.kinds]
+    configs += [hook["clientConfig"] for item in own.webhooks for hook in item["webhooks"]]
+    assert {config["url"].rpartition("/")[0] for config in configs} == {"https://127.0.0.1:25001"}
+
+
+def test_where_nobody_serves_webhooks_there_are_none_and_nothing_needs_converting() -> None:
+    own = manifests.own(webhook_port=0, ca=CA)
     assert own.webhooks == ()
-
-
-def test_missing_own_kinds_are_an_error_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(MissingTool, match="holds no CustomResourceDefinitions: write them with `make manifests`"):
-        manifests.own_kinds(tmp_path)
+    assert not [item for item in own.kinds if "conversion" in item["spec"]]
+    assert {(v["name"], v["served"], v["storage"]) for item in own.kinds for v in item["spec"]["versions"]} == {
+        ("v1beta1", False, False),
+        ("v1beta2", True, True),
+    }

@@ -22,7 +22,6 @@ from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER
-from quorate.local.startup import OWN_KINDS
 from tests.scale import priority
 
 
@@ -35,7 +34,7 @@ class Management:
     async def start_manager(self, name: str, *flags: str) -> ManagerPorts:
         """Start `quorate manager` and wait until it is ready. It fills caches of all objects first, so that it may take a minute."""
         mine = ManagerPorts(self._free.pop(), self._free.pop(), self._free.pop())
-        arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", *mine.flags[1:], *flags)
+        arguments = ("-m", "quorate", "manager", f"--kubeconfig={self.cluster.kubeconfig}", "--webhook-port=0", *mine.flags[1:], *flags)
         self.cluster.launcher.start(Command(name, (sys.executable, *arguments), mine.ready_url))
         priority.come_first(self.identity(name).pid)
         return mine
@@ -75,7 +74,7 @@ def _kinds() -> ManifestSet:
         manifests.manifest_set(manifests.read(PROGRAMS_FOLDER / provider.manifest), webhook_port=1, ca=b"")
         for provider in (CORE, CABPK, CAPD)
     ]
-    whole = manifests.merge([*parts, manifests.own_kinds(OWN_KINDS)])
+    whole = manifests.merge([*parts, manifests.own(webhook_port=0, ca=b"")])
     return ManifestSet(
         tuple({**kind, "spec": {**kind["spec"], "conversion": {"strategy": "None"}}} for kind in whole.kinds), whole.namespaces, ()
     )

@@ -70,8 +70,16 @@ class Failure(click.ClickException):
 def failure_of(error: Exception) -> Failure:
     """What a person is told of an error, and the exit code for it."""
     cause = first(error)
-    ours = type(cause).__module__.startswith("quorate.hosts.")  # whose modules, SSH among them, are not loaded to find out
-    return (_of_hosts(cause) if ours else None) or _of_clusters(cause)
+    module = type(cause).__module__  # nothing is loaded to find out: neither SSH, nor what an installation does not have
+    if module.startswith("quorate.local."):
+        return _of_the_local_cluster(cause) or _of_clusters(cause)
+    return (_of_hosts(cause) if module.startswith("quorate.hosts.") else None) or _of_clusters(cause)
+
+
+def _of_the_local_cluster(cause: Exception) -> Failure | None:
+    from quorate.local.errors import LocalError
+
+    return Failure(str(cause), cause.exit_code) if isinstance(cause, LocalError) else None
 
 
 def _of_hosts(cause: Exception) -> Failure | None:
@@ -104,7 +112,6 @@ def _of_clusters(cause: Exception) -> Failure:
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.errors import ApiError, ConnectionFailed
     from quorate.kubernetes.leader import LeadershipLost
-    from quorate.local.errors import LocalError
 
     match cause:
         case Failure():
@@ -117,8 +124,6 @@ def _of_clusters(cause: Exception) -> Failure:
             return Failure(_explained(cause), ExitCode.MANAGEMENT_CLUSTER)
         case AlreadyRunning() | LeadershipLost():
             return Failure(str(cause), ExitCode.LOCKED)
-        case LocalError():
-            return Failure(str(cause), cause.exit_code)
         case OSError(errno=errno.EADDRINUSE):
             return Failure(f"{cause.strerror}; stop who listens there, or choose another address", ExitCode.PORT_TAKEN)
     return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)

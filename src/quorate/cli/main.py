@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from quorate.cli import exit_codes
-from quorate.cli.failures import ExitCode, failure_of, first, is_closed, pass_over
+from quorate.cli.failures import ExitCode, failure_of, first, is_closed, pass_over, wrong
 
 COMMANDS = {
     "apply": ("hosts.apply", "Install, repair or upgrade existing hosts as their manifest says."),
@@ -27,20 +28,28 @@ COMMANDS = {
     "get": ("machines.get", "List control planes."),
     "handback": ("machines.takeover", "Give control planes back to Cluster API's own provider."),
     "kubeconfig": ("hosts.kubeconfig", "Print the administrator's kubeconfig of existing hosts."),
-    "local": ("machines.local", "Start, stop or show a local management cluster."),
+    "local": ("development.local", "Start, stop or show a local management cluster."),
     "manager": ("machines.manager", "Run the Cluster API control-plane provider."),
     "plan": ("plan", "Show every step before anything happens."),
     "reset": ("hosts.reset", "Reset hosts after a quorum check, or destroy the cluster."),
-    "simulate": ("simulate", "Simulate control planes with faults, and check every invariant."),
+    "simulate": ("development.simulate", "Simulate control planes with faults, and check every invariant."),
     "status": ("hosts.status", "Show existing hosts, etcd's members and the next step."),
     "takeover": ("machines.takeover", "Take control planes over from Cluster API's own provider."),
-    "run": ("machines.run", "Run a demo control plane on this machine, shown live."),
+    "run": ("development.run", "Run a demo control plane on this machine, shown live."),
 }
 """Sub-command, its module here (whose attribute `command` it is, or one of its `COMMANDS`), and its line in the help."""
 
+_OF_THE_SOURCE = "development"
+"""The package here whose commands are in quorate's source, and not in what is installed from a wheel or runs from an image."""
 _MAY_BE_EMPTY = ("manager",)
 """Whose flags are upstream's: there an empty value means the default."""
 _EMPTY_VALUE = re.compile(r"--[\w-]+=")
+
+
+def _installed() -> Mapping[str, tuple[str, str]]:
+    """The commands that this installation has."""
+    complete = find_spec(f"quorate.cli.{_OF_THE_SOURCE}") is not None
+    return {name: found for name, found in COMMANDS.items() if complete or not found[0].startswith(f"{_OF_THE_SOURCE}.")}
 
 
 def _refuse_what_is_empty(arguments: list[str]) -> None:
@@ -79,18 +88,22 @@ class _Commands(click.Group):
         return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        return sorted(COMMANDS)
+        return sorted(_installed())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in _installed():
+            raise wrong(
+                f"quorate {cmd_name} is not in this installation: it comes with quorate's source, where `make` builds what it needs"
+            )
         module = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.COMMANDS[cmd_name] if hasattr(module, "COMMANDS") else module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_installed().items())])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _readers():

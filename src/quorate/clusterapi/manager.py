@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from quorate.clusterapi import diagnostics
 from quorate.clusterapi.act.step import Actor
+from quorate.clusterapi.api import webhooks
 from quorate.clusterapi.connect import descriptors
 from quorate.clusterapi.connect.caches import Caches
 from quorate.clusterapi.connect.clients import Clients
@@ -27,6 +28,7 @@ from quorate.clusterapi.pace import Pace
 from quorate.clusterapi.reconciler import Reconciler
 from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, DEFAULT_NAMESPACE, LEADER_ELECTION_LEASE, RECORDER_NAME
+from quorate.clusterapi.webhooks.process import WebhookProcess
 from quorate.kubernetes import kubeconfig
 from quorate.kubernetes.client import Client, connect
 from quorate.kubernetes.config import ConfigError, RestConfig
@@ -78,6 +80,10 @@ class Options:
     diagnostics_address: str = ":8443"
     insecure_diagnostics: bool = False
     etcd_dialer: EtcdDialer = EtcdDialer.PORT_FORWARD
+    webhook_port: int = webhooks.PORT  # 0: none are served
+    webhook_cert_dir: str = "/tmp/k8s-webhook-server/serving-certs/"  # noqa: S108 - where upstream's Deployment mounts them, nobody else's to write
+    webhook_cert_name: str = "tls.crt"
+    webhook_key_name: str = "tls.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +136,11 @@ def assemble(
     return Parts(caches, reconciler, controller, (workloads, caches.foreign, recorder))
 
 
-async def run(options: Options, stopping: asyncio.Event) -> None:
-    """Run until `stopping` is set. Raises ConfigError for a kubeconfig that cannot be used, and what Manager.run raises."""
+async def run(options: Options, stopping: asyncio.Event, webhook_process: WebhookProcess | None = None) -> None:
+    """Run until `stopping` is set, and look after the process that serves webhooks, where there is one.
+
+    Raises ConfigError for a kubeconfig that cannot be used, and what Manager.run raises.
+    """
     config = kubeconfig.load(options.kubeconfig, options.context)
     room = descriptors.raised()
     _log.info("file descriptors", limit=room.limit, control_planes_of_three=room.control_planes)
@@ -158,7 +167,7 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     manager = Manager(
         reflectors=parts.caches.reflectors,
         controllers=(parts.controller,),
-        runnables=[*parts.runnables, collector, *_servers(options, config, registry, parts)],
+        runnables=[*parts.runnables, collector, *_servers(options, config, registry, parts, webhook_process)],
         elector=elector,
         after_sync=collector.settle,
     )
@@ -169,11 +178,15 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
         await client.close()
 
 
-def _servers(options: Options, config: RestConfig, registry: CollectorRegistry, parts: Parts) -> list[Runnable]:
-    servers: list[Runnable] = []
+def _servers(
+    options: Options, config: RestConfig, registry: CollectorRegistry, parts: Parts, webhook_process: WebhookProcess | None
+) -> list[Runnable]:
+    servers: list[Runnable] = [webhook_process] if webhook_process else []
     if options.health_addr not in ("", "0"):
         live: dict[str, HealthCheck] = {"workers": parts.controller.problem, "caches": partial(_unheard, parts.caches, _DEAD)}
-        ready = {"caches": partial(_unheard, parts.caches, _BEHIND)}
+        ready: dict[str, HealthCheck] = {"caches": partial(_unheard, parts.caches, _BEHIND)}
+        if webhook_process:
+            live["webhook"] = ready["webhook"] = webhook_process.check
         servers.append(HealthServer(options.health_addr, live=live, ready=ready))
     if options.diagnostics_address not in ("", "0"):
         servers.append(_diagnostics(options, config, registry))

@@ -124,9 +124,10 @@ def cluster_api_manager(provider: Provider, programs: Path, folder: RunFolder, f
     return Command(provider.program, (find_program(provider.program, programs), *arguments), ports.ready_url, {"POD_IP": LOOPBACK})
 
 
-def quorate_manager(folder: RunFolder, ports: ManagerPorts, extra: Sequence[str]) -> Command:
-    """`quorate manager` of this very installation; it serves no webhooks here."""
-    arguments = (f"--kubeconfig={folder.kubeconfig}", "--etcd-dialer=in-memory", *ports.flags[1:], *extra)
+def quorate_manager(folder: RunFolder, files: CertificateFiles, ports: ManagerPorts, extra: Sequence[str]) -> Command:
+    """`quorate manager` of this very installation."""
+    serving = f"--webhook-cert-dir={files.serving}"
+    arguments = (f"--kubeconfig={folder.kubeconfig}", "--etcd-dialer=in-memory", *ports.flags, serving, *extra)
     return Command(QUORATE_MANAGER, (sys.executable, "-m", "quorate", "manager", *arguments), ports.ready_url)
 
 

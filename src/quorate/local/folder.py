@@ -30,7 +30,7 @@ class ControlPlaneProvider(StrEnum):
 
     QUORATE = "quorate"
     UPSTREAM = "upstream"
-    NONE = "none"  # quorate's kinds are installed and left to a manager that the caller runs
+    NONE = "none"  # quorate's kinds are installed, without webhooks, and left to a manager that the caller runs
 
 
 class Phase(StrEnum):

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from quorate.clusterapi.api import crd, webhooks
+from quorate.clusterapi.types.names import DEFAULT_NAMESPACE
 from quorate.local.errors import MissingTool
 from quorate.local.ports import LOOPBACK
 
@@ -66,13 +68,13 @@ def manifest_set(items: Iterable[Object], *, webhook_port: int, ca: bytes) -> Ma
     return ManifestSet(tuple(kinds), tuple(namespaces), tuple(webhooks))
 
 
-def own_kinds(folder: Path) -> ManifestSet:
-    """quorate's kinds from `config/crd`, without conversion or webhooks; the namespace is the one upstream's manager keeps its Lease in."""
-    kinds = [item for path in sorted(folder.glob("*.yaml")) for item in read(path) if item["kind"] == "CustomResourceDefinition"]
-    if not kinds:
-        raise MissingTool(f"{folder} holds no CustomResourceDefinitions: write them with `make manifests`")
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capi-kubeadm-control-plane-system"}}
-    return ManifestSet(tuple(kinds), (namespace,), ())
+def own(*, webhook_port: int, ca: bytes) -> ManifestSet:
+    """quorate's kinds and webhooks, with the namespace of the Lease. At port 0 nobody serves webhooks: there are none then, and v1beta1 is not served."""
+    conversion = webhooks.conversion() if webhook_port else None
+    kinds = [crd.custom_resource_definition(definition, conversion) for definition in crd.DEFINITIONS]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEFAULT_NAMESPACE}}
+    hooks = webhooks.configurations() if webhook_port else []
+    return manifest_set([*kinds, namespace, *hooks], webhook_port=webhook_port, ca=ca)
 
 
 def merge(parts: Iterable[ManifestSet]) -> ManifestSet:

@@ -23,11 +23,10 @@ from quorate.local.folder import ControlPlaneProvider, RunFolder, State
 from quorate.local.installation import install
 from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, KCP, ManifestSet
-from quorate.local.programs import PROGRAMS_FOLDER, PROJECT
+from quorate.local.programs import PROGRAMS_FOLDER
 from quorate.local.turns import Turn, take_turn
 
 TURN_TIMEOUT = 600.0
-OWN_KINDS = PROJECT / "config" / "crd"
 _HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
@@ -119,6 +118,7 @@ async def _start_api_server(cluster: LocalCluster, chosen: _Ports, files: Certif
 
 def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: CertificateFiles, chosen: _Ports) -> ManifestSet:
     upstream = (KCP,) if control_plane is ControlPlaneProvider.UPSTREAM else ()
+    own_port = chosen.managers[commands.QUORATE_MANAGER].webhook if control_plane is ControlPlaneProvider.QUORATE else 0
     parts = [
         manifests.manifest_set(
             manifests.read(programs / provider.manifest),
@@ -127,7 +127,7 @@ def _manifest_set(control_plane: ControlPlaneProvider, programs: Path, files: Ce
         )
         for provider in (CORE, CABPK, CAPD, *upstream)
     ]
-    return manifests.merge([*parts, *([] if upstream else [manifests.own_kinds(OWN_KINDS)])])
+    return manifests.merge([*parts, *([] if upstream else [manifests.own(webhook_port=own_port, ca=files.ca_data)])])
 
 
 async def _start_managers(cluster: LocalCluster, chosen: _Ports, files: CertificateFiles, turn: Turn, options: Options) -> None:
@@ -138,6 +138,6 @@ async def _start_managers(cluster: LocalCluster, chosen: _Ports, files: Certific
         launcher.start(command, inherit=(turn.descriptor,) if provider is CAPD else ())
     turn.name_holder(cluster.pids[CAPD.program], folder.path)
     if control_plane is ControlPlaneProvider.QUORATE:
-        launcher.start(commands.quorate_manager(folder, chosen.managers[commands.QUORATE_MANAGER], options.manager_arguments))
+        launcher.start(commands.quorate_manager(folder, files, chosen.managers[commands.QUORATE_MANAGER], options.manager_arguments))
     for name in cluster.pids:
         await cluster.until_ready(name)

@@ -76,7 +76,7 @@ VERSIONS = (
 Triple = tuple[int, int, int]
 Rule = Callable[[Corefile], Corefile]
 
-_TAG = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?:[-+_].*)?", re.DOTALL)
+_TAG = re.compile(r"v?([0-9]+)(?:\.([0-9]+)(?:\.([0-9]+))?)?(?:[-+_].*)?", re.DOTALL)
 
 
 def parse_tag(tag: str) -> Triple:
@@ -85,7 +85,7 @@ def parse_tag(tag: str) -> Triple:
     if match is None:
         raise CannotUpdate(f"the CoreDNS image tag {tag!r} is no version: use one such as v1.12.1")
     major, minor, patch = match.groups()
-    return int(major), int(minor), int(patch or 0)
+    return int(major), int(minor or 0), int(patch or 0)
 
 
 def check(current: str, target: str) -> None:

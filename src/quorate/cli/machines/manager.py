@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +22,7 @@ from quorate.clusterapi.types.schema import DNS_SUBDOMAIN, LABEL_VALUE
 
 if TYPE_CHECKING:
     from quorate.clusterapi.manager import Options
+    from quorate.clusterapi.webhooks.process import WebhookProcess
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -50,10 +53,6 @@ IGNORED_FLAGS = {
     "skip-crd-migration-phases": "no stored object needs migrating",
     "sync-period": "watches are checked for silence instead",
     "vmodule": "set --v for all modules",
-    "webhook-cert-dir": "no webhook is served",
-    "webhook-cert-name": "no webhook is served",
-    "webhook-key-name": "no webhook is served",
-    "webhook-port": "no webhook is served",
 }
 """Flags of upstream that change nothing here, and why."""
 
@@ -190,6 +189,22 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
 @click.option(
     "--tls-min-version", type=click.Choice(["VersionTLS12"]), default="VersionTLS12", show_default=True, help="The least TLS version."
 )
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(0, 65535),
+    default=9443,
+    show_default=True,
+    help="Where admission and conversion webhooks are served; 0: nowhere, for an installation without them.",
+)
+@click.option(
+    "--webhook-cert-dir",
+    default="/tmp/k8s-webhook-server/serving-certs/",  # noqa: S108 - upstream's
+    show_default=True,
+    metavar="DIR",
+    help="The folder of their certificate and key, which may be replaced at any time.",
+)
+@click.option("--webhook-cert-name", default="tls.crt", show_default=True, help="The certificate's file there.")
+@click.option("--webhook-key-name", default="tls.key", show_default=True, help="The key's file there.")
 @click.option("--feature-gates", default="", callback=_gates, metavar="NAME=BOOL,...", help="Upstream's feature gates.")
 @click.option("--logging-format", type=click.Choice(["json", "text"]), help="The form of the logs; text on a terminal, otherwise json.")
 @click.option(
@@ -223,12 +238,37 @@ def _run(options: Options) -> int:
     from quorate.kubernetes.manager import run_until_signal
 
     try:
-        return event_loop.run(run_until_signal(lambda stopping: manager.run(options, stopping)))
+        with _webhooks(options) as webhook_process:
+            return event_loop.run(run_until_signal(lambda stopping: manager.run(options, stopping, webhook_process)))
     except (ConfigError, OSError):
         raise
     except Exception:
         structlog.get_logger(__name__).exception("the manager failed")
         raise
+
+
+@contextmanager
+def _webhooks(options: Options) -> Iterator[WebhookProcess | None]:
+    """The process that serves webhooks, forked before anything runs here; none at port 0. Raises ConfigError where there is no certificate for it."""
+    from quorate.cli import event_loop
+    from quorate.clusterapi.webhooks import process
+    from quorate.kubernetes.config import ConfigError
+    from quorate.kubernetes.serving_pairs import CertificateFiles
+
+    if not options.webhook_port:
+        yield None
+        return
+    folder = Path(options.webhook_cert_dir)
+    certificates = CertificateFiles(folder / options.webhook_cert_name, folder / options.webhook_key_name)
+    try:
+        certificates.read()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the webhooks' certificate cannot be used: {error}: give it in --webhook-cert-dir, or serve no webhooks with --webhook-port=0"
+        ) from error
+    settings = process.Settings(options.webhook_port, options.kubeconfig, options.context, options.feature_gates)
+    with process.beside(lambda channel: event_loop.run(process.serve(settings, channel))) as channel:
+        yield process.WebhookProcess(channel, certificates)
 
 
 def _options(given: dict[str, Any]) -> Options:

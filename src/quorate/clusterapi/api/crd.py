@@ -1,7 +1,7 @@
 """CustomResourceDefinitions, generated from the types.
 
 `python -m quorate.clusterapi.api.crd config/crd` writes them. A schema is structural, as the API server wants it: every reference written out, no unions but
-int-or-string, optional fields by absence instead of null. Only v1beta2 is served until conversion is; so the contract label names that version alone.
+int-or-string, optional fields by absence instead of null. v1beta2 is stored; v1beta1 is served, as deprecated, where a webhook converts.
 
 Source: KEP-1693 structural schemas; cluster-api, controlplane/kubeadm/config/crd.
 """
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msgspec import inspect as types
 
-from quorate.clusterapi.api import manifests
+from quorate.clusterapi.api import manifests, v1beta1_schema, webhooks
 from quorate.clusterapi.types.names import PROVIDER_NAME, Label
-from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANE_TEMPLATES, KUBEADM_CONTROL_PLANES, VERSION
+from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANE_TEMPLATES, KUBEADM_CONTROL_PLANES, OLD_VERSION, VERSION
 from quorate.clusterapi.types.schema import CONDITION_TYPE, PUBLISHED_AS
 from quorate.kubernetes.objects import Condition, ObjectMeta
 from quorate.kubernetes.resource import Resource
@@ -76,6 +77,8 @@ class Definition:
 
     resource: Resource[Any]
     columns: tuple[Column, ...]
+    old_columns: tuple[Column, ...]  # of v1beta1
+    old_schema: Callable[[Mapping[str, Any]], Schema]  # of v1beta1, from that of v1beta2
     short_names: tuple[str, ...] = ()
     subresources: Schema = field(default_factory=dict)
 
@@ -115,6 +118,19 @@ DEFINITIONS = (
             Column("Age", _AGE, "How long ago it was created", "date"),
             Column("Version", ".spec.version", "The Kubernetes version asked for"),
         ),
+        old_columns=(
+            Column("Cluster", r".metadata.labels['cluster\.x-k8s\.io/cluster-name']", "The cluster it belongs to"),
+            Column("Initialized", ".status.initialized", "Whether its API server has ever answered", "boolean"),
+            Column("API Server Available", ".status.ready", "Whether an API server of it can be asked", "boolean"),
+            Column("Desired", ".spec.replicas", "How many machines there should be", "integer", priority=10),
+            Column("Replicas", ".status.replicas", "How many machines there are", "integer"),
+            Column("Ready", ".status.readyReplicas", "How many of them have a Node that is ready", "integer"),
+            Column("Updated", ".status.updatedReplicas", "How many machines are as the specification asks", "integer"),
+            Column("Unavailable", ".status.unavailableReplicas", "How many machines have no Node that is ready", "integer"),
+            Column("Age", _AGE, "How long ago it was created", "date"),
+            Column("Version", ".spec.version", "The Kubernetes version asked for"),
+        ),
+        old_schema=v1beta1_schema.control_plane,
     ),
     Definition(
         KUBEADM_CONTROL_PLANE_TEMPLATES,
@@ -122,6 +138,8 @@ DEFINITIONS = (
             Column("ClusterClass", '.metadata.ownerReferences[?(@.kind=="ClusterClass")].name', "The ClusterClass it belongs to"),
             Column("Age", _AGE, "How long ago it was created", "date"),
         ),
+        old_columns=(Column("Age", _AGE, "How long ago it was created", "date"),),
+        old_schema=v1beta1_schema.control_plane_template,
     ),
 )
 
@@ -187,8 +205,8 @@ def object_schema(cls: type) -> Schema:
     return schema | {"properties": _TYPE_META | schema["properties"]} | ({"required": required} if required else {})
 
 
-def custom_resource_definition(definition: Definition) -> Schema:
-    """The CRD as it is applied."""
+def custom_resource_definition(definition: Definition, conversion: Schema | None = None) -> Schema:
+    """The CRD as it is applied. `conversion` is the webhook that converts (`webhooks.conversion`): without one v1beta1 is known and not served."""
     resource = definition.resource
     names: Schema = {
         "kind": resource.kind,
@@ -197,24 +215,35 @@ def custom_resource_definition(definition: Definition) -> Schema:
         "singular": resource.kind.lower(),
         "categories": ["cluster-api"],
     }
-    version: Schema = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": object_schema(resource.type)},
-        "additionalPrinterColumns": [column.manifest() for column in definition.columns],
-        "subresources": definition.subresources,
-    }
+    labels = {Label.CLUSTERCTL: "", Label.CONTRACT: VERSION, Label.PROVIDER: PROVIDER_NAME}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": definition.name, "labels": {Label.CLUSTERCTL: "", Label.CONTRACT: VERSION, Label.PROVIDER: PROVIDER_NAME}},
+        "metadata": {"name": definition.name, "labels": labels | ({Label.CONTRACT_V1BETA1: OLD_VERSION} if conversion else {})},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",
             "names": names | ({"shortNames": list(definition.short_names)} if definition.short_names else {}),
-            "versions": [version],
-        },
+            "versions": _versions(definition, converted=bool(conversion)),
+        }
+        | ({"conversion": conversion} if conversion else {}),
+    }
+
+
+def _versions(definition: Definition, *, converted: bool) -> list[Schema]:
+    """v1beta1 is told of even where it is not served: it may be among the versions that objects are stored in."""
+    schema = object_schema(definition.resource.type)
+    old = _version(definition, OLD_VERSION, definition.old_schema(schema), definition.old_columns)
+    new = _version(definition, definition.resource.version, schema, definition.columns)
+    return [old | {"served": converted, "storage": False, "deprecated": True}, new | {"served": True, "storage": True}]
+
+
+def _version(definition: Definition, name: str, schema: Schema, columns: tuple[Column, ...]) -> Schema:
+    return {
+        "name": name,
+        "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": [column.manifest() for column in columns],
+        "subresources": definition.subresources,
     }
 
 
@@ -222,7 +251,7 @@ def files() -> dict[str, str]:
     """Every CRD as a file: its name and its content."""
     return {
         f"{definition.resource.group}_{definition.resource.plural}.yaml": manifests.render(
-            "quorate.clusterapi.api.crd", [custom_resource_definition(definition)]
+            "quorate.clusterapi.api.crd", [custom_resource_definition(definition, webhooks.conversion())]
         )
         for definition in DEFINITIONS
     }

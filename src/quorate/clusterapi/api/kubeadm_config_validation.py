@@ -12,9 +12,16 @@ from collections.abc import Collection
 
 from quorate.clusterapi.api.fields import Errors, FieldError, Kind, Object, at, defined, integer_at, list_at, object_at, text_at
 from quorate.clusterapi.types.names import FeatureGate
+from quorate.workload.corefile_migration import check, parse_tag
+from quorate.workload.updates import CannotUpdate
 
+_LONGEST_TAG = 256  # the bound of the schema; numbers of thousands of digits are refused by Python itself
 _IMAGE_TAG = re.compile(r"[-A-Za-z0-9_.]*")
-_TOLERANT_VERSION = re.compile(r"v?[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
+_PRE_RELEASE, _BUILD = r"(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)", r"[0-9A-Za-z-]+"
+_TOLERANT_VERSION = re.compile(
+    rf"v?([0-9]+(\.[0-9]+)?|[0-9]+(\.[0-9]+){{2}}(-{_PRE_RELEASE}(\.{_PRE_RELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?)"
+)
+"""A version of which the last numbers may be missing, though not before what follows them; numbers may begin with zeros."""
 _NOT_WITH_IGNITION = "is not supported when format is ignition: remove it, or use cloud-config"
 _GATE_OFF = f"needs the feature gate {FeatureGate.KUBEADM_BOOTSTRAP_FORMAT_IGNITION}: turn it on, or remove the field"
 
@@ -123,13 +130,35 @@ def validate_cluster_configuration(configuration: Object, path: str) -> Errors:
     dns = text_at(configuration, "dns", "imageTag")
     if not _IMAGE_TAG.fullmatch(dns):
         yield _bad_tag(f"{path}.dns.imageTag")
-    if dns and not _TOLERANT_VERSION.fullmatch(dns.replace("_", "+")):
+    if dns and not _is_version(dns):
         yield FieldError(f"{path}.dns.imageTag", Kind.INVALID, "must be a version, such as v1.12.1: what CoreDNS supports depends on it")
     local, external = object_at(configuration, "etcd", "local"), object_at(configuration, "etcd", "external")
     if not _IMAGE_TAG.fullmatch(text_at(local, "imageTag")):
         yield _bad_tag(f"{path}.etcd.local.imageTag")
     if local and external:
         yield FieldError(f"{path}.etcd.local", Kind.FORBIDDEN, "etcd is either local or external: remove one of them")
+
+
+def _is_version(tag: str) -> bool:
+    return len(tag) <= _LONGEST_TAG and _TOLERANT_VERSION.fullmatch(tag.replace("_", "+")) is not None
+
+
+def validate_coredns_step(old: Object, new: Object, path: str) -> Errors:
+    """CoreDNS goes from one version to a later one, if both are known: its Corefile has to be carried over. Without a tag it is as Kubernetes has it."""
+    current, target = text_at(old, "dns", "imageTag"), text_at(new, "dns", "imageTag")
+    if not current or not target:
+        return
+    for tag in (current, target):
+        if not _is_version(tag):
+            yield FieldError(
+                f"{path}.dns.imageTag", Kind.INVALID, f"{tag!r} is no version, such as v1.12.1: what CoreDNS supports depends on it"
+            )
+            return
+    if parse_tag(current) != parse_tag(target):
+        try:
+            check(current, target)
+        except CannotUpdate as error:
+            yield FieldError(f"{path}.dns.imageTag", Kind.FORBIDDEN, str(error))
 
 
 def _bad_tag(path: str) -> FieldError:

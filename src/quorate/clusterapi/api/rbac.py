@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quorate.clusterapi.api import manifests
+from quorate.clusterapi.api import manifests, webhooks
 from quorate.clusterapi.api.crd import DEFINITIONS
 from quorate.clusterapi.types.names import PROVIDER_NAME, Label
 from quorate.clusterapi.types.resources import BOOTSTRAP_GROUP, CLUSTER_GROUP, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, RUNTIME_GROUP
 
 READ = ("get", "list", "watch")
+KEEP = (*READ, "patch")
 OWN = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
@@ -58,13 +59,19 @@ MANAGER = (
 )
 """The manager's rights in every namespace it watches."""
 
+SELF_MANAGED_CERTIFICATES = (
+    Grant(("admissionregistration.k8s.io",), ("mutatingwebhookconfigurations",), KEEP, (webhooks.MUTATING_CONFIGURATION,)),
+    Grant(("admissionregistration.k8s.io",), ("validatingwebhookconfigurations",), KEEP, (webhooks.VALIDATING_CONFIGURATION,)),
+)
+"""The manager's further rights where it makes the webhooks' certificates: to put their CAs into the configurations. It lists and watches each by its name."""
+
 LEADER_ELECTION = (Grant(("",), ("events",), ("create",)), Grant(("coordination.k8s.io",), ("leases",), OWN))
 """The manager's rights in its own namespace."""
 
 
-def roles() -> list[dict[str, Any]]:
+def roles(*, self_managed_certificates: bool = False) -> list[dict[str, Any]]:
     """The roles. Infrastructure providers outside the usual group add their own rights through the aggregation label."""
-    manager = _role("ClusterRole", "manager-role", MANAGER)
+    manager = _role("ClusterRole", "manager-role", MANAGER + SELF_MANAGED_CERTIFICATES * self_managed_certificates)
     manager["metadata"]["labels"][Label.AGGREGATE_TO_MANAGER] = "true"
     aggregated = _role("ClusterRole", "aggregated-manager-role", ())
     aggregated["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {Label.AGGREGATE_TO_MANAGER: "true"}}]}

@@ -2,8 +2,7 @@
 
 The controller asks `validate_create` about what it reads as well, so that an object that no webhook has seen gets a condition instead of being acted on.
 
-Two things are not judged here. A version below every one still running is the rules' matter, who know what runs. CoreDNS' upgrade path from one image tag to
-the next is not judged at all yet: it needs CoreDNS' own table of versions, which comes with the next release.
+A version below every one that still runs is not judged here: it is the rules' matter, who know what runs.
 
 Source: cluster-api, controlplane/kubeadm/webhooks/admission.
 """
@@ -20,11 +19,12 @@ from quorate.clusterapi.api.fields import Errors, FieldError, Kind, Object, at, 
 from quorate.clusterapi.api.immutability import immutable_changes
 from quorate.clusterapi.api.kubeadm_config_validation import (
     validate_cluster_configuration,
+    validate_coredns_step,
     validate_etcd_stays,
     validate_kubeadm_config_spec,
 )
 from quorate.clusterapi.api.machine_template_validation import validate_metadata, validate_naming, validate_taints
-from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, FeatureGate
+from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, Annotation, FeatureGate
 from quorate.core.versions import Version, parse_or_none
 
 DEFAULT_CA_VALIDITY_DAYS = 3650
@@ -52,7 +52,14 @@ def validate_update(old: Object, new: Object, gates: Collection[str] = DEFAULT_F
         *immutable_changes(object_at(old), object_at(new)),
         *_version_step(text_at(old, "spec", "version"), text_at(new, "spec", "version")),
         *validate_etcd_stays(object_at(old, *configuration), object_at(new, *configuration), ".".join(configuration)),
+        *_coredns_step(old, new, configuration),
     )
+
+
+def _coredns_step(old: Object, new: Object, configuration: tuple[str, ...]) -> Errors:
+    """Whoever carries the Corefile over by hand may use any version of CoreDNS."""
+    if Annotation.SKIP_COREDNS not in object_at(new, "metadata", "annotations"):
+        yield from validate_coredns_step(object_at(old, *configuration), object_at(new, *configuration), ".".join(configuration))
 
 
 def validate_scale(obj: Object, replicas: object) -> tuple[FieldError, ...]:

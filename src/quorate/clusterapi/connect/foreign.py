@@ -106,7 +106,8 @@ class ForeignKinds:
     async def _watch(self, group: str, kind: str) -> _Watched:
         async with self._lock:
             if (group, kind) not in self._watched:
-                resource = await self._find(group, kind)
+                version, plural = await served_at(self._client, group, kind)
+                resource = Resource(group, version, plural, kind, ForeignObject)
                 store = Store(indexes=self._indexes)
                 reflector = Reflector(
                     self._client, resource, store, random=self._random, namespace=self._namespace, handlers=self._handlers(kind)
@@ -115,23 +116,25 @@ class ForeignKinds:
                 self._to_start.put_nowait(watched)
             return self._watched[group, kind]
 
-    async def _find(self, group: str, kind: str) -> Resource[ForeignObject]:
-        plural = pluralize(kind)
-        try:
-            definition = await self._client.get(CRDS, f"{plural}.{group}")
-        except NotFound:
-            raise ContractMissing(
-                f"there is no CustomResourceDefinition {plural}.{group}: is the infrastructure provider installed?"
-            ) from None
-        named = definition.spec.names.kind
-        if named != kind:  # `DEVmachine` has the same plural: without this each spelling had a watch and a cache of its own
-            raise ContractMissing(f"CustomResourceDefinition {plural}.{group} is that of kind {named}, not {kind}: correct the reference")
-        fulfilling = definition.metadata.labels.get(Label.CONTRACT, "").split("_")
-        if not fulfilling[-1]:
-            raise ContractMissing(
-                f"CustomResourceDefinition {plural}.{group} has no label {Label.CONTRACT}: its provider does not fulfil the contract"
-            )
-        return Resource(group, fulfilling[-1], plural, kind, ForeignObject)
+
+async def served_at(client: Client, group: str, kind: str) -> tuple[str, str]:
+    """In which version and under which plural the kind is served that fulfils our contract, the newest of several. Raises ContractMissing, and what the API
+    answers.
+    """
+    plural = pluralize(kind)
+    try:
+        definition = await client.get(CRDS, f"{plural}.{group}")
+    except NotFound:
+        raise ContractMissing(f"there is no CustomResourceDefinition {plural}.{group}: is the infrastructure provider installed?") from None
+    named = definition.spec.names.kind
+    if named != kind:  # `DEVmachine` has the same plural: without this each spelling had a watch and a cache of its own
+        raise ContractMissing(f"CustomResourceDefinition {plural}.{group} is that of kind {named}, not {kind}: correct the reference")
+    fulfilling = definition.metadata.labels.get(Label.CONTRACT, "").split("_")
+    if not fulfilling[-1]:
+        raise ContractMissing(
+            f"CustomResourceDefinition {plural}.{group} has no label {Label.CONTRACT}: its provider does not fulfil the contract"
+        )
+    return fulfilling[-1], plural
 
 
 def pluralize(kind: str) -> str:

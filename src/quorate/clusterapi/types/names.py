@@ -21,6 +21,7 @@ class Label:
     PROVIDER = "cluster.x-k8s.io/provider"
     CLUSTERCTL = "clusterctl.cluster.x-k8s.io"  # on a CRD; value: empty. `clusterctl move` finds by it what it moves
     CONTRACT = "cluster.x-k8s.io/v1beta2"  # on a CRD; value: the API versions that fulfil the contract
+    CONTRACT_V1BETA1 = "cluster.x-k8s.io/v1beta1"  # the same of the contract before; ClusterClasses may still refer to v1beta1
     TOPOLOGY_OWNED = "topology.cluster.x-k8s.io/owned"
     AGGREGATE_TO_MANAGER = "kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager"  # on a ClusterRole; value: true
 
@@ -75,9 +76,9 @@ class FieldManager:
 
 CLUSTER_SECRET_TYPE = "cluster.x-k8s.io/secret"  # noqa: S105 - a type, not a secret
 PROVIDER_NAME = "control-plane-kubeadm"
+DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # that a provider of this name is installed in
 KUBEADM_CONTROL_PLANE_KIND = "KubeadmControlPlane"
 LEADER_ELECTION_LEASE = "kubeadm-control-plane-manager-leader-election-capi"
-DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the provider, and so of its Lease, unless POD_NAMESPACE says otherwise
 UPDATE_MACHINE_HOOK = "UpdateMachine"  # an entry of the pending-hooks annotation
 RECORDER_NAME = "kubeadmcontrolplane-controller"
 

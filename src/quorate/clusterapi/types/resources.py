@@ -16,6 +16,7 @@ CONTROL_PLANE_GROUP = "controlplane.cluster.x-k8s.io"
 INFRASTRUCTURE_GROUP = "infrastructure.cluster.x-k8s.io"
 RUNTIME_GROUP = "runtime.cluster.x-k8s.io"
 VERSION = "v1beta2"
+OLD_VERSION = "v1beta1"  # of the control-plane kinds, served beside it
 
 CLUSTERS = Resource(CLUSTER_GROUP, VERSION, "clusters", "Cluster", Cluster)
 MACHINES = Resource(CLUSTER_GROUP, VERSION, "machines", "Machine", Machine)

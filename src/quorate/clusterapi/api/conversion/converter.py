@@ -8,7 +8,7 @@ Source: cluster-api, controlplane/kubeadm/webhooks/conversion and util/conversio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,13 +16,13 @@ from quorate.clusterapi.api.conversion.control_plane import KUBEADM_CONTROL_PLAN
 from quorate.clusterapi.api.conversion.forms import Plain, object_of
 from quorate.clusterapi.api.conversion.tables import Surroundings, Table
 from quorate.clusterapi.types.names import Annotation
-from quorate.clusterapi.types.resources import CONTROL_PLANE_GROUP, VERSION
+from quorate.clusterapi.types.resources import CONTROL_PLANE_GROUP, OLD_VERSION, VERSION
 from quorate.kubernetes.depth import shallow
 
-if TYPE_CHECKING:
-    from quorate.kubernetes.webhook import Converter
+Converter = Callable[[Mapping[str, Any], str], dict[str, Any]]
+"""(object, desired apiVersion) -> a new object; ValueError says why it cannot."""
 
-OLD, NEW = f"{CONTROL_PLANE_GROUP}/v1beta1", f"{CONTROL_PLANE_GROUP}/{VERSION}"
+OLD, NEW = f"{CONTROL_PLANE_GROUP}/{OLD_VERSION}", f"{CONTROL_PLANE_GROUP}/{VERSION}"
 _HEADER = ("apiVersion", "kind", "metadata")
 
 TABLES: Mapping[str, Table] = {

@@ -1,7 +1,7 @@
 """The live view as an SVG, for the README: a recording of `quorate run -o json` replayed up to one moment.
 
 quorate run --no-wait -o json > run.jsonl
-python -m quorate.cli.machines.picture run.jsonl docs/live.svg --at 30
+python -m quorate.cli.development.picture run.jsonl docs/live.svg --at 30
 """
 
 from __future__ import annotations
