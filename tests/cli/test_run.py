@@ -16,8 +16,8 @@ import pytest
 from click.testing import Result
 
 from quorate.cli.development import run
-from quorate.cli.machines.events import Event
 from quorate.cli.development.run import Demo
+from quorate.cli.machines.events import Event
 from quorate.clusterapi.inspection import Finding as Look
 from quorate.kubernetes.controller import Request
 from quorate.kubernetes.errors import ConnectionFailed

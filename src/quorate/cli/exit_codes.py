@@ -25,8 +25,8 @@ TABLE = (
     ),
     Row(
         2,
-        "the command line is wrong; of plan: there are changes",
-        "the command line is wrong; `quorate plan`: there are changes",
+        "the command line is wrong; of plan, takeover --dry-run: there are changes",
+        "the command line is wrong; `quorate plan`, `takeover --dry-run`, `handback --dry-run`: there are changes",
         "`--help`",
     ),
     Row(
@@ -70,7 +70,8 @@ TABLE = (
     Row(
         13,
         "the control plane is stalled, or would lose its quorum",
-        "the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself (`quorate explain`)",
+        "the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself (`quorate explain`); "
+        "`quorate takeover`, `handback`: something stands in the way, or everything was put back",
         "the remedy beside the failed check",
     ),
     Row(
@@ -87,8 +88,8 @@ TABLE = (
     ),
     Row(
         16,
-        "somebody else works on these hosts",
-        "somebody else works on these hosts, or has since the run began, or a host cannot be locked",
+        "somebody else works on these hosts, or on this takeover",
+        "somebody else works on these hosts, or has since the run began, or a host cannot be locked; `quorate takeover`, `handback`: another run of either",
         "wait; the message says who, and since when, or what keeps a host from being locked",
     ),
     Row(
@@ -100,8 +101,8 @@ TABLE = (
     Row(
         64,
         "of plan: the command line is wrong, or the edit would be refused; an argument is empty",
-        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`: nobody can be "
-        "asked, and there is no `-y` or `--confirm`; an argument is empty",
+        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`, `takeover`, `handback`: "
+        "nobody can be asked, and there is no `-y` or `--confirm`; an argument is empty",
         "the message names the field; `--help`",
     ),
     Row(130, "interrupted; the same command goes on from there", "interrupted by a signal", "the same command goes on from there"),

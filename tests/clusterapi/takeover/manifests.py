@@ -57,13 +57,17 @@ def webhooks(kind: str, prefix: str, label: str) -> Object:
 def common(label: str, rules: list[Object], extra: Object) -> list[Object]:
     selected = {"cluster.x-k8s.io/provider": label}
     subject = {"kind": "ServiceAccount", "name": f"{PREFIX}-manager", "namespace": SYSTEM}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{PREFIX}-manager-role"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{PREFIX}-aggregated-manager-role"}
+    aggregated = _object(
+        RBAC, "ClusterRole", f"{PREFIX}-aggregated-manager-role", label, namespaced=False, aggregationRule={"selectors": []}
+    )
     return [
         _object("v1", "Namespace", SYSTEM, label, namespaced=False),
         definition("kubeadmcontrolplanes", "KubeadmControlPlane", label),
         definition("kubeadmcontrolplanetemplates", "KubeadmControlPlaneTemplate", label),
         _object("v1", "ServiceAccount", f"{PREFIX}-manager", label),
         _object(RBAC, "ClusterRole", f"{PREFIX}-manager-role", label, namespaced=False, rules=rules),
+        aggregated,
         _object(RBAC, "ClusterRoleBinding", f"{PREFIX}-manager-rolebinding", label, namespaced=False, roleRef=role, subjects=[subject]),
         _object("v1", "Service", f"{PREFIX}-webhook-service", label, spec={"ports": [{"port": 443}], "selector": selected}),
         webhooks("MutatingWebhookConfiguration", "mutating", label),

@@ -84,6 +84,7 @@ class Stage:
                 self._follow(stored.obj)
             self._end_orphans()
             self._elect()
+            self._aggregate()
             await asyncio.sleep(0.5)
 
     def _follow(self, deployment: Json) -> None:
@@ -115,6 +116,12 @@ class Stage:
     def _end(self, pod: str) -> None:
         if self.time >= self.ended.setdefault(pod, self.time + ENDS):
             self.server.delete(PODS, SYSTEM, pod, who="kubelet")
+
+    def _aggregate(self) -> None:
+        """As the API server's controller does, some time after somebody has taken rules out of a role."""
+        for role in self.server.objects(SERVED["ClusterRole"]):
+            if role.obj.get("aggregationRule") and not role.obj.get("rules"):
+                self.server.merge_patch(role.kind, *role.key, {"rules": [{"verbs": ["*"]}]}, who="clusterrole-aggregation-controller")
 
     def _end_orphans(self) -> None:
         names = {stored.name for stored in self.server.objects(SERVED["Deployment"], SYSTEM)}

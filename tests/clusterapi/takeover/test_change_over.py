@@ -85,6 +85,25 @@ async def test_webhooks_are_always_answered() -> None:
     assert not unanswered
 
 
+async def test_nobody_is_without_rights_at_any_time() -> None:
+    """The rules of an aggregated role are written by a controller, which takes its time."""
+    stage = await with_upstream()
+    without: list[str] = []
+
+    def look(written: Change) -> None:
+        rules = written.after.obj.get("rules") if written.after else None
+        if written.kind is SERVED["ClusterRole"] and not rules:
+            without.append(f"{written.who}: {written.object.name}")
+
+    stage.server.subscribe(look)
+    for goal, components in ((Side.QUORATE, given()), (Side.UPSTREAM, None)):
+        ended = await stage.command(goal, components)
+        assert ended is not None
+        assert ended.over
+        assert not returned(ended)
+    assert not without
+
+
 async def writes_of(goal: Side) -> int:
     """How many writes a whole change takes."""
     count = 0
@@ -100,6 +119,8 @@ async def writes_of(goal: Side) -> int:
     return count
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("goal", [Side.QUORATE, Side.UPSTREAM])
 async def test_a_takeover_that_is_killed_after_any_write_is_finished_or_taken_back(goal: Side) -> None:
     last = await writes_of(Side.QUORATE)
@@ -119,6 +140,8 @@ async def test_a_takeover_that_is_killed_after_any_write_is_finished_or_taken_ba
             assert stage.leader == THEIR_DEPLOYMENT
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("goal", [Side.QUORATE, Side.UPSTREAM])
 async def test_a_handback_that_is_killed_after_any_write_is_finished_or_taken_back(goal: Side) -> None:
     last = await writes_of(Side.UPSTREAM)

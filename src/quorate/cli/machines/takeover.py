@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -207,16 +208,18 @@ async def _work(config: RestConfig, access: Access, wishes: Wishes, flags: _Flag
     from quorate.clusterapi.takeover.lock import held
     from quorate.clusterapi.takeover.session import Session
     from quorate.kubernetes.client import connect
+    from quorate.kubernetes.leader import boot_time
 
-    client = connect(config)
+    client, locks = connect(config), connect(config, qps=5.0, burst=10)
     try:
-        async with held(config, flags.namespace, now=_now) as permit:
+        async with held(locks, flags.namespace, now=_now, clock=boot_time, random=SystemRandom()) as permit:
             guarded = client.guarded(permit)
             async with _observing(access, wishes, flags, guarded) as observer:
                 actor = Actor(ManagementCluster(guarded), flags.namespace, _now)
                 session = Session(observer, actor, lambda line: click.echo(f"{_now():%H:%M:%S} {line}", err=True), _now, asyncio.sleep)
                 ends.append(await session.run())
     finally:
+        await locks.close()
         await client.close()
 
 

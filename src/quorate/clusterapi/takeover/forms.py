@@ -16,6 +16,8 @@ from quorate.clusterapi.takeover.kinds import WEBHOOK_CONFIGURATIONS, Object
 INJECTED = "cert-manager.io/inject-ca-from"
 _THEIRS = (INJECTED, "cert-manager.io/inject-ca-from-secret")
 """Annotations that the one provider sets and the other may not want: whoever acts by them would fight about what they speak of."""
+_PROGRAMS = "crd-migration.cluster.x-k8s.io/"
+"""What annotations begin with that the providers' programs write on definitions, whoever has installed these."""
 _METADATA = ("labels", "annotations")
 
 
@@ -38,15 +40,20 @@ def wanted(said: Object, current: Object | None, brought: Object | None = None) 
     if result["kind"] == "Service":
         _carry(result["spec"], current.get("spec") or {}, ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"))
     if result["kind"] == "ServiceAccount":
-        _carry(result, current, ("secrets",))
+        _carry(
+            result, current, ("secrets", "imagePullSecrets")
+        )  # those that a person gave it, too: without them no image comes from a private registry
+    if _is_aggregated(result):
+        result["rules"] = current.get("rules")
     return result
 
 
 def _values(name: str, said: Object, current: Object, brought: Object | None) -> dict[str, str]:
     """The labels or annotations: those that are there, without what the other installation brought; and what this one says."""
     own, gone = said["metadata"].get(name) or {}, (brought or {"metadata": {}})["metadata"].get(name) or {}
-    there = (current["metadata"].get(name) or {}).items()
-    return {key: value for key, value in there if key not in _THEIRS and key not in gone} | own
+    there = current["metadata"].get(name) or {}
+    kept = {key: value for key, value in there.items() if key not in _THEIRS and key not in gone}
+    return kept | own | {key: value for key, value in there.items() if key.startswith(_PROGRAMS)}
 
 
 def _carry(into: dict[str, Any], current: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -77,6 +84,8 @@ def _client_configs(item: Object) -> dict[str, dict[str, Any]]:
 
 def with_rights_of_both(said: Object, other: Object) -> Object:
     """A role, or a binding, with everything that either installation grants by it."""
+    if _is_aggregated(said):
+        return said
     field = _grants(said)
     granted = list(said.get(field) or ())
     return said | {field: granted + [each for each in other.get(field) or () if each not in granted]}
@@ -84,9 +93,16 @@ def with_rights_of_both(said: Object, other: Object) -> Object:
 
 def grants_both(current: Object, said: Object, other: Object) -> bool:
     """Whether it grants all that either installation does by it, and nothing else."""
+    if _is_aggregated(said):
+        return current.get("aggregationRule") in (said["aggregationRule"], other.get("aggregationRule"))
     field = _grants(said)
     found, both = current.get(field) or [], with_rights_of_both(said, other).get(field) or []
     return all(each in found for each in both) and all(each in both for each in found)
+
+
+def _is_aggregated(item: Object) -> bool:
+    """Whether the API server's controller writes the rules of a role, out of other roles: without them nobody has any rights until it does so again."""
+    return bool(item.get("aggregationRule"))
 
 
 def _grants(item: Object) -> str:
@@ -102,14 +118,13 @@ def comparable(item: Object) -> Object:
     """What counts of an object's form."""
     bare = copy.deepcopy(cleaned(item))
     for name in _METADATA:
-        if not bare["metadata"].get(name):
-            bare["metadata"].pop(name, None)
+        bare["metadata"][name] = {key: value for key, value in (bare["metadata"].get(name) or {}).items() if not key.startswith(_PROGRAMS)}
     for config in _client_configs(bare).values():
         config.pop("caBundle", None)
     if bare["kind"] == "Deployment":
         bare["spec"].pop("replicas", None)
-    if bare["kind"] == "ClusterRole" and bare.get("aggregationRule"):
-        bare.pop("rules", None)  # which the aggregation controller writes
+    if _is_aggregated(bare):
+        bare.pop("rules", None)
     if bare["kind"] == "Secret":
         bare.pop("data", None)  # whose contents are for those to say who keep them
     if bare["kind"] == "ServiceAccount":
@@ -119,7 +134,8 @@ def comparable(item: Object) -> Object:
 
 def changes(before: Object, after: Object) -> tuple[str, ...]:
     """In what two forms of an object differ, field by field, in a line each."""
-    return tuple(_differences("", comparable(before), comparable(after)))
+    found = _differences("", comparable(before), comparable(after))
+    return tuple(found[:_MOST] + ([f"and {len(found) - _MOST} more fields"] if len(found) > _MOST else []))
 
 
 _LONGEST = 60  # characters of a value that a line shows
@@ -130,16 +146,11 @@ def _differences(path: str, before: Any, after: Any) -> list[str]:
     if before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):
-        found = [
-            line
-            for key in sorted({*before, *after})
-            for line in _differences(f"{path}.{key}" if path else key, before.get(key), after.get(key))
-        ]
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        found = [line for number, pair in enumerate(zip(before, after, strict=True)) for line in _differences(f"{path}[{number}]", *pair)]
-    else:
-        found = [f"{path}: {_shown(before)} -> {_shown(after)}"]
-    return found[:_MOST] + ([f"and {len(found) - _MOST} more fields"] if len(found) > _MOST else [])
+        keys = sorted({*before, *after})
+        return [line for key in keys for line in _differences(f"{path}.{key}" if path else key, before.get(key), after.get(key))]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [line for number, pair in enumerate(zip(before, after, strict=True)) for line in _differences(f"{path}[{number}]", *pair)]
+    return [f"{path}: {_shown(before)} -> {_shown(after)}"]
 
 
 def _shown(value: Any) -> str:

@@ -9,17 +9,16 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from random import SystemRandom
+from random import Random
 
 from quorate.clusterapi.takeover.journal import NAME
-from quorate.kubernetes.client import Client, connect
-from quorate.kubernetes.config import RestConfig
-from quorate.kubernetes.leader import LeaderElector, LeadershipLost, boot_time
+from quorate.kubernetes.client import Client
+from quorate.kubernetes.leader import LeaderElector, LeadershipLost
 from quorate.kubernetes.resource import LEASES
 from quorate.kubernetes.tasks import sole
 
-DURATION, DEADLINE, RETRY = 15.0, 10.0, 2.0  # seconds, as leader election has them
-PATIENCE = 20.0
+DURATION, DEADLINE, RETRY = 30.0, 20.0, 4.0  # seconds, as leader election has them
+PATIENCE = 40.0
 """Seconds to wait for a Lease that is held: whoever was killed leaves it for DURATION."""
 
 
@@ -28,19 +27,21 @@ class AlreadyRunning(Exception):
 
 
 @asynccontextmanager
-async def held(config: RestConfig, namespace: str, *, now: Callable[[], datetime]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+async def held(
+    client: Client, namespace: str, *, now: Callable[[], datetime], clock: Callable[[], float], random: Random
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Hold the Lease for the length of the block, which gets what is to be awaited before each write: it raises LeadershipLost once the Lease may be
     another's. Raises AlreadyRunning where somebody else holds it, and LeadershipLost out of the block when it is lost.
+
+    `client` renews the Lease and does nothing else, so that it never waits behind other requests. `clock` is as for a LeaderElector.
     """
-    client = connect(config)
-    random = SystemRandom()
     elector = LeaderElector(
         client,
         namespace=namespace,
         name=NAME,
         identity=f"{getpass.getuser()}@{socket.gethostname()}_{os.getpid()}_{random.getrandbits(32):08x}",
         now=now,
-        clock=boot_time,
+        clock=clock,
         random=random,
         lease_duration=DURATION,
         renew_deadline=DEADLINE,
@@ -63,7 +64,6 @@ async def held(config: RestConfig, namespace: str, *, now: Callable[[], datetime
         raise sole(errors) from None
     finally:
         await asyncio.shield(elector.release())
-        await client.close()
 
 
 async def _acquire(elector: LeaderElector, client: Client, namespace: str) -> None:

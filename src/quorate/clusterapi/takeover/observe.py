@@ -18,8 +18,9 @@ from quorate.clusterapi.takeover.pods import running
 from quorate.clusterapi.types.names import PROVIDER_NAME
 from quorate.core.takeover.state import ControlPlane, Definition, Item, Key, Lease, Part, Side, View
 from quorate.kubernetes.config import ConfigError
-from quorate.kubernetes.errors import AlreadyExists, ApiError, NotFound
+from quorate.kubernetes.errors import AlreadyExists, Conflict, Invalid, NotFound
 
+_LOOKS = 20  # in a row that found something changing under them
 Judge = Callable[[Side], Awaitable[tuple[ControlPlane, ...]]]
 """Looks at every control plane, as a provider would judge it."""
 
@@ -79,6 +80,12 @@ class Observer:
 
     async def observe(self) -> Observation:
         """One look. Raises ConfigError where a provider is missing that nobody gave, or the journal cannot be read."""
+        for _ in range(_LOOKS):
+            with suppress(Conflict):  # the server was asked about a form of an object that has changed since it was read
+                return await self._observe()
+        return await self._observe()
+
+    async def _observe(self) -> Observation:
         stored = await self._cluster.record(self._namespace)
         record, secret = stored or (None, None)
         coming, leaving = await self._installations(record)
@@ -88,6 +95,7 @@ class Observer:
         pods = await self._cluster.pods(self._namespace)
         arriving, departing = coming.describe(), leaving.describe()
         journal = record.journal if record else None
+        asked = journal is None or journal.done  # nothing is under way: what decides whether something may begin
         view = View(
             goal=self._wishes.goal,
             coming=running(arriving, found.get(arriving.deployment), pods),
@@ -95,8 +103,8 @@ class Observer:
             items=tuple(await asyncio.gather(*(self._item(key, found.get(key), coming, leaving, new=record is None) for key in keys))),
             definitions=_definitions(found, coming, leaving),
             journal=journal,
-            core_version=self._wishes.core_version or await self._cluster.core_version(),
-            unserved=await self._cluster.unserved(key.kind for key in coming.objects),
+            core_version=self._wishes.core_version or (await self._cluster.core_version() if asked else ""),
+            unserved=await self._cluster.unserved(key.kind for key in coming.objects) if asked else (),
             owners=tuple(owners(found.values())),
             undone=self.undone,
             accepted=self._wishes.accepted,
@@ -164,12 +172,8 @@ class Observer:
             return current
         try:
             return await self._cluster.client.replace(KINDS[key.kind].resource, wanted, key.namespace, dry_run=True)
-        except NotFound:
+        except (NotFound, Invalid):  # it is gone, or a field in it cannot be changed at all
             return wanted
-        except ApiError as error:
-            if error.code in (409, 422):  # changed since it was read, or a field in it cannot be changed at all
-                return wanted
-            raise
 
     def _lease(self, lease: Object | None, *, stopped: bool) -> Lease:
         memory, version = self._memory, lease["metadata"]["resourceVersion"] if lease else ""

@@ -25,11 +25,13 @@ class Forecast:
 def forecast(view: View, now: datetime) -> Forecast:
     """Every step from here on, if nothing fails and nobody interferes. Pure and total."""
     steps: list[Step] = []
-    decision = decide(view, now)
+    decision = decide(view, now)  # the time stands still: nothing comes too late here
     while not is_over(decision) and len(steps) < _MOST_STEPS:
         if decision.step is not None:
             steps.append(decision.step)
             view = _after(view, decision.step, now)
+            if isinstance(decision.step, Finish):
+                break
         elif (waited := _waited(view)) != view:
             view = waited
         else:

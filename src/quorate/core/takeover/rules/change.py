@@ -94,12 +94,12 @@ def hand_the_lease_over(view: View, _now: datetime) -> Proposal[Step]:
 
 
 def let_it_judge(view: View, _now: datetime) -> Proposal[Step]:
-    """The change is over once the status of every control plane is what the coming provider says of it. Whatever is put back waits for none of them."""
+    """The change is over once the status of every control plane is what the coming provider says of it. What is put back waits for none of them."""
     if view.journal is None or not view.under_way or view.journal.returning:
         return NOTHING
     if view.control_planes is None:
         return blocking(EVERYTHING, failed(JUDGED, "they are looked at next"))
-    waiting = [f"{each.name}: {each.unreported}" for each in view.control_planes if each.unreported]
+    waiting = [f"{each.name}: {each.unreported}" for each in view.control_planes if each.unreported and each.name not in view.accepted]
     if waiting:
         return blocking(EVERYTHING, failed(JUDGED, "; ".join(waiting)))
     return Proposal(checks=(passed(JUDGED, f"{len(view.control_planes)} control planes"),))
