@@ -89,7 +89,7 @@ def _with_flags(command: _Decorated) -> _Decorated:
     return command
 
 
-_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+_file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(name="takeover", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
