@@ -17,8 +17,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from quorate.cli import questions
 from quorate.cli.hosts import access as hosts_access
-from quorate.cli.hosts import run as hosts_run
 from quorate.cli.main import quorate
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.state import KUBEADM_RUNS, Cluster
@@ -99,7 +99,7 @@ def test_without_a_terminal_nobody_can_be_asked(apply: Cli, world: HostsWorld) -
 @pytest.mark.parametrize(("answer", "steps"), [("yes", 2), ("y", 0), ("", 0), ("no", 0)])
 def test_only_the_word_yes_is_a_yes(world: HostsWorld, monkeypatch: pytest.MonkeyPatch, answer: str, steps: int) -> None:
     world.cluster = one_missing()
-    monkeypatch.setattr(hosts_run, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(questions, "at_a_terminal", lambda: True)
     result = CliRunner().invoke(quorate, ["apply", "-m", str(world.manifest), "--plain"], input=f"{answer}\n")
     assert (result.exit_code, len(world.steps)) == (0, steps), result.output
     assert ("canceled; nothing was changed" in result.output) is (steps == 0)
@@ -188,13 +188,13 @@ def test_hosts_that_were_just_switched_on_are_waited_for(apply: Cli, world: Host
 
 def test_one_who_comes_between_the_plan_and_the_work_is_not_overrun(apply: Cli, world: HostsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.cluster = one_missing()
-    plan = hosts_run.confirm
+    plan = questions.confirm
 
     def confirm(question: str, *, yes: bool) -> None:
         world.access.states["cp-2"].holder = Holder("1", "john@couch", "apply", BUILD.noon).encode()
         plan(question, yes=yes)
 
-    monkeypatch.setattr(hosts_run, "confirm", confirm)
+    monkeypatch.setattr(questions, "confirm", confirm)
     result = apply("-y")
     assert (result.exit_code, world.steps) == (16, [])
     assert "host cp-2 is locked by john@couch" in result.stderr
@@ -602,7 +602,7 @@ def test_the_name_of_a_cluster_is_typed_before_it_ends(
 ) -> None:
     world.cluster = BUILD.three(snapshot_taken=False)
     world.failing = StepFailed("cp-1", "no space left", "Free some")
-    monkeypatch.setattr(hosts_run, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(questions, "at_a_terminal", lambda: True)
     result = CliRunner().invoke(quorate, ["reset", "-y", "--all", "-m", str(world.manifest), "--plain"], input=f"{typed}\n")
     assert ("to take a snapshot of etcd failed" in result.output) is done, result.output
     assert ("canceled; nothing was changed" in result.output) is not done

@@ -98,7 +98,7 @@ def pages() -> dict[str, str]:
 
 async def _print(stage: Stage, found: dict[str, str], moment: str, *kinds: str, change: Edit | None = None) -> None:
     parts = stage.process.parts
-    inspector = Inspector(parts.reconciler.observer, parts.caches, asyncio.Queue(), stage.world.now)
+    inspector = Inspector(parts.reconciler.observer, parts.caches, parts.reconciler.publisher, asyncio.Queue(), stage.world.now)
     finding = await inspector.look(Request(NAMESPACE, NAME), change)
     assert finding is not None
     found |= {f"{kind}-{moment}": _readable(click.unstyle(PAGES[kind](finding, stage))) for kind in kinds}

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -157,10 +157,7 @@ class Stage:
         Restricted to one namespace, as ours is, it does not work (it casts its informers to a type that those of one namespace do not have), nor by a label
         (its filter drops the event of a new connection, which has none).
         """
-        for cluster in (await self.client.list(KINDS["Cluster"])).items:
-            if cluster["metadata"]["namespace"] != self.namespace and not cluster["spec"].get("paused"):
-                await self._pause(cluster, True)
-                self.paused.append(cluster)
+        await self.pause_others()
         served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
         command = (
             PROGRAMS_FOLDER / KCP.program,
@@ -199,6 +196,14 @@ class Stage:
     async def _discovered(self) -> bool:
         found = await self.client.get(KINDS["ExtensionConfig"], self.namespace)
         return conditions_of(found).get("Discovered", {}).get("status") == "True"
+
+    async def pause_others(self, *allowed: Stage) -> None:
+        """Pause every cluster but this one's, and those that are allowed, until this one's end."""
+        spaces = {self.namespace, *(each.namespace for each in allowed)}
+        for cluster in (await self.client.list(KINDS["Cluster"])).items:
+            if cluster["metadata"]["namespace"] not in spaces and not cluster["spec"].get("paused"):
+                await self._pause(cluster, True)
+                self.paused.append(cluster)
 
     def cluster(self, replicas: int = 1, **changes: Any) -> DemoCluster:
         """A cluster named after the namespace, of machines that take no time."""
@@ -378,7 +383,7 @@ async def _created(stage: Stage, item: Object) -> bool:
 async def nursery(stack: LocalCluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursery]:
     """As many control planes as the tests of this run take; where two processes share the tests, each stands by for all of them."""
     made = Nursery(stack, tmp_path_factory.mktemp("nursery"))
-    wanted = sum("three" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    wanted = sum(getattr(item, "fixturenames", []).count(name) for item in request.session.items for name in ("three", "another_three"))
     task = asyncio.get_running_loop().create_task(
         made.run(wanted)
     )  # ended below; a fixture may not keep a task group open across its yield
@@ -390,9 +395,22 @@ async def nursery(stack: LocalCluster, request: pytest.FixtureRequest, tmp_path_
 @pytest_asyncio.fixture(loop_scope="session")
 async def three(nursery: Nursery, tmp_path: Path) -> AsyncIterator[Stage]:
     """A control plane of three that is at rest, in a namespace of its own, with a MachineHealthCheck and without a manager."""
+    async with _taken(nursery, tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def another_three(nursery: Nursery, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A second one."""
+    async with _taken(nursery, tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def _taken(nursery: Nursery, logs: Path) -> AsyncIterator[Stage]:
     async with asyncio.timeout(300):
         made = await nursery.ready.get()
-    made.logs, made.managers = tmp_path, []
+    made.logs, made.managers = logs, []
     try:
         yield made
     finally:

@@ -169,3 +169,26 @@ async def test_what_is_not_served_is_not_found(client: Client) -> None:
         await client.get(CONFIG_MAPS, "a", "default")
     with pytest.raises(NotFound, match="could not find the requested resource"):
         await client.list(Resource("cluster.x-k8s.io", "v1alpha1", "machines", "Machine", dict))
+
+
+async def test_an_object_is_replaced_whole_and_by_whoever_has_read_it(client: Client) -> None:
+    made = await client.create(RAW, machine(labels={"a": "b"}), "default")
+    version = made["metadata"]["resourceVersion"]
+    replaced = await client.replace(RAW, machine(resourceVersion=version) | {"spec": {"version": "v1"}}, "default")
+    assert (replaced["spec"], replaced["metadata"].get("labels"), replaced["metadata"]["generation"]) == ({"version": "v1"}, None, 2)
+    with pytest.raises(Conflict):
+        await client.replace(RAW, machine(resourceVersion=version), "default")
+    with pytest.raises(NotFound):
+        await client.replace(RAW, machine("b"), "default")
+
+
+async def test_what_is_only_tried_changes_nothing(client: Client, server: ApiServer) -> None:
+    tried = await client.create(RAW, machine(), "default", dry_run=True)
+    assert tried["metadata"]["uid"]
+    assert server.find(MACHINES, "default", "a") is None
+    await client.create(RAW, machine(), "default")
+    version = server.version
+    tried = await client.replace(RAW, machine() | {"spec": {"version": "v1"}}, "default", dry_run=True)
+    assert tried["spec"] == {"version": "v1"}
+    assert server.version == version
+    assert server.get(MACHINES, "default", "a").spec == {"clusterName": "demo"}

@@ -25,8 +25,8 @@ TABLE = (
     ),
     Row(
         2,
-        "the command line is wrong; of plan: there are changes",
-        "the command line is wrong; `quorate plan`: there are changes",
+        "the command line is wrong; of plan, takeover --dry-run: there are changes",
+        "the command line is wrong; `quorate plan`, `takeover --dry-run`, `handback --dry-run`: there are changes",
         "`--help`",
     ),
     Row(
@@ -70,7 +70,8 @@ TABLE = (
     Row(
         13,
         "the control plane is stalled, or would lose its quorum",
-        "the control plane is stalled, or would lose its quorum: it needs you (`quorate explain` says for what)",
+        "the control plane is stalled, or would lose its quorum: it needs you (`quorate explain` says for what); "
+        "`quorate takeover`, `handback`: something stands in the way, or everything was put back",
         "the remedy beside the failed check",
     ),
     Row(
@@ -87,8 +88,9 @@ TABLE = (
     ),
     Row(
         16,
-        "another operator works on these hosts",
-        "another operator works on these hosts, or began to during the run, or a host cannot be locked",
+        "another operator works on these hosts, or on this takeover",
+        "another operator works on these hosts, or began to during the run, or a host cannot be locked; "
+        "`quorate takeover`, `handback`: another run of either works on this management cluster",
         "wait; the message says who and since when, or why a host cannot be locked",
     ),
     Row(
@@ -100,8 +102,8 @@ TABLE = (
     Row(
         64,
         "of plan: the command line is wrong, or the edit would be refused; or an argument is empty",
-        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`: there is no "
-        "terminal to ask on, and neither `-y` nor `--confirm` is given; every command: an argument is empty",
+        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`, `takeover`, "
+        "`handback`: there is no terminal to ask on, and neither `-y` nor `--confirm` is given; every command: an argument is empty",
         "the message names the field; `--help`",
     ),
     Row(

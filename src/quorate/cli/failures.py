@@ -108,8 +108,10 @@ def _of_hosts(cause: Exception) -> Failure | None:
 
 def _of_clusters(cause: Exception) -> Failure:
     from quorate.clusterapi.inspection import NotAnswering
+    from quorate.clusterapi.takeover.lock import AlreadyRunning
     from quorate.kubernetes.config import ConfigError
     from quorate.kubernetes.errors import ApiError, ConnectionFailed
+    from quorate.kubernetes.leader import LeadershipLost
 
     match cause:
         case Failure():
@@ -120,6 +122,8 @@ def _of_clusters(cause: Exception) -> Failure:
             return Failure(f"the management cluster does not answer: {cause}", ExitCode.MANAGEMENT_CLUSTER)
         case ApiError() | NotAnswering():
             return Failure(_explained(cause), ExitCode.MANAGEMENT_CLUSTER)
+        case AlreadyRunning() | LeadershipLost():
+            return Failure(str(cause), ExitCode.LOCKED)
         case OSError(errno=errno.EADDRINUSE):
             return Failure(f"{cause.strerror}; stop the process that listens there, or choose another address", ExitCode.PORT_TAKEN)
     return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)

@@ -26,6 +26,7 @@ COMMANDS = {
     "etcd": ("hosts.etcd", "List etcd's members on existing hosts, or save a snapshot."),
     "explain": ("explain", "Show the next step for a control plane, and why."),
     "get": ("machines.get", "List control planes."),
+    "handback": ("machines.takeover", "Give control planes back to Cluster API's own provider."),
     "kubeconfig": ("hosts.kubeconfig", "Print the administrator's kubeconfig of existing hosts."),
     "local": ("development.local", "Start, stop or show a local management cluster."),
     "manager": ("machines.manager", "Run the Cluster API control-plane provider."),
@@ -33,9 +34,10 @@ COMMANDS = {
     "reset": ("hosts.reset", "Reset hosts after a quorum check, or destroy the cluster."),
     "simulate": ("development.simulate", "Simulate control planes with faults, and check every invariant."),
     "status": ("hosts.status", "Show existing hosts, etcd's members and the next step."),
+    "takeover": ("machines.takeover", "Take control planes over from Cluster API's own provider."),
     "run": ("development.run", "Run a demo control plane on this machine, shown live."),
 }
-"""Sub-command, its module here (whose attribute `command` it is), and its line in the help."""
+"""Sub-command, its module here (whose attribute `command` it is, or one of its `COMMANDS`), and its line in the help."""
 
 _OF_THE_SOURCE = "development"
 """The package here whose commands are in quorate's source, and not in what is installed from a wheel or runs from an image."""
@@ -95,7 +97,8 @@ class _Commands(click.Group):
             raise wrong(
                 f"quorate {cmd_name} is not in this installation: it comes with quorate's source, where `make` builds what it needs"
             )
-        command: click.Command = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}").command
+        module = import_module(f"quorate.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.COMMANDS[cmd_name] if hasattr(module, "COMMANDS") else module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -10,7 +10,7 @@ import msgspec
 from quorate.cli import views
 from quorate.cli.documents import as_json
 
-DOCUMENTS = (views.Status, views.Machine, views.Plan, views.Summary, views.Member)
+DOCUMENTS = (views.Status, views.Machine, views.Plan, views.Summary, views.Member, views.Change)
 """What a command prints, alone or as a list; docs/commands.md says which."""
 
 

@@ -222,6 +222,40 @@ class Plan:
         return bool(self.steps) or not self.converges
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """An object of one provider or the other, in a change from one to the other."""
+
+    name: Annotated[str, says("its kind, namespace and name")]
+    fate: Annotated[str, says("what becomes of it, in a few words")]
+    changes: Annotated[tuple[str, ...], says("what changes in it, field by field")]
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A control plane of Machines, as the provider that comes would go on with it."""
+
+    name: Annotated[str, says("namespace/name")]
+    prospect: Annotated[str, says("at rest, in motion, otherwise or unclear")]
+    evidence: str
+    unreported: Annotated[str, says("in what its status is not yet what that provider says of it")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change from one provider of control planes to the other."""
+
+    goal: Annotated[str, says("which is to answer for the control planes: quorate or upstream")]
+    under_way: Annotated[bool, says("whether it has begun and is not finished")]
+    done: Annotated[bool, says("whether the goal is reached")]
+    returning: Annotated[str, says("why everything is, or was, put back; empty: it is not")]
+    steps: Annotated[tuple[str, ...], says("all that are left")]
+    checks: Annotated[tuple[Check, ...], says("all that were asked")]
+    in_the_way: Annotated[tuple[Check, ...], says("what keeps it from its end")]
+    objects: tuple[ChangedObject, ...]
+    control_planes: Annotated[tuple[Prospect, ...], says("those that were looked at")]
+
+
 # How they are filled, of either way of working.
 
 

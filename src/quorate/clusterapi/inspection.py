@@ -20,6 +20,8 @@ from quorate.clusterapi.observe.observer import Edit, Observer
 from quorate.clusterapi.observe.rings import Rings
 from quorate.clusterapi.observe.specification import Specifications
 from quorate.clusterapi.observe.updates import AsReported
+from quorate.clusterapi.report import report
+from quorate.clusterapi.report.publish import Publisher
 from quorate.clusterapi.types.names import FeatureGate
 from quorate.clusterapi.types.resources import EXTENSION_CONFIGS
 from quorate.core.machines.decide import Decision, decide
@@ -53,14 +55,23 @@ class Inspector:
     `now` is aware.
     """
 
-    def __init__(self, observer: Observer, caches: Caches, changed: asyncio.Queue[Request], now: Callable[[], datetime]) -> None:
-        self._observer, self._caches, self._now = observer, caches, now
+    def __init__(
+        self, observer: Observer, caches: Caches, publisher: Publisher, changed: asyncio.Queue[Request], now: Callable[[], datetime]
+    ) -> None:
+        self._observer, self._caches, self._publisher, self._now = observer, caches, publisher, now
         self.changed = changed
 
     def control_planes(self, namespace: str = "") -> list[Request]:
         """All control planes of a namespace ("" for all), by name."""
         found = [Request(kcp.metadata.namespace, kcp.metadata.name) for kcp in self._caches.kcps.items()]
         return sorted(request for request in found if not namespace or request.namespace == namespace)
+
+    def is_reported(self, finding: Finding) -> bool:
+        """Whether the status of the control plane and of its Machines is what the manager would write of this look, but for the wording."""
+        if finding.decision is None:
+            return True
+        found = report(finding.observation, finding.decision, now=self._now())
+        return not any(change.is_news for change in self._publisher.changes(finding.observation.kcp, found))
 
     async def look(self, request: Request, edit: Edit | None = None) -> Finding | None:
         """One look, as it is or as it would be after an edit; None where there is no such control plane.
@@ -150,9 +161,8 @@ def _wire(client: Client, namespace: str, etcd_dialer: EtcdDialer, extension: Fo
     workloads = Workloads(caches, client, network_setup(etcd_dialer, now=_now, random=random, clock=clock))
     clients = Clients(client, caches, workloads, Expectations(changes.add))
     every = Specifications(frozenset(FeatureGate))  # which are on is the manager's to say, and it does, in a condition
-    return Inspector(
-        Observer(clients, _now, changes.add, Rings(clock), every, AsReported(caches.kcps.get, extension)), caches, changes.queue, _now
-    ), _Background(caches, workloads)
+    observer = Observer(clients, _now, changes.add, Rings(clock), every, AsReported(caches.kcps.get, extension))
+    return Inspector(observer, caches, Publisher(client, caches), changes.queue, _now), _Background(caches, workloads)
 
 
 def _now() -> datetime:

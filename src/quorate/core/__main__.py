@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from quorate.core.hosts import decide as decide_hosts
 from quorate.core.machines import decide
+from quorate.core.takeover import decide as decide_takeover
 
 _HEAD = """# The rules
 
@@ -30,6 +31,9 @@ def table() -> str:
             "\n## Existing hosts (`quorate apply`)\n",
             _COLUMNS,
             *_rows(decide_hosts.RULES),
+            "\n## From one provider to the other (`quorate takeover`, `quorate handback`)\n",
+            _COLUMNS,
+            *_rows(decide_takeover.RULES),
         )
     )
 

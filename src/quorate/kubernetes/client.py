@@ -83,7 +83,7 @@ class _Bookmark(Object):
     metadata: ObjectMeta
 
 
-_VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def connect(
@@ -252,6 +252,16 @@ class Client:
         doing = _doing("create", resource, namespace)
         path = resource.path(namespace) + _encoded({"fieldManager": field_manager, "dryRun": "All" if dry_run else ""})
         return self._decode(resource.type, await self._transport.send(Request("POST", path, doing, msgspec.json.encode(body))), doing)
+
+    async def replace(
+        self, resource: Resource[T], body: Mapping[str, Any], namespace: str = "", *, field_manager: str = "", dry_run: bool = False
+    ) -> T:
+        """Give an object the form of `body`, which is the whole of it; with `metadata.resourceVersion` in it, only if nobody has changed it since.
+
+        `dry_run`: as it would be, with the server's defaults, and nothing is changed.
+        """
+        query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else ""}
+        return await self._object("PUT", resource, body["metadata"]["name"], namespace, body=body, query=query)
 
     async def create_subresource(
         self, resource: Resource[T], name: str, subresource: str, body: Mapping[str, Any], namespace: str = ""

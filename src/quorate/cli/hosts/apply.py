@@ -44,7 +44,7 @@ def command(
     PLAN is a file from `quorate plan --out`; it is refused once the cluster has changed. After an interruption, run the same command again:
     it continues from there.
     """
-    from quorate.cli import event_loop, lines, logs, render
+    from quorate.cli import event_loop, lines, logs, questions, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan
     from quorate.cli.hosts import run as hosts_run
@@ -70,7 +70,7 @@ def command(
     click.echo(lines.plan(plan), nl=False, err=output == "json")
     if not plan.steps:
         ctx.exit(ExitCode.OK if plan.converges else ExitCode.LOCKED if observation.cluster.locked_by else ExitCode.STALLED)
-    hosts_run.confirm("Carry this out?", yes=yes)
+    questions.confirm("Carry this out?", yes=yes)
     run = hosts_run.Run(
         command="apply",
         loaded=loaded,

@@ -105,7 +105,7 @@ def as_text(found: tuple[Expiry, ...], cluster: Cluster, now: datetime) -> str:
 @click.pass_context
 def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bool, output: str, **flags: Any) -> None:
     """Renew the certificates of every control-plane host, one at a time, and restart the components that use them. Asks first. Renews no CA."""
-    from quorate.cli import event_loop, lines, logs, render
+    from quorate.cli import event_loop, lines, logs, questions, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan
     from quorate.cli.hosts import run as hosts_run
@@ -125,7 +125,7 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     if not plan.steps:
         click.echo("nothing is renewed: first carry out the plan that `quorate plan -m` shows", err=True)
         ctx.exit(ExitCode.STALLED)
-    hosts_run.confirm("Renew these certificates?", yes=yes)
+    questions.confirm("Renew these certificates?", yes=yes)
     run = hosts_run.Run(
         command="certificates renew",
         loaded=loaded,

@@ -57,7 +57,7 @@ def command(
     quorate first takes an etcd snapshot, then removes each control-plane HOST's etcd member, deletes its Node and resets it. Remove HOST from the manifest
     too, or the next apply joins it again. Packages stay installed.
     """
-    from quorate.cli import event_loop, logs, render
+    from quorate.cli import event_loop, logs, questions, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import run as hosts_run
     from quorate.cli.hosts.display import HOSTS
@@ -78,9 +78,9 @@ def command(
     if not any(each.step for each in steps):
         ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
     if everything:
-        hosts_run.confirm_by_name(cluster.name, confirm)
+        questions.confirm_by_name(cluster.name, confirm)
     else:
-        hosts_run.confirm("Everything of the cluster on these hosts will be lost. Continue?", yes=yes)
+        questions.confirm("Everything of the cluster on these hosts will be lost. Continue?", yes=yes)
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,

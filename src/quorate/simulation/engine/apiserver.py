@@ -115,8 +115,8 @@ class ApiServer:
 
     # Writing.
 
-    def create(self, kind: Kind, body: Json, *, who: str, manager: str = "") -> Stored:
-        """Create an object; status and identity are the server's to set."""
+    def create(self, kind: Kind, body: Json, *, who: str, manager: str = "", dry_run: bool = False) -> Stored:
+        """Create an object; status and identity are the server's to set. `dry_run`: only say what it would be."""
         metadata = {name: value for name, value in body["metadata"].items() if name not in (*_KEPT, "resourceVersion", "managedFields")}
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         if (namespace, name) in self._objects[kind]:
@@ -125,7 +125,17 @@ class ApiServer:
         obj = {"apiVersion": kind.api_version, "kind": kind.kind, **body, "metadata": metadata}
         if kind.has_status:
             obj.pop("status", None)
+        if dry_run:
+            return Stored(kind, obj, self.version)
         return self._commit(kind, None, obj, {manager or who: frozenset(values(obj))}, who)
+
+    def replace(self, kind: Kind, body: Json, *, who: str, manager: str = "", dry_run: bool = False) -> Stored:
+        """Give an object this form, its status apart. `dry_run`: only say what it would be."""
+        current = self.get(kind, body["metadata"].get("namespace", ""), body["metadata"]["name"])
+        self._check_identity(current, body["metadata"])
+        if dry_run:
+            return Stored(kind, self._protected(current, body), current.version)
+        return self._update(current, body, "", manager or who, who)
 
     def merge_patch(
         self, kind: Kind, namespace: str, name: str, patch: Mapping[str, Any], *, who: str, subresource: str = "", manager: str = ""

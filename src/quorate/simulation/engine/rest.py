@@ -51,7 +51,7 @@ def parse(path: str) -> Target:
 
 def is_write(request: Request) -> bool:
     """Whether a request can change something."""
-    return request.method != "GET" and "dryRun=All" not in request.path
+    return request.method != "GET" and not parse(request.path).option("dryRun")
 
 
 def answer(server: ApiServer, request: Request, who: str) -> bytes:
@@ -61,8 +61,8 @@ def answer(server: ApiServer, request: Request, who: str) -> bytes:
     if request.method == "GET":
         return _encoded(server.with_managed_fields(_get(server, kind, target))) if target.name else _listed(server, kind, target)
     body: Any = msgspec.json.decode(request.body or b"{}")
-    if request.method == "POST":
-        return server.create(kind, _placed(body, target), who=who, manager=target.option("fieldManager")).data
+    if request.method in ("POST", "PUT"):
+        return _whole(server, kind, target, request.method, _placed(body, target), who).data
     if request.method == "DELETE":
         preconditions = body.get("preconditions") or {}
         left = server.delete(
@@ -87,6 +87,13 @@ def kind_of(server: ApiServer, target: Target) -> Kind:
 
 def _get(server: ApiServer, kind: Kind, target: Target) -> Stored:
     return server.get(kind, target.namespace, target.name)
+
+
+def _whole(server: ApiServer, kind: Kind, target: Target, method: str, body: Json, who: str) -> Stored:
+    """An object created, or replaced; with `dryRun` only as it would be."""
+    manager, dry_run = target.option("fieldManager"), bool(target.option("dryRun"))
+    write = server.create if method == "POST" else server.replace
+    return write(kind, body, who=who, manager=manager, dry_run=dry_run)
 
 
 def _patched(server: ApiServer, kind: Kind, target: Target, content: str, body: Any, who: str) -> Stored:
