@@ -8,87 +8,87 @@ SIDE_BY_SIDE = $(shell unshare --net true 2>/dev/null && printf %s '-n 3 --dist 
 .PHONY: help run test unit programs manifests rules docs guards bench bench-fleet simulate explore differential fleet nodes hosts hosts-end e2e lint format renew clean scale
 .DEFAULT_GOAL := help
 
-help: ## What can be made
+help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /\1\t/' | expand -t 12
 
-run: programs ## A real control plane on this machine: three nodes, shown live until Ctrl-C
+run: programs ## Run a demo control plane on this machine: three nodes, shown live until Ctrl-C
 	@$(RUN) quorate run
 
-test: lint programs ## Everything that CI runs
+test: lint programs ## Run everything that CI runs
 	$(RUN) pytest -n 2 --dist worksteal -m "not integration and not fleet and not e2e" tests
 	$(RUN) python -m pytest $(SIDE_BY_SIDE) -m integration tests
 
-unit: .venv/ready ## What needs no programs and takes less than three minutes: for between two edits
+unit: .venv/ready ## Run the tests that need no programs, in less than three minutes: for between two edits
 	$(RUN) pytest -n 2 --dist worksteal -m "not thorough and not integration and not fleet and not e2e" tests
 
-programs: .venv/ready ## The pinned programs (Kubernetes, etcd, Cluster API), into .bin
+programs: .venv/ready ## Build the pinned programs (Kubernetes, etcd, Cluster API) into .bin
 	@$(RUN) python -c "import sys; from quorate.local.programs import main; sys.exit(main([]))"
 
-manifests: .venv/ready ## config/ from the types
+manifests: .venv/ready ## Generate config/ from the types
 	$(RUN) python -m quorate.clusterapi.api.crd config/crd
 	$(RUN) python -m quorate.clusterapi.api.rbac config/rbac
 
-rules: .venv/ready ## docs/rules.md, docs/exit-codes.md, docs/schema.json and docs/architecture.svg from the code
+rules: .venv/ready ## Generate docs/rules.md, docs/exit-codes.md, docs/schema.json and docs/architecture.svg from the code
 	$(RUN) python -m quorate.core > docs/rules.md
 	$(RUN) python -m quorate.cli.exit_codes > docs/exit-codes.md
 	$(RUN) python -m quorate.cli.schema > docs/schema.json
 	$(RUN) python -m tests.architecture > docs/architecture.svg
 
-docs: .venv/ready ## The documentation as a site, in .cache/site; a dead link or a page without a place ends it
+docs: .venv/ready ## Build the documentation as a site in .cache/site; fails on a dead link or a page without a place
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
 
-guards: .venv/ready ## docs/guards.md from the mutation test
+guards: .venv/ready ## Generate docs/guards.md from the mutation test
 	$(RUN) python -m tests.proof.guards > docs/guards.md
 
-bench: programs ## Upstream's provider and quorate, step by step (about an hour)
+bench: programs ## Compare upstream's provider and quorate, step by step (about an hour)
 	$(RUN) python tests/bench lifecycle
 
-bench-fleet: programs ## 10 and 30 clusters at once, with upstream's provider and with quorate (about two hours)
+bench-fleet: programs ## Compare both with 10 and 30 clusters at once (about two hours)
 	$(RUN) python tests/bench fleet
 
-scale: programs ## 200 and 1,000 control planes in one process: starts, memory, CPU at rest, reactions (about an hour and a half)
+scale: programs ## Measure 200 and 1,000 control planes in one process: starts, memory, CPU at rest, reactions (about an hour and a half)
 	$(RUN) python tests/scale
 
-simulate: .venv/ready ## Control planes with faults, in virtual time; LASTING=600 is for ten minutes
+simulate: .venv/ready ## Simulate control planes with faults, in virtual time; LASTING=600 for ten minutes
 	$(RUN) quorate simulate --seconds $(or $(LASTING),60)
 
-explore: .venv/ready ## Every history of a few control planes with one fault, of some with two, and as much further as an hour allows (hours)
+explore: .venv/ready ## Try every history of a few control planes with one fault, of some with two, and as much more as an hour allows (hours)
 	$(RUN) python tests/explore
 
-differential: programs ## What upstream's program answers beside what quorate does, for 10,000 objects made at random (two minutes)
+differential: programs ## Compare upstream's program and quorate on 10,000 random objects (two minutes)
 	$(RUN) python tests/differential conversions --count 10000 --seed $(or $(SEED),1)
 
-fleet: programs ## Fifty clusters at once, from creation to deletion, without an error (about ten minutes)
+fleet: programs ## Take fifty clusters at once from creation to deletion, without an error (about ten minutes)
 	$(RUN) pytest -m fleet tests/bench
 
-nodes: .venv/ready ## What real kubeadm nodes are made of, once: programs, packages, images (25 minutes with nothing cached; needs root)
+nodes: .venv/ready ## Build what real kubeadm nodes need, once: programs, packages, images (25 minutes with nothing cached; needs root)
 	@$(RUN) python -m tests.e2e.nodes build
 
-hosts: .venv/ready ## Three bare hosts left running, with a manifest to try `quorate plan` and `quorate apply` on
+hosts: .venv/ready ## Start three bare hosts, with a manifest to try `quorate plan` and `quorate apply` on
 	@$(RUN) python -m tests.e2e.nodes hosts
 
-hosts-end: .venv/ready ## The end of what `make hosts`, and tests that were killed or told to keep their hosts, left running
+hosts-end: .venv/ready ## Remove the hosts of `make hosts`, and those that killed tests or --keep-hosts left running
 	@$(RUN) python -m tests.e2e.nodes end
 
-e2e: programs ## Both modes on real kubeadm nodes, scenario by scenario (make nodes first)
+e2e: programs ## Test both modes on real kubeadm nodes, scenario by scenario (make nodes first)
 	$(RUN) pytest -m e2e --durations=0 --durations-min=1 tests/e2e tests/scale
 
-lint: .venv/ready ## Formatting, lint, types and the contracts between rooms
+lint: .venv/ready ## Check formatting, lint, types and the import contracts
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
 	$(RUN) lint-imports
 
-format: .venv/ready ## Format and mend what can be mended
+format: .venv/ready ## Format, and fix what can be fixed
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-renew: $(UV) ## The newest versions of what is pinned by hash: uv.lock, and uv and Go under tools
+renew: $(UV) ## Update what is pinned by hash to the newest versions: uv.lock, and uv and Go under tools
 	$(UV) lock --upgrade
 	for tool in uv go; do $(UV) pip compile --quiet --upgrade --universal --generate-hashes --no-header --python-version 3.11 \
 		tools/$$tool/requirements.in -o tools/$$tool/requirements.txt || exit 1; done
 
-clean: ## Everything that was made, programs included
+clean: ## Delete everything that was built, programs included
 	rm -rf .venv .bin .cache .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/ready: pyproject.toml uv.lock | $(UV)

@@ -6,14 +6,16 @@ import os
 import re
 import ssl
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from quorate import private_keys
+
+Counting = Callable[[], AbstractContextManager[object]]
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
@@ -24,16 +26,66 @@ _MOST_KEY = 32 * 1024
 _KINDS = (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey)
 
 
+_MOST_HANDSHAKE = 32 * 1024
+"""Bytes that a server may send before it is let speak: a chain of five certificates has 10 KiB, and the names of the CAs that it takes have some more. OpenSSL
+reads 100 KiB of certificates, and verifies each: 6 ms for a key that was made to take long (an RSA exponent of 3,000 bits, which Go refuses).
+"""
+
+
+class _Handshake(ssl.SSLObject):
+    """One connection's TLS, of a client that does not listen for ever before it knows whom it hears. Made by `_Context.wrap_bio`."""
+
+    incoming: ssl.MemoryBIO
+    counting: Counting
+    received = 0
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Raises SSLError where the server sends more than any has to."""
+        self.received += self.incoming.pending
+        if self.received > _MOST_HANDSHAKE:
+            raise ssl.SSLError(1, f"the server sends more than {_MOST_HANDSHAKE >> 10} KiB before TLS is agreed on")
+        with self.counting():
+            super().do_handshake()
+
+
+class _Context(ssl.SSLContext):
+    """A client's context, which counts what handshakes take."""
+
+    sslobject_class = _Handshake
+    counting: Counting = nullcontext
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """TLS over these two, as event loops have it."""
+        wrapped = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        if isinstance(wrapped, _Handshake):
+            wrapped.incoming, wrapped.counting = incoming, self.counting
+        return wrapped
+
+
 def client_context(
-    *, ca: bytes, certificate: bytes = b"", key: bytes = b"", insecure: bool = False, check_hostname: bool = True
+    *,
+    ca: bytes,
+    certificate: bytes = b"",
+    key: bytes = b"",
+    insecure: bool = False,
+    check_hostname: bool = True,
+    counting: Counting = nullcontext,
 ) -> ssl.SSLContext:
     """A context that trusts `ca` alone, or the system's where it is empty, and presents the certificate (all PEM).
 
     As for Go's clients, whatever certificate is in `ca` is trusted, one that another CA has signed too, and text around it is passed over.
-    ssl.create_default_context would load every public CA: 834 KiB and 20 ms a cluster instead of 26 KiB and 1 ms.
-    Raises ValueError naming what is malformed.
+    ssl.create_default_context would load every public CA: 834 KiB and 20 ms a cluster instead of 26 KiB and 1 ms. `counting` makes what is entered for the
+    time in which each step of a handshake computes. Raises ValueError naming what is malformed.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.counting = counting
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     context.check_hostname = check_hostname and not insecure

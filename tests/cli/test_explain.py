@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import click
+import pytest
 from click.testing import Result
 
 from quorate.cli.documents import as_json
@@ -28,7 +29,7 @@ MakeLook = Callable[..., Look]
 
 
 def text_of(finding: Look) -> str:
-    return click.unstyle(explanation(status_of(finding, NOON)))
+    return click.unstyle(explanation(status_of(finding, NOON), NOON))
 
 
 def test_each_check_has_its_outcome_its_evidence_and_what_would_change_it(look: MakeLook, noon: datetime) -> None:
@@ -37,8 +38,22 @@ def test_each_check_has_its_outcome_its_evidence_and_what_would_change_it(look: 
     assert "pass    room: two are there\n" in text
     assert f"fail    nobody leaves: cp-1 is going\n          -> {RESOLVES_BY_ITSELF}\n" in text
     assert "unknown ring: no answer\n          -> Restore it.\n" in text
-    assert "Again at  2026-01-01 12:00:00 UTC" in text
     assert "Rule      scale up" in text
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        (timedelta(seconds=20), "Again at  2026-01-01 12:00:20 UTC, in 20s, if nothing happens before\n"),
+        (timedelta(hours=20), "Again at  2026-01-02 08:00:00 UTC, in 20h, if nothing happens before\n"),
+        (timedelta(seconds=-1), "Again at  2026-01-01 11:59:59 UTC, in 0s, if nothing happens before\n"),
+        (timedelta(days=182), ""),
+        (None, ""),
+    ],
+)
+def test_when_it_is_decided_again_is_said_where_that_is_worth_waiting_for(look: MakeLook, until: timedelta | None, said: str) -> None:
+    decision = Decision("scale up", None, (failed("nobody leaves", "cp-1 is going"),), None if until is None else NOON + until)
+    assert text_of(look(decision=decision)).partition("Rule      scale up\n")[2].startswith(f"{said}Checks\n")
 
 
 def test_the_ring_is_shown_with_its_numbers_and_members(look: MakeLook) -> None:
@@ -78,7 +93,7 @@ def test_what_is_true_of_several_parts_of_a_machine_is_said_once(look: MakeLook,
     waits, fails = Finding(Health.UNKNOWN, "Waiting", "no Node yet"), Finding(Health.BAD, "Failed", "crashes")
     findings = {"APIServerPodHealthy": waits, "EtcdMemberHealthy": fails, "EtcdPodHealthy": waits}
     status = status_of(look(machine("cp-1", findings=findings)), NOON)
-    text = click.unstyle(explanation(status))
+    text = click.unstyle(explanation(status, NOON))
     assert "  unknown APIServerPodHealthy, EtcdPodHealthy: no Node yet\n  bad     EtcdMemberHealthy: crashes\n" in text
     assert status.machines[0].wrong == ("APIServerPodHealthy, EtcdPodHealthy: no Node yet", "EtcdMemberHealthy: crashes")
 

@@ -24,6 +24,7 @@ from quorate.clusterapi.observe.observer import Edit
 from quorate.kubernetes.controller import Request
 from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines.cluster_objects import NAME, Wanted
+from quorate.simulation.machines.kubelet import forget_node
 from quorate.simulation.machines.scenarios import Stage, play
 
 GOLDEN = Path(__file__).with_name("golden") / "machines"
@@ -34,7 +35,7 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.txt"))
 
 
 def explained(finding: Finding, stage: Stage) -> str:
-    return lines.explanation(status_of(finding, stage.world.now()))
+    return lines.explanation(status_of(finding, stage.world.now()), stage.world.now())
 
 
 def planned(finding: Finding, stage: Stage) -> str:
@@ -50,7 +51,9 @@ PAGES: dict[str, Callable[[Finding, Stage], str]] = {"explain": explained, "plan
 
 @cache
 def pages() -> dict[str, str]:
-    """Every page, by its name: a control plane that comes up, is upgraded, has a failed Machine replaced meanwhile, and then loses its quorum."""
+    """Every page, by its name: a control plane that comes up, is upgraded, has a failed Machine replaced meanwhile, and then loses its quorum; and one of which
+    somebody has deleted a Node.
+    """
     found: dict[str, str] = {}
 
     async def life(stage: Stage) -> None:
@@ -80,8 +83,16 @@ def pages() -> dict[str, str]:
         await _print(stage, found, "quorum-lost", "get", "explain", "plan")
         await _print(stage, found, "quorum-lost-upgrade", "plan", change=edit(NAME, None, ("version=v1.34.4",)))
 
-    played = play(life, Wanted(replicas=3))
-    assert not played.violations, played
+    async def without_a_node(stage: Stage) -> None:
+        await stage.up()
+        await stage.passes(OLD)
+        forget_node(stage.environment.cluster, stage.followers(1)[0], "somebody")
+        await stage.passes(60.0)
+        await _print(stage, found, "deleted-node", "explain", "plan")
+
+    for scene in (life, without_a_node):
+        played = play(scene, Wanted(replicas=3))
+        assert not played.violations, played
     return found
 
 

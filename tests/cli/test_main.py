@@ -23,7 +23,7 @@ from quorate.hosts.manifest import ManifestError, Problem
 from quorate.hosts.manifest.findings import Mark
 from quorate.hosts.manifest.terraform import TerraformError
 from quorate.hosts.run.lock_refused import Locked
-from quorate.hosts.run.plan_file import PlanError, WorldMoved
+from quorate.hosts.run.plan_file import PlanError, StalePlan
 from quorate.hosts.run.records import RecordError
 from quorate.kubernetes.config import ConfigError
 from quorate.kubernetes.errors import ConnectionFailed, Forbidden
@@ -131,7 +131,7 @@ def test_every_code_is_in_the_table_and_the_help_and_the_document_are_made_from_
         (RecordError("demo-runs: cannot be written"), 15),
         (PlanError("plan.json: is no plan"), 15),
         (Locked("host cp-1", None), 16),
-        (WorldMoved(("hosts.cp-1.kind: member then, broken now",)), 17),
+        (StalePlan(("hosts.cp-1.kind: member then, broken now",)), 17),
         (ValueError("surprise"), 1),
         (Failure("already told", 12), 12),
     ],

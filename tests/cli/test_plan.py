@@ -130,7 +130,7 @@ def test_a_remediation_shows_the_margin_that_is_gone_meanwhile_and_back_in_the_e
         ("create a machine new-1", "3 of 3"),
     ]
     assert [step.after.tolerates for step in plan.steps if step.after] == [1, 0, 1]
-    assert [step.rule for step in plan.steps] == ["remediate", "release the leaving", "scale up"]
+    assert [step.rule for step in plan.steps] == ["remediate", "let leaving Machines go", "scale up"]
     assert [machine.differs for machine in plan.status.machines] == [(), (), ()]
 
 
@@ -138,7 +138,7 @@ def test_what_a_plan_ends_in_the_way_of_is_named_with_the_way_out(seen: Callable
     plan = plan_of(seen(old=("cp-1",), template_problem="DevMachineTemplate default/small does not exist"))
     assert (plan.changes, plan.converges, plan.steps) == (True, False, ())
     text = text_of(plan)
-    assert "Nothing can be done now:\n" in text
+    assert "Nothing can be done now; these checks do not pass:\n" in text
     assert "  the infrastructure template exists: DevMachineTemplate default/small does not exist\n    -> Create the template" in text
 
 
@@ -158,13 +158,16 @@ def test_a_plan_without_steps_says_who_is_on_the_way_and_does_not_call_that_ill(
 
 def test_a_plan_that_cannot_know_what_follows_says_so(seen: Callable[..., Look]) -> None:
     plan = replace(plan_of(seen(old=("cp-1",))), converges=False)
-    assert text_of(plan).endswith("\n\nWhat follows depends on what these find: plan again then.\n")
+    assert text_of(plan).endswith("\n\nWhat follows depends on the result of these steps: plan again after them.\n")
 
 
 def test_a_plan_that_stops_half_way_shows_the_steps_before_it(seen: Callable[..., Look]) -> None:
     plan = plan_of(seen(old=("cp-1",), has_finalizer=False, paused="Cluster demo"))
     assert steps_of(plan) == [("add the finalizer", "3 of 3")]
-    assert "Then it waits:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n" in text_of(plan)
+    assert (
+        "Then it waits; these checks do not pass:\n  nothing is paused: paused by Cluster demo\n    -> Remove the pause to go on.\n"
+        in text_of(plan)
+    )
 
 
 def test_json_says_the_same(seen: Callable[..., Look]) -> None:
@@ -175,7 +178,7 @@ def test_json_says_the_same(seen: Callable[..., Look]) -> None:
         "number": 1,
         "step": "create a machine",
         "kind": "CreateReplica",
-        "rule": "replace the outdated",
+        "rule": "replace outdated Machines",
         "machines": [],
         "makes": "new-1",
         "before": {"voters": 3, "healthy": 3, "quorum": 2, "tolerates": 1},

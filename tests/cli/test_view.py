@@ -22,6 +22,7 @@ from quorate.cli.machines.events import (
     changes,
 )
 from quorate.cli.machines.view import View, fold, footer, line, rows, title
+from quorate.core.machines.steps import EnsureCertificates, WriteKubeconfig
 
 MakeMachine = Callable[..., MachineSeen]
 MakeControlPlane = Callable[..., ControlPlaneSeen]
@@ -91,6 +92,20 @@ def test_a_look_that_shows_the_same_makes_no_event(seen: MakeMachine, summary: M
     before = Sight(summary(), (seen(),), step)
     after = Sight(summary(after=5), (seen(after=5),), StepSeen(noon + timedelta(seconds=5), "create a machine", "scale up"))
     assert changes(before, after, noon) == []
+
+
+def test_a_step_that_goes_on_is_told_once(summary: MakeControlPlane, noon: datetime) -> None:
+    """Whoever looks while it is taken sees fewer and fewer CAs missing, and would be told of as many steps."""
+
+    def look(*missing: str) -> Sight:
+        wanted = EnsureCertificates(missing)
+        return Sight(summary(), (), StepSeen(noon, str(wanted), "generate CAs"), wanted)
+
+    before = look("ca", "sa", "proxy", "etcd")
+    assert changes(before, look("ca", "proxy"), noon) == changes(look("ca", "proxy"), look("proxy"), noon) == []
+    assert changes(None, before, noon)[0] == changes(look("proxy"), before, noon)[0] == before.step, "that is another one"
+    last = Sight(summary(), (), StepSeen(noon, "write the kubeconfig", "write the kubeconfig"), WriteKubeconfig(rotate=False))
+    assert changes(look("proxy"), last, noon) == [last.step]
 
 
 def test_the_end_of_a_control_plane_is_told_once(seen: MakeMachine, summary: MakeControlPlane, noon: datetime) -> None:

@@ -81,7 +81,7 @@ def test_what_is_printed_is_read_back_as_the_same(kind: type, look: Callable[...
     [
         (Absent(), "there is none yet"),
         (Unknown("no member answers"), "unknown: no member answers"),
-        (Ring((), None), "unknown: etcd named no members at all"),
+        (Ring((), None), "unknown: etcd listed no members"),
     ],
 )
 def test_a_ring_that_nobody_knows_has_a_reason_and_no_numbers(ring: Ring | Unknown | Absent, summary: str) -> None:

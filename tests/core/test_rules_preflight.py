@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from quorate.core import quorum
 from quorate.core.checks import Check
+from quorate.core.etcd_versions import FLAGS_KNOWN, MEMBERS_READY
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.machines import checks
 from quorate.core.machines.decide import decide
@@ -19,6 +20,7 @@ from quorate.core.machines.rules.preflight import WORKLOAD_PREPARED, before_dele
 from quorate.core.machines.state import Certificates, ControlPlane, Remediation, Replica
 from quorate.core.machines.steps import CreateReplica, DeleteReplica
 from quorate.core.maintenance import Maintenance
+from quorate.core.ring import Member, Ring
 from quorate.core.versions import Version, minor_distance
 
 if TYPE_CHECKING:
@@ -248,6 +250,36 @@ def test_one_that_is_let_go_already_still_runs_too_far_from_the_next_version(bui
     going = build.vanishing(3, version="v1.33.9", member=Absent())
     control_plane = build.control_plane(build.replica(1), build.replica(2), going, desired=target)
     assert refused(before_joining(control_plane)) == [checks.VERSION_NEAR]
+
+
+def with_etcd(build: Build, *versions: str, **wanted: Any) -> ControlPlane:
+    """Two good replicas of three desired whose members run these versions of etcd."""
+    members = tuple(Member(number, f"cp-{number}", Health.GOOD, version=version) for number, version in enumerate(versions, start=1))
+    return two(build, ring=Ring(members, 1), desired=build.desired(3, **wanted))
+
+
+def test_the_next_minor_version_of_etcd_joins_only_members_that_are_ready_for_it(build: Build) -> None:
+    assert refused(before_joining(with_etcd(build, "3.6.11", "3.6.8", etcd_minor=(3, 7)))) == [MEMBERS_READY]
+    assert refused(before_joining(with_etcd(build, "3.6.11", "3.6.11", etcd_minor=(3, 7)))) == []
+    assert refused(before_joining(with_etcd(build, "3.6.11", "3.6.8", etcd_minor=None))) == []
+
+
+def test_nor_is_a_replica_deleted_for_a_replacement_whose_etcd_could_not_join(build: Build) -> None:
+    control_plane = with_etcd(build, "3.6.8", "3.6.8", etcd_minor=(3, 7))
+    assert refused(before_deleting(control_plane, control_plane.replica("cp-1"))) == [MEMBERS_READY]
+    last_one = with_etcd(build, "3.6.8", "3.6.11", etcd_minor=(3, 7))
+    assert MEMBERS_READY not in refused(before_deleting(last_one, last_one.replica("cp-1"))), (
+        "the member that is not ready is the one that leaves"
+    )
+
+
+def test_an_etcd_that_would_not_start_with_its_flags_joins_nobody(build: Build) -> None:
+    wanted = {"etcd_minor": (3, 7), "etcd_flags": ("experimental-initial-corrupt-check",)}
+    assert refused(before_joining(with_etcd(build, "3.6.11", "3.6.11", **wanted))) == [FLAGS_KNOWN]
+
+
+def test_of_an_external_etcd_no_version_is_asked(build: Build) -> None:
+    assert MEMBERS_READY not in refused(before_joining(with_etcd(build, "3.6.8", etcd_minor=(3, 7), etcd_managed=False)))
 
 
 def test_each_refusal_of_a_version_names_the_versions_and_the_way_out(build: Build) -> None:

@@ -536,7 +536,7 @@ def test_m9c_another_that_leaves_defers_where_nobody_would_serve_without_both(bu
     serving = build.control_plane(build.ill(1, **MARKED), half, *leaving)
     reason, check = refusal(build, serving)
     assert (reason, check.name) == (Reason.DEFERRED, loss.SAFE_TOGETHER)
-    assert "nobody who stays would serve" in check.evidence
+    assert "no replica that stays would serve" in check.evidence
 
 
 def test_m9c_another_that_leaves_defers_where_the_ring_would_not_bear_both(build: Build) -> None:

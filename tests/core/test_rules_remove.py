@@ -99,7 +99,7 @@ def test_who_has_the_only_data_and_lost_its_node_is_held_with_what_makes_that_an
 
 def test_who_has_the_only_data_and_is_not_deleted_has_to_be_mended_unless_others_are_still_to_join(build: Build) -> None:
     alone = build.replica(1, unhealthy=True)
-    assert another_holds_the_data(build.control_plane(alone, desired=1), alone).remedy.startswith("Mend what")
+    assert another_holds_the_data(build.control_plane(alone, desired=1), alone).remedy.startswith("Repair what")
     assert not another_holds_the_data(build.control_plane(alone, desired=3), alone).remedy
 
 
@@ -182,7 +182,7 @@ def test_row_26_a_ring_that_cannot_be_read_lets_nobody_go(build: Build, member: 
 
 def test_row_26_an_empty_member_list_lets_nobody_go(build: Build) -> None:
     proposal = release_the_leaving(build.control_plane(build.leaving(1), build.replica(2), ring=""), build.noon)
-    assert refusals(proposal) == ["the ring could not be read: etcd named no members at all"]
+    assert refusals(proposal) == ["the ring could not be read: etcd listed no members"]
 
 
 def test_row_27_an_unmatched_member_is_waited_for_where_upstream_drops_the_hook(build: Build) -> None:
@@ -300,7 +300,7 @@ def test_nothing_joins_and_nothing_else_goes_while_one_cannot_leave(build: Build
     ids=["of one", "of two", "of three"],
 )
 def test_one_that_may_be_joining_is_held_where_the_ring_could_not_lose_its_member(build: Build, others: tuple[int, ...], held: str) -> None:
-    """kubeadm could let it vote in the moments between our leave to go and the end of its host."""
+    """kubeadm could let it vote in the moments between quorate to let it go and the end of its host."""
     until = build.noon + timedelta(minutes=3)
     newcomer = build.leaving(9, member=Absent(), node=None, component_findings=(), member_findings=(), joins_until=until)
     control_plane = build.control_plane(*map(build.replica, others), newcomer)
@@ -308,7 +308,9 @@ def test_one_that_may_be_joining_is_held_where_the_ring_could_not_lose_its_membe
     if not held:
         assert proposal.step == ReleaseHook("cp-9")
         return
-    assert refusals(proposal) == [f"until 12:03:00 kubeadm may be joining on the host of cp-9; with a member that is lost at once: {held}"]
+    assert refusals(proposal) == [
+        f"until 12:03:00 kubeadm may be joining on the host of cp-9; if it adds a member that is lost at once: {held}"
+    ]
     assert proposal.wake_at == until
     assert release_the_leaving(control_plane, until).step == ReleaseHook("cp-9")
 

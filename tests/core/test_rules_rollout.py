@@ -181,7 +181,7 @@ def test_shrinking_and_rolling_together_takes_outdated_ones_away_first(build: Bu
 def test_scaling_has_nothing_to_say_while_something_is_outdated(build: Build) -> None:
     for desired in (1, 5):
         decision = decide(build.control_plane(*old(build, 1, 2, 3), desired=desired), build.noon)
-        assert decision.rule == "replace the outdated"
+        assert decision.rule == "replace outdated Machines"
 
 
 def test_a_creation_for_the_surge_is_kept_and_one_too_many_is_taken_back(build: Build) -> None:

@@ -60,7 +60,7 @@ def test_row_41_the_previous_one_must_have_its_node_and_be_well(build: Build) ->
 
 @pytest.mark.parametrize(
     ("ring", "why"),
-    [("gG", "become a voter"), ("g-", "become a voter"), ("gb", "cannot commit"), ("ggb", "one more member"), ("", "no members at all")],
+    [("gG", "become a voter"), ("g-", "become a voter"), ("gb", "cannot commit"), ("ggb", "one more member"), ("", "listed no members")],
 )
 def test_row_41_the_ring_must_bear_one_that_fails_to_come_up(build: Build, ring: str, why: str) -> None:
     proposal = scale_up(two(build, ring=build.ring(ring)), build.noon)

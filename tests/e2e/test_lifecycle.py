@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
 CONTROL_PLANE = ("cp1", "cp2", "cp3")
 CHANGES = 2
 """The exit code of a plan that has steps."""
-WORLD_MOVED = 17
+PLAN_IS_STALE = 17
 """The exit code where what a run came to was not in the plan that was approved."""
 _RENEW_FOR_TEN_DAYS = f"""\
 cat >/tmp/short.yaml <<'END'
@@ -110,7 +110,7 @@ def test_a_kept_plan_to_renew_certificates_does_nothing_else_where_a_member_appe
     running.until(command.done("renew the certificates"))
     etcd.etcdctl(site.machines, control_plane[0], "member", "add", "nobody", "--learner", "--peer-urls=https://192.0.2.1:2380")
     ended = running.ended()
-    assert ended.code == WORLD_MOVED, ended.told()
+    assert ended.code == PLAN_IS_STALE, ended.told()
     assert set(ended.steps) < set(planned(plan.output)), ended.told()
     assert "was not shown" in ended.events[-1]["message"], ended.told()
     assert [member for member in etcd.members(site.machines, control_plane[0]) if member.get("isLearner")]

@@ -48,6 +48,11 @@ def test_an_aiohttp_request_says_its_tls_context_and_its_servers_name() -> None:
     assert "self.server_hostname = server_hostname" in inspect.getsource(ClientRequest)
 
 
+def test_an_aiohttp_websocket_has_the_response_that_its_connection_ends_with() -> None:
+    assert "self._response.close()" in inspect.getsource(aiohttp.ClientWebSocketResponse.close)
+    assert "self._response = response" in inspect.getsource(aiohttp.ClientWebSocketResponse.__init__)
+
+
 def test_known_hosts_answer_with_keys_then_cas_then_the_revoked() -> None:
     keys = [asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip() for _ in range(3)]
     text = f"h {keys[0]}\n@cert-authority h {keys[1]}\n@revoked h {keys[2]}\n"

@@ -38,7 +38,7 @@ HEAD = "apiVersion: kubeone.k8c.io/v1beta2\nkind: KubeOneCluster\n"
     [
         ("", "kubeone.yaml: is empty"),
         ("---\n", "kubeone.yaml: is empty"),
-        ("- a\n", "kubeone.yaml:1: is no mapping; write `apiVersion: kubeone.k8c.io/v1beta2`"),
+        ("- a\n", "kubeone.yaml:1: is not a mapping; write `apiVersion: kubeone.k8c.io/v1beta2`"),
         ("kind: Cluster\n", "kubeone.yaml:1: kind: is Cluster, and must be KubeOneCluster"),
         ("name: a\n", "kubeone.yaml:1: kind: is missing, and must be KubeOneCluster"),
         ("kind: KubeOneCluster\n", "kubeone.yaml:1: apiVersion: is missing, and must be kubeone.k8c.io/v1beta2"),
@@ -164,7 +164,7 @@ def test_every_mistake_is_told_at_once_in_the_order_of_the_lines() -> None:
         "kubeone.yaml:3: name: Demo has capitals; Kubernetes accepts demo",
         "kubeone.yaml:11: controlPlane.hosts[0].sshprt: is not a known key; did you mean sshPort?",
         "kubeone.yaml:12: controlPlane.hosts[1]: has neither publicAddress nor privateAddress; give one at least",
-        "kubeone.yaml:15: apiEndpoint.port: 99999 is no port; ports are 1 to 65535",
+        "kubeone.yaml:15: apiEndpoint.port: 99999 is not a port; ports are 1 to 65535",
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_key_that_appears_twice_is_refused_with_both_lines() -> None:
     [
         ("name: !vault x", "has a tag that a manifest cannot have"),
         ("name: !!int x", "is not a value of the kind that its tag says"),
-        ("? [a]\n: b", "has a key that is not a text"),
+        ("? [a]\n: b", "has a key that is not text"),
         ("controlPlane: &it {hosts: [*it]}", "has an alias of what it is part of"),
     ],
 )

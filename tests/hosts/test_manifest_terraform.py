@@ -115,7 +115,7 @@ def test_a_leader_that_is_gone_is_told_and_the_first_host_leads() -> None:
     assert manifest.leader is manifest.control_plane.hosts[0]
     assert (
         notices(manifest)["controlPlane.hosts"]
-        == "Terraform's leader_ip, 192.0.2.99, is no address of these hosts; the first of them leads"
+        == "Terraform's leader_ip, 192.0.2.99, is not an address of these hosts; the first of them leads"
     )
 
 
@@ -145,7 +145,7 @@ def test_the_kubelets_settings_are_read_from_their_lists() -> None:
 def test_a_pair_without_its_value_is_refused(output: str, value: str) -> None:
     [(where, message)] = problems(SMALLEST, control_plane(kubelet={output: value})).items()
     assert where == f"kubeone_hosts.value.control_plane.kubelet.{output}"
-    assert message.startswith("is no list such as cpu")
+    assert message.startswith("is not a list such as cpu")
 
 
 @pytest.mark.parametrize("name", ["aws", "digitalocean", "gce", "hetzner", "nutanix", "equinixmetal", "packet", "vmwareCloudDirector"])
@@ -160,7 +160,7 @@ def test_two_clouds_one_from_each_are_refused() -> None:
 
 def test_an_unknown_cloud_is_refused_with_the_nearest() -> None:
     found = problems(document(cloudProvider=None), control_plane(cloud_provider="hetzer"))
-    assert found["kubeone_hosts.value.control_plane.cloud_provider"] == "hetzer is no known provider; did you mean hetzner?"
+    assert found["kubeone_hosts.value.control_plane.cloud_provider"] == "hetzer is not a known provider; did you mean hetzner?"
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_other_outputs_are_not_read() -> None:
         ({"kubeone_workers": [5]}, "kubeone_workers.value", "must be an object of groups by their names"),
         ({"kubeone_static_workers": "x"}, "kubeone_static_workers.value", "must be an object of groups by their names"),
         (control_plane(ssh_port="22"), "kubeone_hosts.value.control_plane.ssh_port", "is a text, and must be a whole number"),
-        (control_plane(ssh_port=99999), "kubeone_hosts.value.control_plane.ssh_port", "99999 is no port"),
+        (control_plane(ssh_port=99999), "kubeone_hosts.value.control_plane.ssh_port", "99999 is not a port"),
         (control_plane(public_address="10.0.0.1"), "kubeone_hosts.value.control_plane.public_address", "is a text, and must be a list"),
         (
             control_plane(public_address=["x y", "b", "c"]),
@@ -266,7 +266,7 @@ def test_other_outputs_are_not_read() -> None:
         ),
         (control_plane(operating_system="amzn2"), "kubeone_hosts.value.control_plane.operating_system", "is none of ubuntu"),
         (control_plane(ssh_hosts_keys=["?", None, None]), "kubeone_hosts.value.control_plane.ssh_hosts_keys[0]", "is not base64"),
-        (control_plane(labels={"a b": "c"}), "kubeone_hosts.value.control_plane.labels", "is no label key"),
+        (control_plane(labels={"a b": "c"}), "kubeone_hosts.value.control_plane.labels", "is not a label key"),
         (control_plane(cluster_name="Demo"), "kubeone_hosts.value.control_plane.cluster_name", "Demo has capitals"),
         ({"kubeone_api": {"endpoint": "a b"}}, "kubeone_api.value.endpoint", "a b is neither"),
     ],
@@ -278,7 +278,7 @@ def test_a_mistake_in_an_output_is_told_with_the_output(outputs: dict[str, Any],
 
 
 def test_the_message_names_the_file_and_the_output() -> None:
-    with pytest.raises(ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.ssh_port: 99999 is no port"):
+    with pytest.raises(ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.ssh_port: 99999 is not a port"):
         load(SMALLEST, control_plane(ssh_port=99999))
 
 
@@ -292,7 +292,7 @@ def test_a_host_of_terraform_is_not_told_with_a_line_of_the_manifest() -> None:
     assert list(found) == ["kubeone_hosts.value.control_plane.private_address[0]"]
     outputs = control_plane(public_address=["node.example.com", "192.0.2.12", "192.0.2.13"], private_address=[])
     with pytest.raises(
-        ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.public_address\[0\]: node.example.com is no IP address"
+        ManifestError, match=r"^tf.json: kubeone_hosts.value.control_plane.public_address\[0\]: node.example.com is not an IP address"
     ):
         load(SMALLEST, outputs)
 

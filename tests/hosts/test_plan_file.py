@@ -1,4 +1,4 @@
-"""A plan that was kept is refused where the world has moved, and what moved is named."""
+"""A saved plan is refused once the cluster has changed, and each change is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from quorate.core.health import Finding, Health, Unknown
 from quorate.core.hosts.state import Cluster, Kind, RunOptions
 from quorate.hosts.run import plan_file
-from quorate.hosts.run.plan_file import Kept, PlanError, WorldMoved, facts, moved
+from quorate.hosts.run.plan_file import Kept, PlanError, StalePlan, facts, moved
 from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
@@ -33,7 +33,7 @@ def with_first(cluster: Cluster, **changes: Any) -> Cluster:
     return replace(cluster, hosts=(replace(cluster.hosts[0], **changes), *cluster.hosts[1:]))
 
 
-def test_a_world_that_stands_still_has_not_moved() -> None:
+def test_an_unchanged_cluster_leaves_the_plan_valid() -> None:
     assert differences(BUILD.three(), BUILD.three()) == ()
 
 
@@ -75,12 +75,12 @@ def test_a_probe_more_of_a_silent_host_is_no_move() -> None:
 
 def test_another_manifest_and_other_steps_are_moves() -> None:
     plan = kept(BUILD.three())
-    assert moved(plan, plan.facts, {"manifest": "other"}, STEPS) == ("manifest is another",)
-    assert "the steps are others" in moved(plan, plan.facts, plan.inputs, STEPS[:1])[0]
+    assert moved(plan, plan.facts, {"manifest": "other"}, STEPS) == ("manifest has changed",)
+    assert "the steps, their order or the checks" in moved(plan, plan.facts, plan.inputs, STEPS[:1])[0]
 
 
 def test_many_moves_are_told_in_a_few_lines() -> None:
-    text = str(WorldMoved(tuple(f"place {number}" for number in range(30))))
+    text = str(StalePlan(tuple(f"place {number}" for number in range(30))))
     assert "and 18 more" in text
     assert text.count("\n") == 13
 
@@ -97,7 +97,7 @@ def test_a_file_that_is_no_plan_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="cannot be read"):
         plan_file.read(tmp_path / "nowhere")
     (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(PlanError, match="is no plan"):
+    with pytest.raises(PlanError, match="is not a plan"):
         plan_file.read(tmp_path / "plan.json")
     plan_file.write(tmp_path / "old.json", kept(BUILD.three(), format=0))
     with pytest.raises(PlanError, match="another version of quorate"):

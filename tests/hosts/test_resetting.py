@@ -1,4 +1,4 @@
-"""Hosts freed of their cluster: members leave behind the gate, the whole cluster ends only where no control-plane host is left out."""
+"""Resets of hosts: members leave after a quorum check, the whole cluster ends only where no control-plane host is left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOON = BUILD.noon
 
 
 def steps(cluster: Cluster, *names: str, everything: bool = False, save: bool = True) -> list[Step | None]:
-    return [each.step for each in resetting.freeing(cluster, Request(names, everything, save, resetting.apart(cluster)))]
+    return [each.step for each in resetting.reset_steps(cluster, Request(names, everything, save, resetting.apart(cluster)))]
 
 
 def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host() -> None:
@@ -28,19 +28,21 @@ def test_a_member_leaves_the_ring_then_its_node_goes_then_everything_on_the_host
 
 
 def test_a_node_goes_with_a_reason_and_after_every_member_of_its_name() -> None:
-    node = next(each for each in resetting.freeing(BUILD.three(), Request(("cp-2",))) if isinstance(each.step, DeleteNode))
+    node = next(each for each in resetting.reset_steps(BUILD.three(), Request(("cp-2",))) if isinstance(each.step, DeleteNode))
     assert [(check.name, check.passed, check.evidence) for check in node.checks] == [
         (resetting.LEFT, True, "etcd has no member called cp-2 then")
     ]
     ring = Ring((*(BUILD.member(number) for number in (1, 2, 3)), BUILD.member(8, name="cp-2")), 1)
-    (*_, refused) = resetting.freeing(BUILD.three(ring=ring), Request(("cp-2",)))
+    (*_, refused) = resetting.reset_steps(BUILD.three(ring=ring), Request(("cp-2",)))
     assert (refused.step, refused.checks[0].name) == (None, resetting.LEFT)
     assert "another member called cp-2 (8)" in refused.checks[0].evidence
 
 
 def test_the_leader_goes_last_and_workers_first() -> None:
     cluster = BUILD.cluster(*BUILD.three().hosts, BUILD.host(4), BUILD.host(5), BUILD.worker(1))
-    assert [each.host for each in resetting.freeing(cluster, Request(("cp-1", "cp-2", "worker-1"))) if isinstance(each.step, Reset)] == [
+    assert [
+        each.host for each in resetting.reset_steps(cluster, Request(("cp-1", "cp-2", "worker-1"))) if isinstance(each.step, Reset)
+    ] == [
         "worker-1",
         "cp-2",
         "cp-1",

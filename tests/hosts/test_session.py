@@ -12,13 +12,13 @@ from quorate.core.checks import failed, passed, unknown
 from quorate.core.hosts.approval import Approval
 from quorate.core.hosts.decide import Decision
 from quorate.core.hosts.encryption import IDENTITY, SECRETS, Configuration, Encryption
-from quorate.core.hosts.state import Cluster, Kind
+from quorate.core.hosts.state import Cluster, Host, Kind
 from quorate.core.hosts.steps import ChangeEncryption, Join, RenewCertificates, Step, TakeSnapshot, UpgradeControlPlane
 from quorate.hosts.act.failures import StepFailed
 from quorate.hosts.connect.ssh.errors import ConnectionCut
 from quorate.hosts.run.events import Ended, Event, Observed, Outcome, Started, StepBegun, StepBroke, StepDone, Waiting
 from quorate.hosts.run.session import ATTEMPTS, Done, Parts, Session
-from quorate.hosts.run.wait_policy import LONGEST_WAIT, SETTLING, TIMEOUT
+from quorate.hosts.run.wait_policy import LONGEST_WAIT, RESTARTING, SETTLING, TIMEOUT
 from tests.core.hosts.conftest import V135, Build
 
 BUILD = Build()
@@ -141,10 +141,7 @@ async def test_the_last_word_of_a_run_names_what_differs_all_the_same() -> None:
     cluster = replace(BUILD.three(), lasting_drift=("kube-proxy: it is missing",))
     assert (await World([NOTHING]).run()).message == "everything is as the manifest says"
     ended = await World([NOTHING], cluster=cluster).run()
-    assert (
-        ended.message
-        == "everything else is as the manifest says; until somebody changes it, this differs: cluster: kube-proxy: it is missing"
-    )
+    assert ended.message == "everything else is as the manifest says; this differs until you change it: cluster: kube-proxy: it is missing"
 
 
 async def test_events_say_who_what_and_on_which_checks() -> None:
@@ -192,6 +189,39 @@ async def test_hosts_that_were_just_switched_on_are_waited_for_whatever_they_lac
     world = World([refusal()], cluster=starting)
     assert (await world.run()).outcome is Outcome.STALLED
     assert TIMEOUT <= world.now - NOON <= TIMEOUT + timedelta(seconds=5)
+
+
+def restarting(host: Host) -> Host:
+    return replace(host, kind=Kind.BROKEN, api_server_restarts=True)
+
+
+@dataclass
+class Restarting(World):
+    """A world in which an API server runs and does not listen for so many seconds, and answers so many later."""
+
+    for_seconds: float = 0.0
+    comes_up_in: float = 0.0
+
+    async def observe(self, done: Done) -> Seen:
+        three, passed_by = BUILD.three(), (self.now - NOON).total_seconds()
+        self.cluster = replace(three, hosts=(*three.hosts[:2], restarting(three.hosts[2]))) if passed_by < self.for_seconds else three
+        self.decisions = [NOTHING] if passed_by >= self.for_seconds + self.comes_up_in else [refusal()]
+        return await super().observe(done)
+
+
+@pytest.mark.parametrize(("seconds", "more"), [(0.5, 10), (70, 15), (95, 10)])
+async def test_an_api_server_that_was_asked_to_end_before_the_run_began_is_waited_for_until_the_next_one_answers(
+    seconds: float, more: float
+) -> None:
+    world = Restarting([], for_seconds=seconds, comes_up_in=more)
+    assert (await world.run()).outcome is Outcome.CONVERGED
+
+
+@pytest.mark.parametrize(("seconds", "more"), [(1e6, 0), (70, 1e6)])
+async def test_and_not_for_ever(seconds: float, more: float) -> None:
+    world = Restarting([], for_seconds=seconds, comes_up_in=more)
+    assert (await world.run()).outcome is Outcome.STALLED
+    assert world.now - NOON <= min(timedelta(seconds=seconds), RESTARTING) + SETTLING + timedelta(seconds=5)
 
 
 async def test_what_comes_up_one_thing_after_another_is_waited_for_each_time() -> None:
@@ -276,7 +306,7 @@ async def test_an_interrupted_run_says_that_the_same_command_goes_on() -> None:
     last = world.events[-1]
     assert isinstance(last, Ended)
     assert last.outcome is Outcome.INTERRUPTED
-    assert "same command continues" in last.message
+    assert "run the same command again to continue" in last.message
 
 
 async def test_an_error_of_our_own_ends_the_record_too() -> None:

@@ -18,7 +18,7 @@ from quorate.hosts.manifest import ManifestError, parse
 from quorate.hosts.manifest.terraform import Outputs
 from quorate.hosts.run.events import LINES, Progress
 from quorate.hosts.run.operator import Holder, decode
-from quorate.hosts.run.plan_file import WorldMoved
+from quorate.hosts.run.plan_file import StalePlan
 from quorate.kubernetes import errors as kubernetes
 from quorate.kubernetes import objects
 from quorate.kubernetes.config import ConfigError
@@ -78,7 +78,7 @@ SAID: dict[str, Callable[[str], str]] = {
     "a manifest's kind": lambda text: mistake("x", kind=text),
     "a manifest's version": lambda text: mistake("x", apiVersion=text),
     "a key of Terraform's": mistake,
-    "a kept plan's fact": lambda text: str(WorldMoved((text,))).split("\n", 1)[1],
+    "a saved plan's fact": lambda text: str(StalePlan((text,))).split("\n", 1)[1],
     "a record's event": recorded,
     "a name": lambda text: msgspec.json.decode(msgspec.json.encode({"name": text}), type=objects.ObjectMeta).name,
 }

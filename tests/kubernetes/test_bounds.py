@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 from typing import Any
 
+import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 
 from quorate.etcd.port_forward import PortForward
 from quorate.kubernetes import framing
 from quorate.kubernetes.client import Client
-from quorate.kubernetes.errors import ConnectionFailed, ServerError
-from quorate.kubernetes.objects import Node
+from quorate.kubernetes.errors import ConnectionFailed, ServerError, TooMuch
+from quorate.kubernetes.objects import Node, Secret
 from quorate.kubernetes.reflector import TROUBLE, Reflector
-from quorate.kubernetes.resource import NODES
+from quorate.kubernetes.resource import NODES, SECRETS
 from quorate.kubernetes.store import Store
 
 DEEP = "[" * 100_000
@@ -151,6 +153,44 @@ async def test_a_frame_that_no_kubelet_sends_ends_a_port_forward_with_the_reason
     await bridge.aclose()
 
 
+async def test_frames_without_end_end_a_port_forward_with_the_reason(client: Client, api: Any) -> None:
+    """Of two bytes each, for every one of which a pong would be sent: they stop the process for a second at a time."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        websocket = web.WebSocketResponse(protocols=("p",))
+        await websocket.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(5000):
+                await websocket.ping()
+        return websocket
+
+    api.replies = [handler]
+    websocket = await client.connect_websocket("/x", ("p",))
+    bridge = PortForward.start(websocket)
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().sock_recv(bridge.socket, 10) == b""
+    assert bridge.failure == "port-forward sent more frames than any answer has"
+    await bridge.aclose()
+    assert websocket.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE, "what came after them was read, for the server's farewell"
+
+
+async def test_pings_of_the_server_are_answered_beside_what_it_sends(client: Client, api: Any) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        websocket = web.WebSocketResponse(protocols=("p",), autoping=False)
+        await websocket.prepare(request)
+        await websocket.ping(b"still there?")
+        pong = await websocket.receive()
+        await websocket.send_bytes(b"\0\x4b\x09" + pong.data)
+        await websocket.receive()
+        return websocket
+
+    api.replies = [handler]
+    bridge = PortForward.start(await client.connect_websocket("/x", ("p",)))
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().sock_recv(bridge.socket, 100) == b"still there?"
+    await bridge.aclose()
+
+
 SHAPES: dict[str, str] = {
     "deep": DEEP,
     "a list": "[]",
@@ -187,3 +227,54 @@ async def test_a_cache_goes_on_whatever_is_sent(client: Client, api: Any, text: 
             assert all([isinstance(await errors.get(), TROUBLE) for _ in range(3)])
         running.cancel()
     assert [node.metadata.name for node in reflector.store.items()] == ["n"]
+
+
+class Large:
+    """A server with some Secrets of 100 KiB, told in pages as they are asked for; it remembers how many at a time that were."""
+
+    def __init__(self, names: int) -> None:
+        self.names, self.limits = names, list[int]()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        begin, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        self.limits.append(limit)
+        end = min(begin + limit, self.names)
+        data = {"value": "eHh4" * (25 << 10)}
+        items = [{"metadata": {"name": f"s{number}", "resourceVersion": "7"}, "data": data} for number in range(begin, end)]
+        return web.json_response({"metadata": {"resourceVersion": "8", "continue": str(end) if end < self.names else ""}, "items": items})
+
+
+async def test_objects_that_are_too_large_for_one_answer_are_read_a_few_at_a_time(connected: Any, api: Any) -> None:
+    """Or one tenant with 190 Secrets of 1 MiB would keep every Secret of everybody from being read, and the manager from starting."""
+    server = Large(30)
+    api.replies = [server]
+    listed = await connected(api, largest=1 << 20).list(SECRETS)
+    assert [secret.metadata.name for secret in listed.items] == [f"s{number}" for number in range(30)]
+    assert server.limits == [500, 62, 7, 7, 7, 7, 7]
+
+
+async def test_one_object_that_is_too_large_for_an_answer_is_named_by_the_question(connected: Any, api: Any) -> None:
+    server = Large(1)
+    api.replies = [server]
+    with pytest.raises(TooMuch, match="list secrets: the answer has more than 0 MiB"):
+        await connected(api, largest=1 << 16).list(SECRETS)
+    assert server.limits == [500, 62, 7, 1]
+
+
+async def test_of_a_page_no_more_is_in_memory_than_is_kept_once_the_next_is_read(connected: Any, api: Any) -> None:
+    """The Secrets with the bootstrap data of a thousand control planes have 300 MiB, of which nothing is kept."""
+    kept, held = list[str](), list[int]()
+    server = Large(4)
+
+    async def asked(request: web.Request) -> web.StreamResponse:
+        held.append(len(kept))
+        return await server(request)
+
+    def keep(secret: Secret) -> Secret | None:
+        kept.append(secret.metadata.name)
+        return None if secret.metadata.name == "s1" else msgspec.structs.replace(secret, data={})
+
+    api.replies = [asked]
+    listed = await connected(api).list(SECRETS, limit=2, keep=keep)
+    assert held == [0, 2]
+    assert [(secret.metadata.name, secret.data) for secret in listed.items] == [("s0", {}), ("s2", {}), ("s3", {})]

@@ -189,3 +189,11 @@ def test_the_module_has_nothing_to_open_files_or_start_programs_with() -> None:
     assert imported.isdisjoint({"os", "pathlib", "subprocess", "io", "shutil", "socket", "quorate.kubernetes.kubeconfig"})
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert called.isdisjoint({"open", "eval", "exec", "ExecPlugin", "FileToken"})
+
+
+def test_one_of_more_values_than_any_is_refused_before_it_is_read() -> None:
+    """99,000 take half a second, in which everybody waits whom the process works for, with each attempt to connect."""
+    document = copy.deepcopy(DOCUMENT) | {"more": [1] * 2000}
+    with pytest.raises(ConfigError, match="test: it has more than 2000 values"):
+        read(yaml.safe_dump(document).encode(), source="test")
+    assert read(yaml.safe_dump(document | {"more": [1] * 1900}).encode(), source="test").server == "https://192.0.2.1:6443"

@@ -27,6 +27,7 @@ from cryptography.x509.oid import NameOID
 from quorate import tls
 from quorate.kubernetes.config import ConfigError, RestConfig
 from quorate.kubernetes.errors import ConnectionFailed, Unauthorized
+from quorate.kubernetes.share import Share
 from quorate.pki import KeyAlgorithm, KeyPair, generate_ca
 from quorate.pki.issue import issue_server
 from quorate.tls import client_context
@@ -327,3 +328,32 @@ def test_the_key_s_file_is_gone_afterwards(certificates: Any, tmp_path: Path, mo
     pair = certificates.user("one")
     client_context(ca=b"", certificate=pair.certificate, key=pair.key)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_server_that_shows_certificates_without_end_is_not_listened_to(
+    serve: Any, connected: Any, certificates: Any, tmp_path: Path, fakes: Any
+) -> None:
+    """Each is verified, in the event loop that all share: 75 with a public exponent of 3,000 bits take half a second, with each connection."""
+    pair = certificates.server("api.example")
+
+    def shown(more: int) -> KeyPair:
+        return KeyPair(pair.certificate + certificates.ca.certificate * more, pair.key)
+
+    for more in (10, 100):
+        server = await serve(certificates.context(shown(more), tmp_path))
+        server.replies = [fakes.reply("ok")]
+        client = connected(server, config=trusting(certificates))
+        if more == 10:
+            assert await client.get_raw("/") == b"ok"
+        else:
+            with pytest.raises(ConnectionFailed, match="the server sends more than 32 KiB before TLS is agreed on"):
+                await client.get_raw("/")
+            assert server.seen == []
+
+
+async def test_what_a_handshake_takes_counts_towards_the_server_s_share(secure: Any, connected: Any, certificates: Any) -> None:
+    share = Share(1e-9, 10.0)
+    assert share.wait() == 0
+    await connected(secure, config=trusting(certificates), share=share).get_raw("/")
+    assert share.wait() == 0
+    assert 0.0001 < 10.0 - share._left < 5

@@ -144,3 +144,8 @@ def test_openssl_accepts_the_embedded_certificate(openssl: OpenSSL, stored: byte
     embedded = decoded(yaml.safe_load(stored)["users"][0]["user"], "client-certificate-data")
     verify = ("verify", "-attime", str(int(noon.timestamp())), "-purpose", "sslclient", "-CAfile", "ca.pem")
     assert openssl(*verify, "c.pem", ca_pem=ca.certificate, c_pem=embedded) == "c.pem: OK\n"
+
+
+def test_one_of_more_values_than_any_is_refused_before_it_is_read() -> None:
+    with pytest.raises(PkiError, match=r"^kubeconfig: it has more than 2000 values"):
+        rotates_at(b"users: [" + b"1," * 2000 + b"]")

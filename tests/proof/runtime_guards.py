@@ -146,6 +146,21 @@ RUNTIME: tuple[Guard, ...] = (
         "tests/etcd/test_hostile_member.py::test_more_members_than_any_ring_has_are_refused",
     ),
     Guard(
+        "no member sends frames without end",
+        {"etcd.grpc_client:_Protocol._frames": returns(0)},
+        "tests/etcd/test_hostile_member.py::test_frames_without_end_are_read_no_further",
+    ),
+    Guard(
+        "no port-forward has frames without end",
+        {"etcd.port_forward:PortForward._has_room": returns(True)},
+        "tests/kubernetes/test_bounds.py::test_frames_without_end_end_a_port_forward_with_the_reason",
+    ),
+    Guard(
+        "no server has the time of all with what it sends",
+        {"kubernetes.share:Share.wait": returns(0.0)},
+        "tests/kubernetes/test_share.py::test_events_without_end_are_read_as_far_as_there_is_time_for_them",
+    ),
+    Guard(
         "a damaged CA issues nothing",
         {"pki.issue:_verify": returns(None)},
         "tests/pki/test_issue.py::test_a_ca_whose_key_is_damaged_issues_nothing",

@@ -154,29 +154,30 @@ class World:
         members = tuple(_member(number, state) for number, state, _ in rows if STATES[state].listed)
         leader = None if self.leader is None or self.leader >= len(rows) else self.leader + 1
         orphans = any(role in ORPHANS for *_, role in rows)
-        value = ControlPlane(
-            name="kcp",
-            desired=_desired(self.desired, self.max_surge),
-            replicas=tuple(_replica(number, state, role, orphans) for number, state, role in rows if role not in ORPHANS),
-            ring=Ring(members, leader),
-            initialized=True,
-            workload=Finding(Health.GOOD, "Connected", "answers"),
-            endpoint="10.0.0.1:6443",
-            orphans=tuple(_orphan(number, state, role) for number, state, role in rows if role in ORPHANS or role in UNMATCHED),
-        )
-        if self.wanted:
-            value = replace(value, desired=replace(value.desired, **self.wanted))
+        desired = _desired(self.desired, self.max_surge)
+        fields: dict[str, Any] = {
+            "name": "kcp",
+            "desired": replace(desired, **self.wanted) if self.wanted else desired,
+            "replicas": tuple(_replica(number, state, role, orphans) for number, state, role in rows if role not in ORPHANS),
+            "ring": Ring(members, leader),
+            "initialized": True,
+            "workload": _CONNECTED,
+            "endpoint": "10.0.0.1:6443",
+            "orphans": tuple(_orphan(number, state, role) for number, state, role in rows if role in ORPHANS or role in UNMATCHED),
+        }
         if "ring" in self.changes:
-            value = _with_ring(value, self.changes["ring"])
-        return replace(value, **self.changes) if self.changes else value
+            fields |= {"orphans": (), "replicas": _seen_with(self.changes["ring"], fields["replicas"])}
+        return ControlPlane(**{**fields, **self.changes})  # at once: a copy for each change took 15% of the time of a judgement
 
 
-def _with_ring(control_plane: ControlPlane, ring: Ring | Unknown) -> ControlPlane:
+_CONNECTED = Finding(Health.GOOD, "Connected", "answers")
+
+
+def _seen_with(ring: Ring | Unknown, replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
     """Nobody's member is in a ring that is not known, or has none."""
     member = ring if isinstance(ring, Unknown) else Absent()
     finding = ("EtcdMemberHealthy", Finding(Health.UNKNOWN if isinstance(ring, Unknown) else Health.BAD, "InspectionFailed", "no ring"))
-    replicas = tuple(replace(replica, member=member, member_findings=(finding,)) for replica in control_plane.replicas)
-    return replace(control_plane, ring=ring, orphans=(), replicas=replicas)
+    return tuple(replace(replica, member=member, member_findings=(finding,)) for replica in replicas)
 
 
 @cache

@@ -47,7 +47,7 @@ class Results:
         rest = self.rest or Use(0.0, 0, 0, 0.0)
         rows = [
             ("all created, from nothing", f"{self.creation:.0f} s"),
-            ("from start until the last was judged for the first time", f"{self.first_verdicts:.1f} s"),
+            ("from start until the first decision for the last of them", f"{self.first_verdicts:.1f} s"),
             ("CPU at rest", f"{rest.cores:.3f} cores"),
             ("memory at rest", f"{rest.resident / 2**20:.0f} MiB"),
             ("file descriptors at rest", f"{rest.descriptors:,}"),
@@ -99,9 +99,9 @@ class Measurement:
         began = loop.time()
         health = (await self.site.start_manager("measured")).health
         while missing := [workload for workload in self.all if workload.listed_at < began]:
-            await self._look_again(f"{len(missing)} are still to be judged", pause=0.1)
+            await self._look_again(f"{len(missing)} are still to be decided on", pause=0.1)
         self.results.first_verdicts = loop.time() - began
-        self.say(f"the last was judged for the first time after {self.results.first_verdicts:.1f} s")
+        self.say(f"the first decision for the last of them came after {self.results.first_verdicts:.1f} s")
         return health
 
     async def _at_rest(self, health: int) -> None:

@@ -76,7 +76,7 @@ def _probe(port: int, end: Connection) -> None:
 
 @dataclass(slots=True)
 class Reactions:
-    """From an edit of a control plane that its Machines follow in place to the first Machine that has it: seen, judged with its etcd's members, and written."""
+    """From an edit of a control plane that its Machines follow in place to the first Machine that has it: seen, decided and written."""
 
     client: Client
     providers: Providers

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from random import Random
 
 import pytest
@@ -110,7 +109,7 @@ async def test_a_connection_whose_packets_are_dropped_is_lost_and_comes_back(wor
     await until(lambda: bool(served.cluster.ring.leader) and served.cluster.writable)
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     setup = network_setup(EtcdDialer.PORT_FORWARD, now=lambda: datetime.now(UTC), random=Random(1), clock=loop.time)
-    impatient = replace(setup, connect=partial(connect, timeout=1.0), inactivity=0.5)
+    impatient = replace(setup, connect=lambda config, share: connect(config, timeout=1.0, share=share), inactivity=0.5)
     kept = Connection("default/plane-1", GivenKubeconfig(kubeconfig_of(workloads, served)), impatient, changed.set)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(kept.run())

@@ -19,10 +19,11 @@ from quorate.simulation.engine.objects import CONFIGS, MACHINES
 from quorate.simulation.engine.world import NAMESPACE
 from quorate.simulation.machines import liveness
 from quorate.simulation.machines.cluster_objects import USER, Wanted
+from quorate.simulation.machines.hosts import Host
 from quorate.simulation.machines.process import Process
 from quorate.simulation.machines.scenarios import Stage
 from tests.proof.guard import Function, returns
-from tests.proof.guards import is_told, lets_pass, says_nothing
+from tests.proof.guards import is_told, lets_pass, says_nothing, says_yes
 from tests.simulation.staging import FIVE, ONE, Scenario, between_decision_and_act
 
 
@@ -190,6 +191,37 @@ def every_difference_counts(comparison: Function) -> Function:
     return lambda *specs: tuple(replace(difference, known=True) for difference in comparison(*specs))
 
 
+async def an_etcd_that_must_be_patched_first(stage: Stage) -> None:
+    """kubeadm's etcd of v1.33 is an early patch of 3.5. An upgrade to v1.34, whose etcd is 3.6, waits until the owner has brought a later patch to all."""
+
+    def early_patch(host: Host) -> None:
+        config = stage.world.management.find(CONFIGS, NAMESPACE, host.name)
+        tag = _etcd_tag(config.spec) if config is not None else ""
+        host.etcd_patch = tag.removesuffix("-0") or ("3.5.24" if host.version == "v1.33.1" else "")
+
+    stage.environment.infrastructure.boots.append(early_patch)
+    await stage.up()
+    stage.environment.edit({"version": "v1.34.2"})
+    await stage.stays(lambda: "v1.34.2" not in _versions(stage), "etcd 3.6 joined members of 3.5.24", seconds=120)
+    stage.expect("runs etcd 3.5.24" in stage.condition("Stalled").get("message", ""), "nobody says what is waited for")
+    stage.environment.edit(
+        {"version": "v1.33.1", "kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"local": {"imageTag": "3.5.26-0"}}}}}
+    )
+    await stage.settled(within=900)
+    stage.environment.edit({"version": "v1.34.2", "kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"local": {"imageTag": None}}}}})
+    await stage.settled(within=900)
+    stage.expect(_versions(stage) == {"v1.34.2"}, "the upgrade is not through")
+
+
+def _etcd_tag(spec: Any) -> str:
+    local = ((spec.get("clusterConfiguration") or {}).get("etcd") or {}).get("local") or {}
+    return str(local.get("imageTag") or "")
+
+
+def _versions(stage: Stage) -> set[str]:
+    return {host.version for host in stage.environment.cluster.hosts.values()}
+
+
 async def a_stream_that_never_ends(stage: Stage) -> None:
     """One member takes every request and never answers; then a health check fails its Machine."""
     await stage.up()
@@ -352,6 +384,14 @@ SCENARIOS = (
         "what differs is a reason, whether it is known or not",
         {"kubeadm.compare:differences": every_difference_counts},
         "s8_made_for_a_reason",
+    ),
+    Scenario(
+        "an etcd that must be patched before its next minor version",
+        an_etcd_that_must_be_patched_first,
+        "whatever runs, the next minor version of etcd may join",
+        {"core.etcd_versions:members_ready": says_yes},
+        "scene",
+        Wanted(version="v1.33.1"),
     ),
     Scenario(
         "B15 CAPI#13939: a request that is never answered ends by its deadline",

@@ -12,7 +12,7 @@ import pytest
 
 from quorate.core.hosts.encryption import IDENTITY, Configuration
 from quorate.core.hosts.rules.settings import RENEW_BEFORE
-from quorate.core.hosts.state import Cluster
+from quorate.core.hosts.state import Cluster, RunOptions
 from quorate.core.hosts.steps import (
     ChangeEncryption,
     Reconfigure,
@@ -25,12 +25,13 @@ from quorate.core.hosts.steps import (
 )
 from quorate.core.proposal import NOTHING, Proposal
 from quorate.core.versions import Version
-from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, upgrade
+from quorate.hosts.act import certificates, encryption, kubelet, reconfigure, restarts, ring, services, upgrade
 from quorate.hosts.run.events import Outcome
 from quorate.simulation.hosts.acts import Act, Action
 from quorate.simulation.hosts.invariants import INVARIANTS
 from quorate.simulation.hosts.liveness import unfinished
 from tests.simulation.hosts_scenes import (
+    NEW,
     OLD,
     THREE,
     Scene,
@@ -66,7 +67,7 @@ async def the_cluster_is_on_a_silent_host(scene: Scene) -> None:
 
 
 async def the_only_host_left_in_the_manifest_has_lost_its_data(scene: Scene) -> None:
-    """Its etcd runs on with what it has in memory, and its ring bears its loss; the two others were taken out of the manifest."""
+    """Its etcd runs on with what it has in memory, and its ring tolerates its loss; the two others were taken out of the manifest."""
     await scene.applied(*THREE)
     scene.machine("cp1").disk.data = None
     scene.want("cp1")
@@ -146,6 +147,16 @@ async def encrypted(scene: Scene) -> None:
     await scene.applied(*THREE)
 
 
+async def kubelets_were_exchanged_and_are_stopped(scene: Scene) -> None:
+    """By an upgrade that was cut short before it had restarted the first, and by somebody who went on by hand; what they started runs on."""
+    await upgrade_3_and_a_worker(scene)
+    await scene.cut_short(Action.KUBELET, "cp1")
+    for machine in map(scene.machine, THREE):
+        machine.disk.kubelet = NEW
+        machine.kubelet_runs, machine.kubelet_version = False, None
+    scene.operations.site.settle()
+
+
 def straight_to_the_end(found: Configuration, target: Configuration, *_: object, **__: object) -> Configuration | None:
     """`_following` without its stages."""
     return None if found == target else target
@@ -190,6 +201,13 @@ SCENARIOS = (
         Outcome.CONVERGED,
         "s4_nothing_starts_on_an_empty_folder",
         {"rules.services:start_services": start_whatever_is_stopped},
+    ),
+    Scenario(
+        "a start restarts nobody",
+        kubelets_were_exchanged_and_are_stopped,
+        Outcome.CONVERGED,
+        "s10_a_reading_is_made_for_each_act",
+        {"rules.services:restarts_member": False},
     ),
     Scenario(
         "nobody waits for a kubeadm that runs",
@@ -312,7 +330,7 @@ class Restart:
     """A situation in which a step of this kind takes a member down, and the module of the step."""
 
     scene: Callable[[Scene], Awaitable[None]]
-    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption]
+    step: type[RenewCertificates | Reconfigure | UpgradeControlPlane | UpgradeKubelet | ChangeEncryption | StartServices]
     module: ModuleType
 
     def __str__(self) -> str:
@@ -325,6 +343,7 @@ RESTARTS = (
     Restart(upgrade_3_and_a_worker, UpgradeControlPlane, upgrade),
     Restart(upgrade_3_and_a_worker, UpgradeKubelet, kubelet),
     Restart(encryption_was_switched_on, ChangeEncryption, encryption),
+    Restart(kubelets_were_exchanged_and_are_stopped, StartServices, services),
 )
 
 
@@ -372,6 +391,21 @@ async def test_a_restart_for_which_nobody_asks_the_ring_is_found_out(monkeypatch
     assert "s10_a_reading_is_made_for_each_act" in await restarted(restart, lambda *_: None)
 
 
+async def test_a_renewal_that_was_cut_short_is_seen_after_an_upgrade_that_somebody_forced_to_the_version_that_runs() -> None:
+    """Such an upgrade restarts nothing, so that what runs goes on with the certificates that are about to expire."""
+    async with stage() as scene:
+        await scene.applied(*THREE)
+        operations = scene.operations
+        for machine in operations.machines:
+            soon = operations.world.now() + RENEW_BEFORE / 2
+            machine.disk.certificates = dict.fromkeys(machine.disk.certificates, soon)
+            machine.containers = {component: replace(container, valid=soon) for component, container in machine.containers.items()}
+        await scene.cut_short(Action.PUT_DOWN, "cp1")
+        scene.options = RunOptions(force_upgrade=True)
+        await scene.applied(*THREE)
+        assert unfinished(operations) == []
+
+
 async def without_a_look_into_etcd(*_: object) -> None:
     pass
 
@@ -397,7 +431,6 @@ async def test_an_exchange_of_keys_that_was_cut_short_goes_on(wish: str, moment:
         operations.manifest, operations.rotates = replace(scene.manifest, encrypts=wish != "off"), wish == "rotated"
         for _ in range(12):
             await scene.cut_short_or_ended(Action.KEYS, seconds=moment)
-            await asyncio.sleep(80.0)  # an API server that was asked to end has another after it
         there = {key for name in THREE for key in scene.machine(name).disk.keys}
         operations.rotates = wish == "rotated" and there == before  # as long as none has begun
         await scene.applied(*THREE)

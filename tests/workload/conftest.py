@@ -14,6 +14,7 @@ from quorate.kubernetes.config import RestConfig
 from quorate.kubernetes.errors import NotFound
 from quorate.kubernetes.objects import ConfigMap, Node, NodeSpec, ObjectMeta, Pod, PodStatus
 from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.share import Share
 from quorate.simulation.engine.clock import VirtualTimeLoop
 from quorate.workload.nodes import CONTROL_PLANE
 
@@ -37,7 +38,7 @@ def make_pod(name: str, *, version: str = "1", phase: str = "Running", tier: str
 
 @dataclass
 class FakeCluster:
-    """A workload cluster behind every client made for it. What is set in `trouble` by "probe", "list" or "get" is raised there; "hang" waits."""
+    """A workload cluster behind every client made for it. What is set in `trouble` by "probe", "list", "watch" or "get" is raised there; "hang" waits."""
 
     objects: dict[str, list[Any]] = field(default_factory=lambda: {"nodes": [], "pods": [], "configmaps": []})
     trouble: dict[str, Exception] = field(default_factory=dict)
@@ -46,10 +47,12 @@ class FakeCluster:
     watches: dict[str, asyncio.Queue[Any]] = field(default_factory=dict)
     clients: list[FakeClient] = field(default_factory=list)
     configs: list[RestConfig] = field(default_factory=list)
+    shares: list[Share] = field(default_factory=list)
     getting: int = 0
 
-    def connect(self, config: RestConfig) -> FakeClient:
+    def connect(self, config: RestConfig, share: Share) -> FakeClient:
         self.configs.append(config)
+        self.shares.append(share)
         self.clients.append(FakeClient(self))
         return self.clients[-1]
 
@@ -62,7 +65,7 @@ class FakeCluster:
     def send(self, plural: str, type_: str, obj: Any) -> None:
         self.watches[plural].put_nowait(WatchEvent(type_, obj))
 
-    def break_watch(self, plural: str, error: Exception) -> None:
+    def break_watch(self, plural: str, error: BaseException) -> None:
         self.watches[plural].put_nowait(error)
 
 
@@ -85,20 +88,29 @@ class FakeClient:
         raise NotFound(f"get {resource.plural} {name}: not found", code=404)
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        keep: Callable[[T], T | None] = lambda item: item,
     ) -> Listing[T]:
         assert (namespace, label_selector, field_selector, limit) in (
             ("", CONTROL_PLANE, "", 500),
             ("kube-system", "tier=control-plane", "", 500),
         )
         await self.cluster.meet("list")
-        return Listing(list(self.cluster.objects[resource.plural]), "10")
+        return Listing([kept for item in self.cluster.objects[resource.plural] if (kept := keep(item)) is not None], "10")
 
     async def watch(self, resource: Resource[T], namespace: str = "", **options: Any) -> AsyncGenerator[WatchEvent[T], None]:  # noqa: ARG002
         queue = self.cluster.watches[resource.plural] = asyncio.Queue()
+        await asyncio.sleep(0.01)
+        await self.cluster.meet("watch")
         while True:
             event = await queue.get()
-            if isinstance(event, Exception):
+            if isinstance(event, BaseException):
                 raise event
             yield event
 

@@ -61,6 +61,7 @@ async def test_every_cluster_is_shown_the_same_key_with_a_certificate_of_its_own
         verify_pair(pair)
         load_pem_x509_certificate(pair.certificate).verify_directly_issued_by(load_pem_x509_certificate(ca.certificate))
     assert len({pair.key for pair in pairs}) == 1
+    assert len(pairs[0].key) < 400, "an RSA key takes a hundred times as long to make, and ten times to show"
 
 
 async def test_a_ca_that_cannot_sign_is_said_to_be_one() -> None:

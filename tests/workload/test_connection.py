@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from quorate.core.health import Absent, Unknown
 from quorate.etcd.dialers import DirectDialer
 from quorate.etcd.pool import Pool
-from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout, Unauthorized
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, Gone, ServerError, Timeout, TooMuch, Unauthorized
 from quorate.kubernetes.objects import NodeAddress
 from quorate.pki.keys import KeyPair
 from quorate.workload import connection
@@ -145,10 +145,25 @@ async def test_what_nobody_foresaw_of_one_cluster_is_the_end_of_its_connection_a
     stage.cluster.trouble[when] = RecursionError("too many levels")
     async with stage.running():
         assert stage.phase() is Phase.NEVER_CONNECTED
-        assert stage.workload.connectivity.reason.startswith("its answers could not be dealt with: ")
+        assert stage.workload.connectivity.reason.startswith("its answers could not be processed: ")
         del stage.cluster.trouble[when]
         await asyncio.sleep(60)
         assert stage.phase() is Phase.CONNECTED
+
+
+async def test_a_watch_that_is_cancelled_by_others_ends_the_connection_and_not_the_knowledge_of_changes(
+    stage: Stage, node_of: Callable[..., Any]
+) -> None:
+    """Its task would end without a word, and what it last told pass for new for ever."""
+    async with stage.running():
+        cancelled = asyncio.CancelledError("somebody else's")
+        stage.cluster.break_watch("nodes", cancelled)
+        await asyncio.sleep(5)
+        stage.cluster.send("nodes", "ADDED", node_of("cp-b", version="11"))
+        await asyncio.sleep(1)
+        nodes = stage.workload.nodes()
+        assert not isinstance(nodes, Unknown)
+        assert {node.metadata.name for node in nodes} == {"cp-a", "cp-b"}
 
 
 async def test_a_node_without_the_label_is_found_by_asking(stage: Stage) -> None:
@@ -279,8 +294,8 @@ def refusing(cluster: Any, error: Exception) -> Iterator[None]:
     cluster.connect = connect
 
 
-def _raiser(error: Exception) -> Callable[[bytes], Any]:
-    def connect(_: bytes) -> Any:
+def _raiser(error: Exception) -> Callable[[bytes, object], Any]:
+    def connect(_: bytes, __: object) -> Any:
         raise error
 
     return connect
@@ -557,6 +572,32 @@ async def test_credentials_refused_for_good_are_not_tried_without_pause(stage: S
         await asyncio.sleep(60)
         assert stage.phase() is Phase.LOST
         assert stage.attempts < 15
+
+
+@pytest.mark.parametrize("error", [Unauthorized("unauthorized", code=401), TooMuch("there are 501 nodes")], ids=["refused", "too many"])
+async def test_who_lets_us_in_and_out_again_is_not_connected_without_pause(stage: Stage, error: Exception) -> None:
+    """Each connection costs everybody some 20 ms of CPU, and each time it comes and goes the control plane is reported on."""
+    stage.cluster.trouble["watch"] = error
+    async with stage.running():
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.LOST
+        assert stage.attempts < 15
+        del stage.cluster.trouble["watch"]
+        await asyncio.sleep(60)
+        assert stage.phase() is Phase.CONNECTED
+        before = stage.attempts
+        stage.cluster.break_watch("nodes", Unauthorized("unauthorized", code=401))
+        await asyncio.sleep(0.05)
+        assert stage.attempts == before + 1
+
+
+async def test_a_cluster_has_one_share_of_our_time_however_often_it_is_connected(stage: Stage) -> None:
+    """Or whoever has used it up would end the connection, and have another."""
+    async with stage.running():
+        stage.cluster.trouble["probe"] = DOWN
+        await asyncio.sleep(100)
+    assert len(stage.cluster.shares) > 1
+    assert len(set(stage.cluster.shares)) == 1
 
 
 async def test_a_missing_etcd_secret_takes_nothing_else_away(stage: Stage) -> None:

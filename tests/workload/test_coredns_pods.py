@@ -36,7 +36,7 @@ def cluster(*pods: Json, replicas: int = 2) -> ClusterApi:
 async def test_the_pod_on_the_node_is_evicted_and_nobody_else() -> None:
     api = cluster(pod("dns-1", "n1"), pod("dns-2", "n2"), pod("other", "n1", label="other"))
     left = await move_away(api, "n1", NOON)
-    assert left == "one of 1 Pods of CoreDNS on Node n1 was evicted: where the scheduler has put its successor is to be seen"
+    assert left == "one of 1 Pods of CoreDNS on Node n1 was evicted: waiting to see where the scheduler puts its successor"
     api.put("pods", pod("dns-3", "n3"))
     assert await move_away(api, "n1", NOON) == ""
     assert api.written == ["evict dns-1"]

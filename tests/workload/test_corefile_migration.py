@@ -155,7 +155,8 @@ def test_thousands_of_stub_domains_hold_nobody_up() -> None:
         assert migrate(corefile, "1.3.1", "1.4.0").count("forward . x") == count
         return thread_time() - started
 
-    assert any(taken(8000) < 10 * taken(2000) for _ in range(3))  # whoever else works on this machine may make one look slow
+    few, many = (min(taken(count) for _ in range(5)) for count in (2000, 8000))  # whoever else works on this machine slows some of them
+    assert many < 10 * few
 
 
 def test_what_is_said_of_a_server_block_of_a_thousand_zones_stays_a_line() -> None:

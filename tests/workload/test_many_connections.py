@@ -18,6 +18,9 @@ from structlog.testing import capture_logs
 
 from quorate.clusterapi.connect.workloads import EtcdDialer, network_setup
 from quorate.kubernetes.client import Client
+from quorate.kubernetes.errors import ConnectionFailed
+from quorate.kubernetes.inline_kubeconfig import read
+from quorate.kubernetes.share import Share
 from quorate.pki import KeyAlgorithm, admin_kubeconfig, generate_ca
 from quorate.workload.connection import Phase, Setup, Workload
 from quorate.workload.turns import Turns
@@ -94,6 +97,16 @@ class Connections:
         while sum(each.connectivity.phase is Phase.CONNECTED for each in self.all) < number:
             self._changed.clear()
             await self._changed.wait()
+
+
+async def test_a_cluster_that_had_its_share_of_our_time_is_asked_no_more_for_now(clusters: Clusters, setup: Setup[Client]) -> None:
+    share = Share(0.02, 1.0)
+    assert share.wait() == 0
+    share.end(share.begin() - 2.0)
+    client = setup.connect(read(clusters.kubeconfig(6443), source="test").rest_config({}), share)
+    with pytest.raises(ConnectionFailed, match="get /: what it sends takes more than 2% of this process' time: it is asked again in 50 s"):
+        await client.get_raw("/")
+    await client.close()
 
 
 async def test_of_many_clusters_only_some_are_connected_at_once(clusters: Clusters, setup: Setup[Client]) -> None:

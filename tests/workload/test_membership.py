@@ -112,6 +112,14 @@ async def test_every_member_is_asked_for_its_own_list_once() -> None:
     assert reading.disagreement == ""
 
 
+async def test_each_members_version_is_what_it_says_itself_and_none_where_it_does_not_answer() -> None:
+    ring = healthy()
+    ring.members["cp-a"].statuses = [Status(0xA, 0xA, version="3.6.5")]
+    ring.members["cp-b"].statuses = [Unreachable("cp-b", "connection refused")]
+    reading = await ring.reading()
+    assert {member.name: member.version for member in reading.ring.members} == {"cp-a": "3.6.5", "cp-b": "", "cp-c": ""}
+
+
 async def test_a_member_that_does_not_answer_while_others_do_is_bad_with_the_reason() -> None:
     ring = healthy()
     ring.members["cp-b"].statuses = [Unreachable("cp-b", "connection refused")]
@@ -348,7 +356,7 @@ def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
     alarms = Alarm(5, "NOSPACE"), Alarm(0xBAD, "NOSPACE"), Alarm(0, "CORRUPT")
     corrupt, full = alarms_without_member(replace(reading, alarms=alarms))
     assert corrupt == (
-        "etcd refuses writes for the alarm CORRUPT, which is of no one member: "
+        "etcd refuses writes for the alarm CORRUPT, which belongs to no single member: "
         "make sure that all members hold the same data (`etcdctl endpoint hashkv --cluster`), then run `etcdctl alarm disarm`"
     )
     assert full == (
@@ -357,3 +365,13 @@ def test_an_alarm_that_is_no_members_is_told_with_the_way_out() -> None:
     )
     assert alarms_without_member(reading) == ()
     assert alarms_without_member(Unknown("no leader")) == ()
+
+
+async def test_of_more_nodes_than_any_control_plane_has_none_is_asked() -> None:
+    """One tenant may label 500 of them: to connect to each is a core's work for as long as that goes on, and nobody else is worked for."""
+    ring = healthy()
+    found = await read_ring(ring.lend, [f"cp-{number}" for number in range(26)], lambda: NOON)
+    assert isinstance(found, Unknown)
+    assert found.reason == "26 Nodes are marked as control planes, and of more than 25 none is asked for its member"
+    assert "kubectl label node" in found.remedy
+    assert all(member.listed == 0 for member in ring.members.values())

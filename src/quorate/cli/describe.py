@@ -110,7 +110,7 @@ def _waits_to_go(observation: Observation, machine: ObservedMachine) -> str:
         return "its infrastructure to go"
     if not replica.waits_at_hook:
         return "drain and volumes"
-    return "its etcd member to leave" if isinstance(replica.member, int) else "our leave to go"
+    return "its etcd member to leave" if isinstance(replica.member, int) else "quorate to let it go"
 
 
 def fate(observation: Observation, machine: ObservedMachine) -> str:

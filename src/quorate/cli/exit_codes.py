@@ -16,11 +16,11 @@ class Row:
 
 
 TABLE = (
-    Row(0, "done", "done; `quorate apply`, `reset`: also where the answer to the question was no"),
+    Row(0, "done", "done; `quorate apply`, `reset`: also if you answered no"),
     Row(
         1,
-        "failed in a way that no other code names",
-        "failed in a way that no other code names; `quorate local status`: not everything runs",
+        "failed for a reason that has no other code",
+        "failed for a reason that has no other code; `quorate local status`: a program does not run",
         "the message; `--debug`",
     ),
     Row(
@@ -31,22 +31,22 @@ TABLE = (
     ),
     Row(
         3,
-        "something to build or run with is missing",
-        "something to build or run with is missing: no Go, no network, no program in `.bin`",
+        "a program or tool that is needed is missing",
+        "a program or tool that is needed is missing: no Go, no network, no program in `.bin`",
         "`make programs`",
     ),
-    Row(4, "a port is held by another process", helps="the message names the port and, where it can be seen, the process"),
+    Row(4, "a port is in use by another process", helps="the message names the port and, if it can be seen, the process"),
     Row(
         5,
         "a program of the local cluster did not start",
         "a program ended, or was not ready in time, while the local cluster started",
         "the end of its log is in the message",
     ),
-    Row(6, "another local cluster did not give way in time", helps="`quorate local down`, or wait"),
+    Row(6, "another local cluster did not stop in time", helps="`quorate local down`, or wait"),
     Row(
         7,
         "the run folder cannot be used",
-        "the run folder cannot be used: held by another start, not ours, or in another format",
+        "the run folder cannot be used: another start holds it, another program made it, or its format differs",
         "another `--folder`",
     ),
     Row(8, "building a program failed", helps="the compiler's message"),
@@ -70,46 +70,51 @@ TABLE = (
     Row(
         13,
         "the control plane is stalled, or would lose its quorum",
-        "the control plane is stalled, or a quorum would be lost: it waits for something that does not come by itself (`quorate explain`)",
+        "the control plane is stalled, or would lose its quorum: it needs you (`quorate explain` says for what)",
         "the remedy beside the failed check",
     ),
     Row(
         14,
         "hosts cannot be reached over SSH",
-        "no host, or not the one that is needed, can be reached over SSH, or no API server or etcd member answers there",
+        "no host, or not a host that is needed, can be reached over SSH, or no API server or etcd member answers there",
         "the message names each host and the cause; `--accept-new-host-keys` for hosts that are new",
     ),
     Row(
         15,
-        "a step on a host failed; the same command goes on from there",
+        "a step on a host failed; run the same command again to continue",
         "a step on a host failed, or a file of records, plans or snapshots cannot be used",
-        "the remedy in the message; then the same command goes on from there",
+        "follow the remedy in the message, then run the same command again: it continues from there",
     ),
     Row(
         16,
-        "somebody else works on these hosts",
-        "somebody else works on these hosts, or has since the run began, or a host cannot be locked",
-        "wait; the message says who, and since when, or what keeps a host from being locked",
+        "another operator works on these hosts",
+        "another operator works on these hosts, or began to during the run, or a host cannot be locked",
+        "wait; the message says who and since when, or why a host cannot be locked",
     ),
     Row(
         17,
         "the plan is stale: the cluster has changed since",
-        "the plan is stale: the cluster has changed since it was made, or approved. What it came to was not shown, and is not done",
-        "`quorate plan` again, with `--out` where it is kept; the message says what changed",
+        "the plan is stale: the cluster has changed since it was made or approved. The next step was not shown to you, and was not taken",
+        "run `quorate plan` again (with `--out` for a saved plan); the message says what changed",
     ),
     Row(
         64,
-        "of plan: the command line is wrong, or the edit would be refused; an argument is empty",
-        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`: nobody can be "
-        "asked, and there is no `-y` or `--confirm`; an argument is empty",
+        "of plan: the command line is wrong, or the edit would be refused; or an argument is empty",
+        "`quorate plan`: the command line is wrong, or the edit would be refused; `quorate apply`, `reset`, `certificates renew`: there is no "
+        "terminal to ask on, and neither `-y` nor `--confirm` is given; every command: an argument is empty",
         "the message names the field; `--help`",
     ),
-    Row(130, "interrupted; the same command goes on from there", "interrupted by a signal", "the same command goes on from there"),
+    Row(
+        130,
+        "interrupted; run the same command again to continue",
+        "interrupted by a signal",
+        "run the same command again: it continues from there",
+    ),
     Row(
         141,
-        "whoever read the output has closed it",
-        "whoever read the output has closed it, as `head` does; `quorate apply`, `reset` and `certificates renew` go on to their end, unseen, and "
-        "end with their own code",
+        "the reader of the output closed it",
+        "the reader of the output closed it, as `head` does; `quorate apply`, `reset` and `certificates renew` still run to their end and exit with "
+        "their own code",
     ),
 )
 """3 to 8 are those of `quorate.local`. 64 is the number of sysexits.h for a wrong command line."""

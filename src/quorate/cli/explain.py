@@ -1,4 +1,4 @@
-"""`quorate explain`: what is decided about a control plane, on which grounds, and what would change the answer.
+"""`quorate explain`: the next step for a control plane, the checks behind it, and what would change the answer.
 
 Of Machines by their name; with `-m MANIFEST [HOST]` of existing hosts, and with `--run` of an earlier run on them.
 """
@@ -15,14 +15,14 @@ from quorate.cli.machines.access import Access, with_access
 
 @click.command(name="explain", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="[NAME]", required=False, default="")
-@click.option("--namespace", "-n", help="Its namespace; without it the context's.")
+@click.option("--namespace", "-n", help="Its namespace. Default: the context's.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
 @click.option(
     "--run",
     metavar="[FILE]",
     is_flag=False,
     flag_value="newest",
-    help="What an earlier run on existing hosts did; without FILE the newest.",
+    help="Show what an earlier run on existing hosts did. Default FILE: the newest record.",
 )
 @with_manifest(default=None)
 @with_access
@@ -39,9 +39,9 @@ def command(
     etcd_dialer: str,
     **hosts: Any,
 ) -> None:
-    """Say what is decided, which checks pass, and what would change the answer: about the control plane NAME, or with -m about existing hosts or one, NAME.
+    """Show the next step, the checks behind it, and what would change the answer, for the control plane NAME, or with -m for existing hosts (or one: NAME).
 
-    Ends with 0 where it is converged or on its way, with 13 where it waits for something that does not come by itself.
+    Exits 0 if it is converged or on its way, 13 if it waits for something that needs you.
     """
     from quorate.cli import logs
     from quorate.cli.hosts import explain as of_hosts

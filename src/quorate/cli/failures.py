@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
     HOSTS = 14
     STEP_FAILED = 15
     LOCKED = 16
-    WORLD_MOVED = 17
+    PLAN_IS_STALE = 17
     INTERRUPTED = 130  # as shells say of SIGINT
     UNREAD = 141  # as shells say of SIGPIPE
     WRONG_COMMAND_LINE = 64  # where 2 has another meaning
@@ -81,7 +81,7 @@ def _of_hosts(cause: Exception) -> Failure | None:
     from quorate.hosts.manifest import ManifestError
     from quorate.hosts.manifest.terraform import TerraformError
     from quorate.hosts.run.lock_refused import LockRefused
-    from quorate.hosts.run.plan_file import PlanError, WorldMoved
+    from quorate.hosts.run.plan_file import PlanError, StalePlan
     from quorate.hosts.run.records import RecordError
 
     match cause:
@@ -93,8 +93,8 @@ def _of_hosts(cause: Exception) -> Failure | None:
             return Failure(str(cause), ExitCode.STEP_FAILED)
         case LockRefused():
             return Failure(str(cause), ExitCode.LOCKED)
-        case WorldMoved():
-            return Failure(str(cause), ExitCode.WORLD_MOVED)
+        case StalePlan():
+            return Failure(str(cause), ExitCode.PLAN_IS_STALE)
     return None
 
 
@@ -116,7 +116,7 @@ def _of_clusters(cause: Exception) -> Failure:
         case LocalError():
             return Failure(str(cause), cause.exit_code)
         case OSError(errno=errno.EADDRINUSE):
-            return Failure(f"{cause.strerror}; stop who listens there, or choose another address", ExitCode.PORT_TAKEN)
+            return Failure(f"{cause.strerror}; stop the process that listens there, or choose another address", ExitCode.PORT_TAKEN)
     return Failure(f"{str(cause) or 'no message'} ({type(cause).__name__}; `quorate --debug` shows where)", ExitCode.FAILED)
 
 
@@ -133,7 +133,7 @@ def _explained(error: Exception) -> str:
         case Unauthorized():
             return f"the management cluster does not accept these credentials: {error}; renew the kubeconfig's user, or choose another with --context"
         case Forbidden():
-            return f"the management cluster forbids it: {error}; have the verb on this resource granted to your user"
+            return f"the management cluster forbids it: {error}; grant your user the verb on this resource"
         case NotFound():
             return f"the management cluster does not serve this kind: {error}; install Cluster API and quorate's CustomResourceDefinitions"
     return str(error)

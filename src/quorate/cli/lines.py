@@ -6,10 +6,12 @@ Pure functions of `quorate.cli.views`. Colours are escape codes, which click tak
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 import click
 
 from quorate.cli import table
+from quorate.cli.durations import format_age
 from quorate.cli.views import ON_THE_WAY, STARTING, Etcd, Finding, Machine, Mode, Plan, Replicas, Status, Step, Verdict
 from quorate.core import ring as core
 from quorate.core.checks import Check
@@ -17,9 +19,14 @@ from quorate.core.text import together
 
 RESOLVES_BY_ITSELF = "resolves by itself"
 OPEN_PORTS = (
-    "open must be TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
+    "these ports must be open: TCP 6443 (API server, for all), 2379 and 2380 (etcd, among control planes), 10250 (kubelets, for all hosts), the manifest's "
     "nodePortRange, and what the network plugin needs"
 )
+
+SOON = timedelta(days=1)
+"""Within which a decision that time alone changes is said to be made again. What lies farther ahead, such as the renewal of a certificate in half a year, is
+nothing to wait for, and the check that looks at it names its day.
+"""
 
 _COLOURS = {"pass": "green", "good": "green", "fail": "red", "bad": "red", "unknown": "yellow"}
 _HEALTH = {"good": "well", "bad": "ill", "unknown": "unknown", "": "-"}
@@ -54,7 +61,7 @@ def _word(word: str) -> str:
 
 
 def ring(etcd: Etcd) -> list[str]:
-    """The verdict, a line for each member, and what is nobody's."""
+    """The verdict, and a line for each member, each orphan and each alarm that belongs to no member."""
     lines = [etcd.summary]
     for member in etcd.members:
         evidence = f": {member.evidence}" if member.evidence else ""
@@ -88,10 +95,10 @@ def _ring_of(status: Status) -> list[str]:
 # Pages.
 
 
-def explanation(status: Status) -> str:
-    """`quorate explain`: the decision and every check, the ring, and each Machine or host."""
+def explanation(status: Status, now: datetime) -> str:
+    """`quorate explain`: the decision and every check, the ring, and each Machine or host. `now` is when the status was made."""
     machines = [line for each in status.machines for line in _machine(each)]
-    return _page([*_head(status), *_differences(status.differs, status.lasting)], _decision(status), _ring_of(status), machines)
+    return _page([*_head(status), *_differences(status.differs, status.lasting)], _decision(status, now), _ring_of(status), machines)
 
 
 def glance(status: Status) -> str:
@@ -103,7 +110,7 @@ def glance(status: Status) -> str:
         _not_well(status),
         _stays(status.mode, _lasting(status)),
         [f"Next      {status.decision.step}"] if status.decision.step else [],
-        ["In the way", *blocked(status.in_the_way)] if status.in_the_way else [],
+        ["Checks that do not pass", *blocked(status.in_the_way)] if status.in_the_way else [],
     )
 
 
@@ -167,10 +174,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _decision(status: Status) -> list[str]:
+def _decision(status: Status, now: datetime) -> list[str]:
     lines = [f"Next      {status.next or 'nothing left to do'}", f"Rule      {status.decision.rule}"]
-    if at := status.decision.wake_at:
-        lines.append(f"Again at  {at:%Y-%m-%d %H:%M:%S} UTC, if nothing happens before")
+    at = status.decision.wake_at
+    if at is not None and at - now <= SOON:
+        lines.append(f"Again at  {at:%Y-%m-%d %H:%M:%S} UTC, in {format_age((at - now).total_seconds())}, if nothing happens before")
     return [*lines, "Checks", *checks(status.decision.checks)] if status.decision.checks else lines
 
 
@@ -181,6 +189,7 @@ def _machine(found: Machine) -> list[str]:
     lines += [f"  waits for {found.waits_for}"] if found.waits_for else []
     lines += [f"  {found.fate}"] if found.fate else []
     lines += _ills(found.findings)
+    lines += [f"  -> {found.remedy}"] if found.remedy else []
     lines += [f"  missed  {found.missed_probes} probes in a row"] if found.missed_probes else []
     lines += [f"  missing: {missing}" for missing in found.missing]
     lines += _differences(found.differs, found.lasting)
@@ -230,8 +239,18 @@ def _table(status: Status) -> list[str]:
     return table.lines(tuple(columns), zip(*columns.values(), strict=True), indent="")
 
 
+def _on_the_way(status: Status) -> list[Machine]:
+    """The Machines that were just made or are being deleted."""
+    return [each for each in status.machines if each.state in ON_THE_WAY]
+
+
+def _there(status: Status) -> list[Machine]:
+    """The others, and hosts: what is wrong with one of these is an illness."""
+    return [each for each in status.machines if each.state not in ON_THE_WAY]
+
+
 def _not_well(status: Status) -> list[str]:
-    return _section("Not well", ((ill, each.name) for each in status.machines if each.state not in ON_THE_WAY for ill in each.wrong))
+    return _section("Not well", ((ill, each.name) for each in _there(status) for ill in each.wrong))
 
 
 def _differs(status: Status) -> list[str]:
@@ -257,7 +276,7 @@ def _guards(plan: Plan) -> list[str]:
     prepared = {name for step in plan.steps if step.kind == "Prepare" for name in step.machines}
     found = ((guard, each.name) for each in plan.status.machines if each.name in prepared for guard in each.guarded_by)
     if plan.keeps_firewalls:
-        return _section(f"Left on, as --keep-firewall says: {OPEN_PORTS}", found)
+        return _section(f"Left on (--keep-firewall); {OPEN_PORTS}", found)
     return _section("Switched off while the hosts are prepared; --keep-firewall leaves them on", found)
 
 
@@ -304,21 +323,26 @@ def _end(plan: Plan) -> list[str]:
         everything = "everything else" if plan.lasting else "everything"
         return [f"{_before_the_end(plan)} {everything} is as {_ASKS[plan.status.mode]} says.", *_unwell(plan.status)]
     if plan.steps and not plan.in_the_way:
-        return ["What follows depends on what these find: plan again then."]
-    return ["Then it waits:" if plan.steps else "Nothing can be done now:", *blocked(plan.in_the_way)]
+        return ["What follows depends on the result of these steps: plan again after them."]
+    return [
+        "Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:",
+        *blocked(plan.in_the_way),
+    ]
 
 
 def _before_the_end(plan: Plan) -> str:
-    waited_for = [f"{each.name} is {each.state}" for each in plan.status.machines if each.state in ON_THE_WAY]
+    waited_for = [f"{each.name} is {each.state}" for each in _on_the_way(plan.status)]
     if plan.steps or not waited_for:
         return "Then" if plan.steps else "Nothing to do:"
     return f"Nothing to do but to wait: {', '.join(waited_for)}. Then"
 
 
 def _unwell(status: Status) -> list[str]:
-    """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification."""
-    ill = [each.name for each in status.machines if each.wrong and each.state not in ON_THE_WAY]
+    """Machines that are ill stay as they are until somebody asks for another: that is no difference from the specification. What brings back comes first."""
+    ill = [each for each in _there(status) if each.wrong]
     if status.mode is Mode.HOSTS or not ill:
         return []
-    remedy = "A MachineHealthCheck that fails it, or whoever deletes it, has quorate replace it."
-    return [f"{', '.join(ill)} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", f"  -> {remedy}"]
+    ways = [each.remedy for each in ill if each.remedy]
+    ways += ["quorate replaces it once it fails a MachineHealthCheck, or you delete it."] if len(ways) < len(ill) else []
+    names = ", ".join(each.name for each in ill)
+    return [f"{names} {'is' if len(ill) == 1 else 'are'} not well, and no step changes that.", *(f"  -> {way}" for way in ways)]

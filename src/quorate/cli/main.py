@@ -19,11 +19,11 @@ from quorate.cli import exit_codes
 from quorate.cli.failures import ExitCode, failure_of, first, is_closed, pass_over
 
 COMMANDS = {
-    "apply": ("hosts.apply", "Install, repair or upgrade existing hosts as their manifest says."),
+    "apply": ("hosts.apply", "Install, repair or upgrade existing hosts to match the manifest."),
     "certificates": ("hosts.certificates", "Show or renew the certificates of existing hosts."),
-    "config": ("hosts.config", "Print what follows from a manifest."),
+    "config": ("hosts.config", "Print the MachineDeployments of a manifest."),
     "etcd": ("hosts.etcd", "List etcd's members on existing hosts, or save a snapshot."),
-    "explain": ("explain", "Say what is decided about a control plane, and why."),
+    "explain": ("explain", "Show the next step for a control plane, and why."),
     "get": ("machines.get", "List control planes."),
     "kubeconfig": ("hosts.kubeconfig", "Print the administrator's kubeconfig of existing hosts."),
     "local": ("machines.local", "Start, stop or show a local management cluster."),

@@ -29,15 +29,23 @@ class _Command(click.Command):
 
 @click.command(name="plan", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", required=False, default="")
-@click.option("--namespace", "-n", help="Its namespace; without it the context's.")
+@click.option("--namespace", "-n", help="Its namespace. Default: the context's.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A field below spec to change, such as version=v1.35.4. Repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Plan as if this field below spec were changed, e.g. version=v1.35.4. Repeatable.",
 )
 @click.option(
-    "--filename", "-f", "file", type=click.File(encoding="utf-8"), help="An edited KubeadmControlPlane as YAML or JSON; - is stdin."
+    "--filename",
+    "-f",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="Plan for this edited KubeadmControlPlane (YAML or JSON; - for stdin).",
 )
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="With -m: keep the plan, for `quorate apply FILE`.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="With -m: save the plan for `quorate apply FILE`.")
 @with_manifest(default=None)
 @with_options
 @with_access
@@ -56,9 +64,9 @@ def command(
     etcd_dialer: str,
     **hosts: Any,
 ) -> None:
-    """Say what would be done, in which order, and the etcd ring with each step: to the Machines of the control plane NAME, or with -m to existing hosts.
+    """Show every step in order, with etcd before and after each, for the Machines of the control plane NAME, or with -m for existing hosts.
 
-    Changes nothing. Ends with 0 where there is nothing to do, with 2 where there is, and with 64 where the command line is wrong or the edit would be refused.
+    Changes nothing. Exits 0 if there is nothing to do, 2 if there are changes, 64 if the command line is wrong or the edit would be refused.
     """
     from quorate.cli import logs
     from quorate.cli.hosts import options

@@ -25,17 +25,17 @@ Echo = Callable[[str], None] | None
     "--mode",
     type=click.Choice(_MODES),
     default=None,
-    help="Only control planes of Cluster API Machines, or only those of existing hosts. Without it each seed is simulated in both.",
+    help="Simulate only Cluster API Machines, or only existing hosts. Default: each seed in both.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The first seed, or the only one without --seconds.")
-@click.option("--seconds", type=float, default=None, help="Go on with the next seeds for so long.")
-@click.option("--calm", is_flag=True, help="Users, but no faults.")
+@click.option("--seconds", type=float, default=None, help="Go on with the next seeds for this many seconds.")
+@click.option("--calm", is_flag=True, help="Simulate users, but no faults.")
 @click.option("--trace", is_flag=True, help="Print everything that happens.")
 def command(mode: str | None, seed: int, seconds: float | None, calm: bool, trace: bool) -> None:
     """Simulate control planes from beginning to end, with faults, and check that none loses its quorum.
 
-    The controllers of `quorate manager`, and the decision and the sessions of `quorate apply`, in worlds with virtual time. Prints what was simulated and
-    every violation with the command that replays it. Exits 1 where there was one.
+    Runs the code of `quorate manager` and `quorate apply` in simulated clusters with virtual time. Prints a summary, and each violation with the command
+    that replays it. Exits 1 if there was a violation.
     """
     totals = {each: _Total() for each in (_MODES if mode is None else (mode,))}
     started = time.monotonic()

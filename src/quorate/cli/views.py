@@ -52,7 +52,7 @@ class Verdict:
     """Whether etcd has its quorum, and by how much."""
 
     voters: Annotated[int, says("how many members vote")]
-    healthy: Annotated[int, says("how many of them are known to be well")]
+    healthy: Annotated[int, says("how many of them are known to be healthy")]
     quorum: Annotated[int, says("how many of them must agree")]
     tolerates: Annotated[int, says("how many more may fail; below zero: how many are missing")]
 
@@ -76,7 +76,7 @@ class Etcd:
     verdict: Annotated[Verdict | None, says("null: there is no ring, or it could not be read")]
     members: tuple[Member, ...]
     orphans: Annotated[tuple[str, ...], says("members that belong to no Machine and to no host")]
-    alarms: Annotated[tuple[str, ...], says("why etcd refuses writes, where no member is ill for it")]
+    alarms: Annotated[tuple[str, ...], says("why etcd refuses writes though every member is healthy")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,16 @@ class Decision:
     """What is done next, and why."""
 
     rule: Annotated[str, says("that decided it")]
-    step: Annotated[str, says("empty: none can be taken, or none is left")]
+    step: Annotated[str, says("empty: none can be taken, or nothing is left to do")]
     wake_at: Annotated[Instant | None, says("when time alone could change the decision")]
-    checks: Annotated[tuple[Check, ...], says("all that were asked on the way")]
+    checks: Annotated[tuple[Check, ...], says("all that led to the decision")]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The health of one part of a Machine or host."""
 
-    part: Annotated[str, says("as the condition of a Machine is called; empty: it as a whole")]
+    part: Annotated[str, says("the name of a Machine's condition; empty: the whole machine")]
     health: Health
     reason: Annotated[str, says("in one word")]
     message: str
@@ -125,7 +125,7 @@ class Machine:
         str,
         says("in a word or two: well, ill, unknown; of Machines starting, leaving; of hosts bare, packages only, unreachable and so on"),
     ]
-    health: Annotated[Health, says("the worst of what was found of its components, its member and its Node; unknown where nothing was")]
+    health: Annotated[Health, says("the worst of its components, its member and its Node; unknown if nothing was found")]
     version: Annotated[str, says("of its control plane; empty: not known, or there is none")]
     kubelet: Annotated[str, says("its version; empty: not known, or there is none")]
     node: Annotated[str, says("its Node's name; empty: not known, or there is none")]
@@ -133,19 +133,20 @@ class Machine:
     api_server: Annotated[str, says("good, bad or unknown; empty: there is none")]
     etcd_role: Annotated[str, says("leader, voter, learner, or unknown; empty: it has no member")]
     etcd_health: Annotated[str, says("of its member: good, bad or unknown; empty: as its role")]
-    wrong: Annotated[tuple[str, ...], says("everything that is not as it should be")]
-    findings: Annotated[tuple[Finding, ...], says("everything that was found, good findings too")]
-    differs: Annotated[tuple[str, ...], says("in what it differs from what is desired, which steps change")]
-    lasting: Annotated[tuple[str, ...], says("in what it differs until somebody changes it, and what helps")]
-    steps: Annotated[tuple[str, ...], says("planned ones that are about it")]
-    waits_for: Annotated[str, says("what stands between a Machine and being ready, or gone; empty: nothing")] = ""
-    fate: Annotated[str, says("why a Machine goes or came; empty: it stays")] = ""
-    not_compared: Annotated[tuple[str, ...], says("fields of a Machine's KubeadmConfig that differ and are no reason for anything")] = ()
+    wrong: Annotated[tuple[str, ...], says("every finding that is not good")]
+    findings: Annotated[tuple[Finding, ...], says("every finding, good ones too")]
+    differs: Annotated[tuple[str, ...], says("differences from what is desired that steps will change")]
+    lasting: Annotated[tuple[str, ...], says("differences that no step changes, and what to do")]
+    steps: Annotated[tuple[str, ...], says("planned steps that concern it")]
+    waits_for: Annotated[str, says("what a Machine waits for until it is ready, or gone; empty: nothing")] = ""
+    fate: Annotated[str, says("why a Machine goes, or which one it replaces; empty: neither")] = ""
+    remedy: Annotated[str, says("what to do so that a Machine gets its Node; empty: it has one, or time may bring it")] = ""
+    not_compared: Annotated[tuple[str, ...], says("fields of a Machine's KubeadmConfig that differ without a consequence")] = ()
     packages: Annotated[str, says("of a host: ready, how many are missing, or unknown")] = ""
     missing: Annotated[tuple[str, ...], says("packages and settings that a host lacks")] = ()
-    guarded_by: Annotated[tuple[str, ...], says("firewalls and SELinux that are on while a host has yet to be prepared")] = ()
-    certificates: Annotated[str, says("for how long those of a host are valid; empty: it has none")] = ""
-    missed_probes: Annotated[int, says("of a host, in a row")] = 0
+    guarded_by: Annotated[tuple[str, ...], says("firewalls and SELinux that are on before a host is prepared")] = ()
+    certificates: Annotated[str, says("how long a host's certificates are valid; empty: it has none")] = ""
+    missed_probes: Annotated[int, says("silent probes of a host's member in a row")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,17 +162,17 @@ class Status:
     standing: Standing
     replicas: Annotated[Replicas | None, says("null for hosts")]
     api: Annotated[str, says("whether the cluster's API answers, in words")]
-    locked_by: Annotated[str, says("who else works on these hosts; empty: nobody")]
+    locked_by: Annotated[str, says("the operator who works on these hosts; empty: nobody")]
     etcd: Etcd
-    next: Annotated[str, says("the step that comes next, or what is waited for; empty: nothing is left to do")]
+    next: Annotated[str, says("the next step, or what it waits for; empty: nothing is left to do")]
     decision: Decision
     in_the_way: Annotated[tuple[Check, ...], says("the checks of the decision that did not pass, each once")]
     machines: tuple[Machine, ...]
     lost_nodes: Annotated[
         tuple[str, ...], says("Nodes of control planes that belong to no Machine, Nodes that are no host of the manifest")
     ]
-    differs: Annotated[tuple[str, ...], says("in what the cluster, beside its machines, differs from what is desired, which steps change")]
-    lasting: Annotated[tuple[str, ...], says("in what the cluster, beside its machines, differs until somebody changes it")]
+    differs: Annotated[tuple[str, ...], says("differences of the cluster itself from what is desired that steps will change")]
+    lasting: Annotated[tuple[str, ...], says("differences of the cluster itself that no step changes")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +187,7 @@ class Summary:
     replicas: Replicas
     available: Annotated[str, says("the condition Available: True, False or Unknown")]
     etcd: Etcd
-    next: Annotated[str, says("the step that comes next, or what is waited for; empty: nothing is left to do")]
+    next: Annotated[str, says("the next step, or what it waits for; empty: nothing is left to do")]
     created: Instant | None
 
 
@@ -199,21 +200,21 @@ class Step:
     kind: Annotated[str, says("in one word")]
     rule: Annotated[str, says("that wants it")]
     machines: Annotated[tuple[str, ...], says("the Machines or hosts that it is about; none: the cluster")]
-    makes: Annotated[str, says("the Machine that it makes, as a placeholder; empty: none")]
-    before: Annotated[Verdict | None, says("etcd as the step finds it; null: there is none, or it is not known")]
-    after: Annotated[Verdict | None, says("etcd as the next step finds it")]
+    makes: Annotated[str, says("a placeholder for the Machine that it creates; empty: none")]
+    before: Annotated[Verdict | None, says("etcd before the step; null: there is none, or it is not known")]
+    after: Annotated[Verdict | None, says("etcd after the step")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Every step that would be taken from here on, if nothing fails and nobody interferes."""
 
-    status: Annotated[Status, says("what the plan is made from; with an edit, what that makes of it")]
+    status: Annotated[Status, says("the status that the plan starts from; with an edit, as edited")]
     steps: tuple[Step, ...]
-    converges: Annotated[bool, says("whether everything is as desired then")]
-    in_the_way: Annotated[tuple[Check, ...], says("what keeps the plan from that")]
+    converges: Annotated[bool, says("whether everything is as desired after all steps")]
+    in_the_way: Annotated[tuple[Check, ...], says("what prevents that")]
     lasting: Annotated[tuple[str, ...], says("what differs after all steps, each with whom it concerns")]
-    keeps_firewalls: Annotated[bool, says("whether hosts that are prepared keep their firewalls and SELinux")] = False
+    keeps_firewalls: Annotated[bool, says("whether prepared hosts keep their firewalls and SELinux")] = False
 
     @property
     def changes(self) -> bool:

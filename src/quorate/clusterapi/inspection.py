@@ -1,4 +1,4 @@
-"""The same observation and the same decision as the manager's, for a person to look at. Writes nothing anywhere."""
+"""The manager's observation and decision for `quorate explain`, `get` and `plan`. Writes nothing."""
 
 from __future__ import annotations
 

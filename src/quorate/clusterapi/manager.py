@@ -49,11 +49,14 @@ _log = structlog.get_logger(__name__)
 CONTROLLER = "kubeadmcontrolplane"
 DEFAULT_NAMESPACE = "capi-kubeadm-control-plane-system"  # of the Lease, unless POD_NAMESPACE says otherwise
 
-_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a mended API unnoticed for a quarter of an hour
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0  # seconds; upstream's 1,000 s leaves a repaired API unnoticed for a quarter of an hour
 _BEHIND, _DEAD = (
     30.0,
     600.0,
 )  # seconds without a word from the API server, after which a cache is behind, and after which the process had better begin anew
+_LARGEST_LIST = (
+    8 << 30
+)  # bytes of all pages, as many as etcd should hold: what is kept of them is bounded by what is read of them, not by what they are
 _LEASE_QPS, _LEASE_BURST = 5.0, 10  # to elect a leader, which must not wait behind what the leader does; a Lease is renewed every 5 s
 _REVIEW_QPS, _REVIEW_BURST = 5.0, 10  # to ask who reads the metrics; each reader is asked about once a minute
 
@@ -167,7 +170,9 @@ async def run(options: Options, stopping: asyncio.Event) -> None:
     registry, random, identity = CollectorRegistry(), SystemRandom(), _identity()
     metrics = Metrics(registry)
     try:
-        client = connect(config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request)
+        client = connect(
+            config, qps=options.kube_api_qps, burst=options.kube_api_burst, on_request=metrics.request, largest_list=_LARGEST_LIST
+        )
         elects = connect(config, qps=_LEASE_QPS, burst=_LEASE_BURST, on_request=metrics.request)
     except ValueError as error:
         raise ConfigError(f"{options.kubeconfig or 'the kubeconfig'}: {error}") from error

@@ -11,7 +11,7 @@ from quorate.core.machines import decide
 
 _HEAD = """# The rules
 
-In order: the first step that no earlier rule blocks is taken. Made from the code by `make rules`.
+quorate asks the rules in this order and takes the first step that no earlier rule blocks. Made from the code by `make rules`.
 """
 _COLUMNS = """
 | # | rule | module | what it says |

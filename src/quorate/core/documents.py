@@ -19,6 +19,10 @@ DEEPEST = 100
 """Levels of lists and mappings in each other; no configuration has twenty."""
 MOST_VALUES = 100_000
 """Texts, numbers, lists and mappings; a manifest of a thousand hosts has a tenth of that."""
+MOST_OF_A_TENANT = 2000
+"""Of what one tenant's cluster has, in a process that all share: for as many as others may have it would stop for half a second. A kubeconfig has twenty, and
+kubeadm's configuration a hundred.
+"""
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -78,18 +82,18 @@ def dump_all(documents: Iterable[Any], *, sort_keys: bool = True, width: int = 8
     )
 
 
-def load(text: str | bytes) -> Any:
-    """The one document in the text, None where it is empty. Raises NotADocument."""
-    documents = load_all(text)
+def load(text: str | bytes, *, most: int = MOST_VALUES) -> Any:
+    """The one document in the text, None where it is empty. Raises NotADocument, also where it has more than `most` values."""
+    documents = load_all(text, most=most)
     if len(documents) > 1:
         raise NotADocument(f"it holds {len(documents)} documents")
     return documents[0] if documents else None
 
 
-def load_all(text: str | bytes) -> list[Any]:
-    """Every document in the text. Raises NotADocument."""
+def load_all(text: str | bytes, *, most: int = MOST_VALUES) -> list[Any]:
+    """Every document in the text. Raises NotADocument, also where they have more than `most` values."""
     try:
-        measure(text)
+        measure(text, most=most)
         return list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         where = f": line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
@@ -100,7 +104,7 @@ def load_all(text: str | bytes) -> list[Any]:
         raise NotADocument("it is not YAML: a character or a value in it is none that YAML has") from None
 
 
-def measure(text: str | bytes) -> None:
+def measure(text: str | bytes, *, most: int = MOST_VALUES) -> None:
     """Look through the text before anything is built of it. Raises NotADocument where it is too large, an alias counting as all that it stands for; and
     yaml.YAMLError where it is not YAML.
     """
@@ -127,5 +131,5 @@ def measure(text: str | bytes) -> None:
                 sizes[anchor] = values - before
         if len(begun) > DEEPEST:
             raise NotADocument(f"it is nested more than {DEEPEST} deep")
-        if values > MOST_VALUES:
-            raise NotADocument(f"it has more than {MOST_VALUES} values, its aliases written out")
+        if values > most:
+            raise NotADocument(f"it has more than {most} values, its aliases written out")

@@ -1,4 +1,4 @@
-"""Three-valued knowledge: what is good, what is bad, and what nobody could tell."""
+"""Three-valued facts: good, bad, and unknown with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How any family's `decide` is played forward on a model of its world: the steps in order, each with the ring before and after it."""
+"""How a `decide` is played forward on a model of its cluster: the steps in order, each with the ring before and after it."""
 
 from __future__ import annotations
 

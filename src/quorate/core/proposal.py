@@ -1,4 +1,4 @@
-"""What rules think of a cluster, and how one decision comes of it: the same for every family of rules, whatever it looks at and whatever steps it knows.
+"""Proposals of rules, and how they become one decision: the same for Machines and hosts, whatever their state and steps.
 
 Each rule of a table gives its proposal, a pure function of what was observed and the time: a step it wants, the checks behind it, the kinds of step that
 must not happen meanwhile, and when time alone would change its mind. `judge` takes them in order: the first step that no earlier proposal blocks wins.

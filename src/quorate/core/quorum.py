@@ -1,4 +1,4 @@
-"""The gates of etcd's quorum: may a member leave, may one join. Asked by the rules, and again on a ring that was read at the instant of acting."""
+"""The gates of etcd's quorum: may a member leave, may one join. Asked by the rules, and again on a ring that was read right before the step."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RESTORE = (
 
 
 def removal_keeps_quorum(ring: Ring, member_id: int) -> Check:
-    """The gate of every removal, asked again on a fresh linearizable read at the instant of acting (S1, S4, S10)."""
+    """The gate of every removal, asked again on a fresh linearizable read right before the step (S1, S4, S10)."""
     if not ring.members:
-        return unknown(QUORUM_SURVIVES_REMOVAL, "etcd named no members at all")
+        return unknown(QUORUM_SURVIVES_REMOVAL, "etcd listed no members")
     member = ring.member(member_id)
     if member is None:
         return passed(QUORUM_SURVIVES_REMOVAL, f"member {member_id:x} is no longer in the ring")

@@ -28,6 +28,7 @@ class Member:
     peer_urls: tuple[str, ...] = ()  # Cluster API's in-memory provider reports none
     evidence: str = ""  # why its health is what it is, for a reader
     only_alarmed: bool = False  # not GOOD for nothing else than an alarm: it answers, follows the leader and votes
+    version: str = ""  # of its etcd, such as 3.6.5; empty: it did not answer, or did not say (Cluster API's in-memory provider)
 
     @property
     def label(self) -> str:
@@ -186,4 +187,4 @@ def in_words(ring: Ring | Unknown | Absent) -> str:
             return "there is none yet"
         case Unknown(reason):
             return f"unknown: {reason}"
-    return str(ring.now) if ring.members else "unknown: etcd named no members at all"
+    return str(ring.now) if ring.members else "unknown: etcd listed no members"

@@ -1,1 +1,1 @@
-"""etcd as a control plane's keeper needs it: who is a member, how each one is, hand leadership over, remove a member. Nothing reads or writes keys."""
+"""etcd as a control-plane controller needs it: list members and their health, hand leadership over, remove a member. It reads and writes no keys."""

@@ -1,4 +1,4 @@
-"""A byte stream through something that is no socket: a socket of ours on one side, that thing on the other, and the task that carries bytes between them.
+"""Bridges a socket to a byte stream that is not one, with a task that carries bytes between them.
 
 A socket is what gRPC and TLS take. `port_forward` bridges to a WebSocket of the API server; whoever has another way to a host bridges to that.
 """

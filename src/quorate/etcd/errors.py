@@ -1,4 +1,4 @@
-"""What can go wrong between us and an etcd member, in the words that callers act on. Mapped once, here, from gRPC's status and etcd's own messages."""
+"""Errors of an etcd member, as callers handle them. Mapped once, here, from gRPC's status and etcd's own messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a log of etcd is: its first records name the member and the cluster that it was begun for, and etcd takes its own ids from nowhere else.
+"""Which member an etcd log belongs to: its first records name the member and the cluster, and etcd takes its own IDs from nowhere else.
 
 Each file of the log begins with a record of the running checksum and one of metadata, before any entry. A record is framed by eight bytes: the lower seven
 are its length, the highest one says how many bytes of padding follow it.

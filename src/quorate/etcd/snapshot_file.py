@@ -1,4 +1,4 @@
-"""What an etcd snapshot says of itself: whether it arrived as it was sent, and the revision of its newest key. Blocking; it reads a few pages of the file.
+"""Checks an etcd snapshot: whether it arrived as it was sent, and the revision of its newest key. Blocking; it reads a few pages of the file.
 
 A snapshot is the member's bbolt database with the SHA-256 of it behind its last page. Source: etcd 3.6, server/etcdserver/api/v3rpc/maintenance.go (Snapshot)
 and server/storage/schema (buckets `key` and `meta`); bbolt 1.4, internal/common/{page,meta,bucket}.go. Numbers are little-endian, as on every machine that

@@ -1,4 +1,5 @@
-"""Folders and files of ours on the operator's machine, beside a manifest that mostly lies in a git repository: for their owner's eyes, and for no commit."""
+"""quorate's folders and files on the operator's machine, beside a manifest that is usually in a git repository: readable by their owner only, and never
+committed."""
 
 from __future__ import annotations
 

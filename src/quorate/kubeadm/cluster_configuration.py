@@ -45,7 +45,7 @@ _DAY = 86400.0
 def decode(text: str) -> Document:
     """The document in a ConfigMap's text; an empty text, as Cluster API's in-memory provider keeps it, is an empty one. Raises ValueError."""
     try:
-        document = documents.load(text)
+        document = documents.load(text, most=documents.MOST_OF_A_TENANT)
     except documents.NotADocument as error:
         raise ValueError(str(error)) from None
     if document is None:

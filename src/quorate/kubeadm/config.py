@@ -63,6 +63,19 @@ def etcd_is_managed(spec: Spec) -> bool:
     return not any(inner(spec, "clusterConfiguration", "etcd", "external").values())
 
 
+def etcd_image_tag(spec: Spec) -> str:
+    """The tag of etcd's image on the control plane's own machines; empty where kubeadm chooses it."""
+    tag = inner(spec, "clusterConfiguration", "etcd", "local").get("imageTag")
+    return tag if isinstance(tag, str) else ""
+
+
+def etcd_flags(spec: Spec) -> tuple[str, ...]:
+    """The names of the flags that etcd on the control plane's own machines is given."""
+    arguments = inner(spec, "clusterConfiguration", "etcd", "local").get("extraArgs")
+    named = [argument.get("name") for argument in arguments if isinstance(argument, Mapping)] if isinstance(arguments, list) else []
+    return tuple(name for name in named if isinstance(name, str))
+
+
 def inner(spec: Spec, *names: str) -> Spec:
     """The object below the names, one in the other; empty where there is none, or something else stands there: not every API server checks a schema."""
     for name in names:

@@ -62,7 +62,7 @@ class Answer:
 
 
 class AuthenticationFilter:
-    """Judges requests by their bearer token. It has `client` for itself, so that strangers cannot use up the requests of anybody else, and closes it."""
+    """Authenticates requests by their bearer token. Its `client` is its own, so that strangers cannot use up the requests of anybody else, and closes it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class AuthenticationFilter:
                 return Answer(200)
             return Answer(403, f"Authorization denied for user {user.username}")
         except (ApiError, ConnectionFailed, ConfigError) as error:
-            _log.warning("a request could not be judged", path=path, error=str(error))
+            _log.warning("a request could not be authenticated", path=path, error=str(error))
             return Answer(500, "Authentication failed")
 
     async def _user(self, token: str) -> _User | None:

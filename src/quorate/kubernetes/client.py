@@ -21,6 +21,7 @@ from quorate.kubernetes.framing import TooLong, values
 from quorate.kubernetes.objects import ListMeta, Object, ObjectMeta, Status
 from quorate.kubernetes.queue import TokenBucket
 from quorate.kubernetes.resource import Resource
+from quorate.kubernetes.share import Share
 from quorate.kubernetes.transport import (
     APPLY,
     JSON,
@@ -39,12 +40,13 @@ T = TypeVar("T")
 TIMEOUT = 30.0
 """Seconds that one request may take, waiting for its turn and retries included, unless told otherwise."""
 USER_AGENT = f"quorate/{version('quorate')}"
-LARGEST_LIST = 4 * LARGEST
+LARGEST_LIST = 16 * LARGEST
 """Bytes of all pages of a list, unless told otherwise: of a list that is paged, too, the end is the server's to say."""
 
 _MOST_MOMENTS = 5  # that cannot be held, in an object of one tenant's, who hides nothing but their own: each has it decoded anew
 _AT_A_TIME = 50  # objects of a page that are decoded before others have their turn: 10 ms of objects of 20 KB
 _MOST_PAGES = 1000  # of a list: those that are kept have half a million objects
+_SMALLER = 8  # times, where a page is too large: 500 objects of 1.5 MiB, the most that etcd takes, are, and 62 are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +100,26 @@ def connect(
     largest_object: int | None = None,
     most_values: int | None = None,
     most_objects: int | None = None,
+    share: Share | None = None,
 ) -> Client:
     """A client for the server. Connects at its first request. Raises ValueError where the certificates are malformed. Close it when done.
 
     `connector` makes the pool of connections, where the way to the server is another than TCP from here. `largest` are the bytes of one answer that are read,
     `largest_list` those of all pages of a list, `largest_object` those of an answer about one object. `most_values` are the values of an answer that are
-    decoded, by the commas between them, and `most_objects` the objects of a list.
+    decoded, by the commas between them, and `most_objects` the objects of a list. `share` is what the server may have of our time.
     """
-    bucket = TokenBucket(qps, burst)
+    share = share or Share()
     transport = Transport(
-        config, user_agent=user_agent, bucket=bucket, timeout=timeout, on_request=on_request, connector=connector, largest=largest
+        config,
+        user_agent=user_agent,
+        bucket=TokenBucket(qps, burst),
+        timeout=timeout,
+        on_request=on_request,
+        connector=connector,
+        largest=largest,
+        share=share,
     )
-    return Client(config, transport, Bounds(largest_list, most_values, most_objects, largest_object))
+    return Client(config, transport, Bounds(largest_list, most_values, most_objects, largest_object), share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +184,15 @@ class Client:
     token file or an exec plugin gives no credentials.
     """
 
-    def __init__(self, config: RestConfig, transport: Carrier, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, config: RestConfig, transport: Carrier, bounds: Bounds = Bounds(), share: Share | None = None) -> None:
         self.config = config
+        self._share = share or Share()
         self._transport = transport
         self._bounds = bounds
 
     def guarded(self, permit: Callable[[], Awaitable[None]]) -> Client:
         """A client with the same connections that awaits `permit` right before every request which is no GET; what that raises is raised, and nothing sent."""
-        return Client(self.config, _Guarded(self._transport, permit), self._bounds)
+        return Client(self.config, _Guarded(self._transport, permit), self._bounds, self._share)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object."""
@@ -196,25 +207,38 @@ class Client:
         field_selector: str = "",
         limit: int = 500,
         resource_version: str | None = None,
+        keep: Callable[[T], T | None] = lambda item: item,
     ) -> Listing[T]:
         """All objects of the kind in a namespace ("" for all of them) that match, read `limit` at a time from one consistent state.
 
-        That state is the newest, or with `resource_version` one at least as new: "0" takes whatever the server has at hand.
+        That state is the newest, or with `resource_version` one at least as new: "0" takes whatever the server has at hand. Where so many are larger than an
+        answer may be, fewer are read at a time: whoever may write large objects would otherwise hide everybody's from everybody. `keep` makes of each what is
+        returned, None for nothing, before the next page is read: of all pages no more than that is in memory at once.
         """
-        query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(limit)}
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         first, doing = {"resourceVersion": resource_version or ""}, _doing("list", resource, namespace)
         items: list[T] = []
         size = 0
         for _ in range(_MOST_PAGES):
-            answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(query | first), doing))
+            page_query = query | {"limit": str(limit)} | first
+            try:
+                answer = await self._transport.send(Request("GET", resource.path(namespace) + _encoded(page_query), doing))
+            except TooMuch:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // _SMALLER)
+                continue
             size += len(answer)
             if size > self._bounds.list_bytes:
                 raise TooMuch(f"{doing}: the list has more than {self._bounds.list_bytes >> 20} MiB, which is read no further")
-            page = self._decode(_Page, answer, doing, of_many=True)
+            with self._share.spending():
+                page = self._decode(_Page, answer, doing, of_many=True)
             if self._bounds.objects is not None and (found := len(items) + len(page.items)) > self._bounds.objects:
                 raise TooMuch(f"{doing}: the list has {found} objects or more, and of more than {self._bounds.objects} none are read")
             for start in range(0, len(page.items), _AT_A_TIME):
-                items += [self._decode(resource.type, raw, doing) for raw in page.items[start : start + _AT_A_TIME]]
+                with self._share.spending():
+                    some = (keep(self._decode(resource.type, raw, doing)) for raw in page.items[start : start + _AT_A_TIME])
+                    items += [item for item in some if item is not None]
                 await asyncio.sleep(0)
             if not page.metadata.continue_:
                 return Listing(items, page.metadata.resource_version)
@@ -370,7 +394,9 @@ class Client:
         doing = _doing(_VERBS[method], resource, namespace, name, subresource)
         path = _object_path(resource, name, namespace, subresource, doing) + _encoded(query or {})
         request = Request(method, path, doing, None if body is None else msgspec.json.encode(body), content, self._bounds.object_bytes)
-        return self._decode(resource.type, await self._transport.send(request), doing)
+        answer = await self._transport.send(request)
+        with self._share.spending():
+            return self._decode(resource.type, answer, doing)
 
     def _event(self, resource: Resource[T], value: bytes, doing: str) -> WatchEvent[T]:
         event = self._decode(_RawEvent, value, doing, of_many=True)

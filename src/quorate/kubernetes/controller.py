@@ -49,7 +49,7 @@ class Result:
 
 
 class TerminalError(Exception):
-    """A failure that no retry mends: the object must change first. Counted, logged, not retried."""
+    """A failure that no retry fixes: the object must change first. Counted, logged, not retried."""
 
 
 class Cache(Protocol):

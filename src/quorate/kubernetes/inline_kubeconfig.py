@@ -66,7 +66,7 @@ def read(data: bytes, *, source: str) -> InlineKubeconfig:
     value.
     """
     try:
-        document = documents.load(data)
+        document = documents.load(data, most=documents.MOST_OF_A_TENANT)
     except documents.NotADocument as error:
         raise ConfigError(f"{source}: {error}; {_WAY_OUT}") from None
     if not isinstance(document, dict):

@@ -100,7 +100,7 @@ class Metrics:
         self._errors = Counter("controller_runtime_reconcile_errors", "Reconciles that failed.", by_controller, registry=registry)
         self._terminal_errors = Counter(
             "controller_runtime_terminal_reconcile_errors",
-            "Reconciles that failed in a way no retry mends.",
+            "Reconciles that failed in a way that no retry fixes.",
             by_controller,
             registry=registry,
         )

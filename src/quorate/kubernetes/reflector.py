@@ -52,9 +52,16 @@ class ListWatch(Protocol):
     """What a reflector needs of a client."""
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        keep: Callable[[T], T | None] = lambda item: item,
     ) -> Listing[T]:
-        """All objects of a kind, page by page."""
+        """What `keep` makes of all objects of a kind, page by page; None for nothing."""
 
     def watch(
         self,
@@ -143,11 +150,10 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(
-            self.resource, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+            self.resource, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector, keep=self._kept
         )
-        found = [self._keep(item) for item in listing.items if self._matches(item)]
-        self._refuse_more(len(found))
-        changes = self.store.replace(found, listing.resource_version)
+        self._refuse_more(len(listing.items))
+        changes = self.store.replace(listing.items, listing.resource_version)
         self._must_list, self._without_a_word = False, 0
         self._heard()
         for change in changes:
@@ -194,6 +200,9 @@ class Reflector(Generic[T]):
             self._put(event.object)
         else:
             self._tell(self.store.remove(event.object))
+
+    def _kept(self, item: T) -> T | None:
+        return self._keep(item) if self._matches(item) else None
 
     def _put(self, item: T) -> None:
         meta = metadata_of(item)

@@ -30,15 +30,13 @@ class Change(Generic[T]):
 class Store(Generic[T]):
     """Objects by namespace and name, and by the values of named indexes.
 
-    `indexes` maps a name to a function from an object to its values; `transform` runs on every object before it is stored, to drop what nobody reads
-    (but never name, namespace, uid and resourceVersion).
+    `indexes` maps a name to a function from an object to its values.
 
     `era` counts how often the versions went back: what was known of a version of an era before says nothing any more.
     """
 
-    def __init__(self, *, indexes: Mapping[str, Index[T]] | None = None, transform: Callable[[T], T] | None = None) -> None:
+    def __init__(self, *, indexes: Mapping[str, Index[T]] | None = None) -> None:
         self._functions = dict(indexes or {})
-        self._transform = transform
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._functions}
         self._subscribers: dict[Callable[[], None], None] = {}
@@ -66,7 +64,7 @@ class Store(Generic[T]):
         return list(self._objects.values())
 
     def put(self, item: T) -> Change[T]:
-        """Store `item` and return what it replaced and what is stored now (after `transform`)."""
+        """Store `item` and return what it replaced."""
         change = self._put(item)
         self.observe(metadata_of(item).resource_version)
         return change
@@ -115,11 +113,10 @@ class Store(Generic[T]):
     def _put(self, item: T) -> Change[T]:
         meta = metadata_of(item)
         change = self._remove((meta.namespace, meta.name))
-        stored = self._transform(item) if self._transform else item
-        self._objects[meta.namespace, meta.name] = stored
-        for values, value in self._values(stored):
-            values.setdefault(value, {})[meta.namespace, meta.name] = stored
-        return Change(change.old, stored)
+        self._objects[meta.namespace, meta.name] = item
+        for values, value in self._values(item):
+            values.setdefault(value, {})[meta.namespace, meta.name] = item
+        return Change(change.old, item)
 
     def _remove(self, key: Key) -> Change[T]:
         old = self._objects.pop(key, None)

@@ -20,9 +20,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from quorate.kubernetes.config import ConfigError, Impersonation, RestConfig
-from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, Unauthorized, from_status
+from quorate.kubernetes.errors import ApiError, ConnectionFailed, ServerError, Timeout, TooManyRequests, TooMuch, Unauthorized, from_status
 from quorate.kubernetes.objects import Status
 from quorate.kubernetes.queue import TokenBucket
+from quorate.kubernetes.share import CountedHandler, Share
 from quorate.kubernetes.tasks import CancelledElsewhere, cancelled_by_request_alone
 from quorate.tls import client_context
 
@@ -37,8 +38,8 @@ _ANY = "*/*"  # of a port-forward: the kubelet, whom the API server passes the r
 _KEEPALIVE = 30.0  # seconds; an idle workload cluster should not keep a socket for long
 _LEAST_PAUSE = 0.1  # seconds before a repeat, whatever the server says: `Retry-After: 0` would otherwise spin
 _CHUNK = 1 << 16
-LARGEST = 256 << 20
-"""Bytes of an answer that are read: a list of 5,000 Nodes has 50 MiB. Who sends more would fill the memory of whoever asks."""
+LARGEST = 64 << 20
+"""Bytes of an answer that are read: a page of 500 Nodes has 10 MiB. Who sends more would fill the memory of whoever asks."""
 _LARGEST_ERROR = 1 << 16
 _IN_NAMES = "!#$&'*+-.^_`|~"  # of headers, beside letters and digits; % begins what is escaped
 _CONTEXT = re.compile(" ssl:<[^>]*>")
@@ -54,9 +55,14 @@ _log = structlog.get_logger(__name__)
 OnRequest = Callable[[str, str, str], None]  # method, host, HTTP code ("<error>" where there was no answer)
 
 
-def tcp_connector(resolver: AbstractResolver | None = None) -> aiohttp.BaseConnector:
-    """Connections straight to the server, kept while they are used. Its name is looked up by `resolver`, or by the event loop's threads."""
-    return aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0, resolver=resolver)
+def tcp_connector(resolver: AbstractResolver | None = None, share: Share | None = None) -> aiohttp.BaseConnector:
+    """Connections straight to the server, kept while they are used. Its name is looked up by `resolver`, or by the event loop's threads; what it takes to
+    understand what comes in is counted in `share`.
+    """
+    connector = aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE, limit=0, resolver=resolver)
+    if share is not None:
+        connector._factory = partial(CountedHandler, share, connector._loop)  # type: ignore[assignment]  # noqa: SLF001
+    return connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class Transport:
         on_request: OnRequest,
         connector: Callable[[], aiohttp.BaseConnector] = tcp_connector,
         largest: int = LARGEST,
+        share: Share,
     ) -> None:
         self._config = config
         self._base = config.server.rstrip("/")
@@ -111,6 +118,7 @@ class Transport:
         self._on_request = on_request
         self._connector = connector
         self._largest = largest
+        self._share = share
         self._headers = CIMultiDict([("User-Agent", user_agent), ("Accept", JSON), *_impersonating(config.impersonation)])
         self._pair: tuple[bytes, bytes] | None = None
         self._tls = self._new_context(None)
@@ -144,10 +152,21 @@ class Transport:
         timeouts = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=inactivity)
         with _translated(doing, inactivity):
             async with await self._as_somebody(partial(self._answered, Request("GET", path, doing), timeout=timeouts)) as answer:
-                yield answer.content.iter_chunked(_CHUNK)
+                yield self._spread(answer.content.iter_chunked(_CHUNK))
+
+    async def _spread(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The chunks, each when there is time for it; what the reader does with one, without awaiting anything, is counted."""
+        async for chunk in chunks:
+            began = self._share.begin()
+            yield chunk
+            self._share.end(began)
+            if pause := self._share.wait():
+                await asyncio.sleep(pause)
 
     async def websocket(self, path: str, doing: str, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse:
-        """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. An HTTP answer instead is an ApiError."""
+        """A WebSocket, pinged every 15 s, of frames of at most 1 MiB. Pings of the server are for who reads it to answer, and to count. An HTTP answer
+        instead is an ApiError.
+        """
         with _translated(doing, self._timeout):
             async with asyncio.timeout(self._timeout) as deadline:
                 return await self._as_somebody(partial(self._upgraded, path, doing, protocols), deadline)
@@ -161,9 +180,9 @@ class Transport:
     async def _once(self, request: Request, identity: _Identity) -> bytes:
         async with await self._answered(request, identity) as answer:
             largest = self._largest if request.largest is None else request.largest
-            content = await _content(answer, largest)
+            content = await self._content(answer, largest)
             if len(content) > largest:
-                raise ConnectionFailed(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
+                raise TooMuch(f"{request.doing}: the answer has more than {largest >> 20} MiB, which is read no further")
             return content
 
     async def _answered(self, request: Request, identity: _Identity, **options: Any) -> aiohttp.ClientResponse:
@@ -176,7 +195,7 @@ class Transport:
             count(answer.status)
         if answer.status >= 400:
             async with answer:
-                raise _error(answer, await _content(answer, _LARGEST_ERROR), request.doing)
+                raise _error(answer, await self._content(answer, _LARGEST_ERROR), request.doing)
         return answer
 
     async def _upgraded(self, path: str, doing: str, protocols: tuple[str, ...], identity: _Identity) -> aiohttp.ClientWebSocketResponse:
@@ -186,6 +205,7 @@ class Transport:
                     self._base + path,
                     protocols=protocols,
                     heartbeat=15.0,
+                    autoping=False,
                     max_msg_size=LARGEST_FRAME,
                     **self._options(identity, {"Accept": _ANY}),
                 )
@@ -212,7 +232,7 @@ class Transport:
         with _unhurried(deadline):
             identity = await self._identity()
         try:
-            await self._bucket.take()
+            await self._turn()
             return await attempt(identity)
         except Unauthorized:
             with _unhurried(deadline):
@@ -223,8 +243,30 @@ class Transport:
             renewed = identity
             if not self._reread():
                 raise
-        await self._bucket.take()
+        await self._turn()
         return await attempt(renewed)
+
+    async def _content(self, answer: aiohttp.ClientResponse, most: int) -> bytes:
+        """The body, or somewhat more than `most` bytes of one that goes on."""
+        content = bytearray()
+        async for piece in answer.content.iter_chunked(_CHUNK):
+            content += piece
+            if len(content) > most:
+                break
+            self._check_share()
+        return bytes(content)
+
+    async def _turn(self) -> None:
+        """Wait for a turn."""
+        self._check_share()
+        await self._bucket.take()
+
+    def _check_share(self) -> None:
+        """Raise ClientError where the server has had its share of our time."""
+        if pause := self._share.wait():
+            raise aiohttp.ClientError(
+                f"what it sends takes more than {self._share.part:.0%} of this process' time: it is asked again in {pause:.0f} s"
+            )
 
     def _reread(self) -> bool:
         """Whether the files that the configuration came from have other certificates by now, which are taken from now on. Open connections stay."""
@@ -235,7 +277,7 @@ class Transport:
             config = replace(self._config, ca=found.ca, certificate=found.certificate, key=found.key)
             if config == self._config:
                 return False
-            tls = client_context(ca=config.ca, certificate=config.certificate, key=config.key, insecure=config.insecure)
+            tls = self._made_context(config, config.certificate, config.key)
         except (ConfigError, ValueError) as error:  # half written, for one
             _log.warning("the kubeconfig could not be read again", server=self._host, error=str(error))
             return False
@@ -290,7 +332,10 @@ class Transport:
 
     def _new_context(self, pair: tuple[bytes, bytes] | None) -> ssl.SSLContext:
         certificate, key = pair or (self._config.certificate, self._config.key)
-        return client_context(ca=self._config.ca, certificate=certificate, key=key, insecure=self._config.insecure)
+        return self._made_context(self._config, certificate, key)
+
+    def _made_context(self, config: RestConfig, certificate: bytes, key: bytes) -> ssl.SSLContext:
+        return client_context(ca=config.ca, certificate=certificate, key=key, insecure=config.insecure, counting=self._share.spending)
 
 
 @contextlib.contextmanager
@@ -325,16 +370,6 @@ def _pause(error: ApiError, request: Request) -> float | None:
     if error.retry_after is None or not (request.idempotent or isinstance(error, TooManyRequests)):
         return None
     return max(error.retry_after, _LEAST_PAUSE)
-
-
-async def _content(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body, or somewhat more than `most` bytes of one that goes on."""
-    content = bytearray()
-    async for piece in answer.content.iter_chunked(_CHUNK):
-        content += piece
-        if len(content) > most:
-            break
-    return bytes(content)
 
 
 def _error(answer: aiohttp.ClientResponse, data: bytes, doing: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""The administrator's kubeconfig: written, judged by its age, and renewed.
+"""The administrator's kubeconfig: written, checked by its age, and renewed.
 
 Source: Cluster API's util/kubeconfig/kubeconfig.go for names and contents. The client certificate lives 365 days and is renewed at half of that.
 """
@@ -43,7 +43,7 @@ def rotates_at(kubeconfig: bytes) -> datetime:
     """When the kubeconfig is due for `rotate`: 182.5 days before the first of its client certificates expires. Raises PkiError naming what is malformed."""
     users = _named(_parse(kubeconfig), "users", "user")
     if not users:
-        raise PkiError("kubeconfig: users is empty; delete the Secret to have it made anew")
+        raise PkiError("kubeconfig: users is empty; delete the Secret, and quorate creates it again")
     return min(_expiry(name, user) for name, user in users.items()) - RENEWAL
 
 
@@ -86,7 +86,7 @@ def _base64(data: bytes) -> str:
 
 def _parse(kubeconfig: bytes) -> Mapping[str, Any]:
     try:
-        document = documents.load(kubeconfig)
+        document = documents.load(kubeconfig, most=documents.MOST_OF_A_TENANT)
     except documents.NotADocument as error:
         raise PkiError(f"kubeconfig: {error}") from None
     if not isinstance(document, Mapping):

@@ -1,1 +1,1 @@
-"""A workload cluster, watched and asked: its control-plane nodes, their static Pods, the etcd ring, and what is changed in it."""
+"""Reads and changes a workload cluster: its control-plane nodes, their static Pods, the etcd ring, and add-ons."""

@@ -1,4 +1,4 @@
-"""The right to enter a workload cluster: its admin kubeconfig, and the identity with which its etcd lets us in."""
+"""Credentials for a workload cluster: its admin kubeconfig, and the client certificate for its etcd."""
 
 from __future__ import annotations
 

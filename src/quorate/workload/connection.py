@@ -29,6 +29,7 @@ from quorate.kubernetes.objects import Node, Pod
 from quorate.kubernetes.queue import Backoff
 from quorate.kubernetes.reflector import TROUBLE, ListWatch
 from quorate.kubernetes.resource import CONFIG_MAPS, NODES, Resource
+from quorate.kubernetes.share import Share
 from quorate.kubernetes.tasks import cancelled_by_request_alone, sole
 from quorate.workload.access import AccessUnavailable, AdminKubeconfig, EtcdIdentity, Mint, Secrets
 from quorate.workload.membership import RingReading, read_ring
@@ -53,8 +54,15 @@ BEGUN_ANEW_WITHIN = 10.0
 """Seconds for a watch that was silent, and ended for it, to be begun anew: on some servers it is silent for longer than LOST_AFTER while nothing happens."""
 SYNC_TIMEOUT = 10.0
 """Seconds that connecting may take in all, and then the first lists of Nodes and Pods."""
+LASTED = 10.0
+"""Seconds after which a connection was one. Who lets us in and out again at once is left alone for ever longer, as who does not answer is."""
 EAGER_FOR = 600.0
 """Seconds that a machine may take from its providerID to an answer before nobody hurries for it any more: kubeadm gives up sooner."""
+
+_PART, _BURST = 0.02, 1.0
+"""The part of our time that one cluster's API server may have with what it sends, and the seconds at once. To connect takes 20 ms, the largest lists that are
+read half a second, and a control plane at rest next to nothing.
+"""
 
 _ASKED_AT_ONCE = 5  # for one object each, so that their answers are not in memory all at once
 
@@ -103,7 +111,7 @@ Client = TypeVar("Client", bound=WorkloadClient)
 class Setup(Generic[Client]):
     """What a Workload is made with; the same for every cluster of a process."""
 
-    connect: Callable[[RestConfig], Client]  # does no I/O of its own; raises ValueError where the certificates are malformed
+    connect: Callable[[RestConfig, Share], Client]  # does no I/O of its own; raises ValueError where the certificates are malformed
     dialer: Callable[[Client], Dialer]
     mint: Mint
     pool: Pool
@@ -144,14 +152,15 @@ class Workload(Generic[Client]):
         self._setup = setup
         self._on_change = on_change
         self._identity = EtcdIdentity(setup.mint)
+        self._share = Share(_PART, _BURST)
         self._expected: frozenset[str] = frozenset()
         self._eager_until = 0.0
         self._hurry = asyncio.Event()
         self._session: _Session[Client] | None = None
         self._kubeconfig = AdminKubeconfig(secrets)
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
-        self._heard_at = 0.0
-        self._attempts = 0
+        self._heard_at = self._began_at = 0.0
+        self._attempts = 0  # that have ended since a connection lasted
 
     def expect_soon(self, machines: Iterable[str]) -> None:
         """Try at most 1 s apart while these machines come up, until ten minutes after the last of them was named first; otherwise up to 30 s apart.
@@ -169,8 +178,11 @@ class Workload(Generic[Client]):
         while True:
             ending = await self._contained_attempt()
             was_connected = self.connectivity.phase is Phase.CONNECTED
+            if was_connected and _loop_time() - self._began_at >= LASTED:
+                self._attempts = 0
+            at_once = was_connected and ending.unauthorized and not self._attempts  # a rotated kubeconfig is read again
             self._ended(ending, was_connected=was_connected)
-            if not (was_connected and ending.unauthorized):  # a rotated kubeconfig is read again at once
+            if not at_once:
                 await self._pause()
 
     # What the cluster tells.
@@ -289,13 +301,13 @@ class Workload(Generic[Client]):
                     return await self._attempt(connected)
         except Exception as error:  # noqa: BLE001 - one tenant's trouble must not stop the others
             cause = sole(error) if isinstance(error, ExceptionGroup) else error
-            _log.error("a workload cluster's answers could not be dealt with", cluster=self.cluster, exc_info=cause)
-            return _Ending(printable(f"its answers could not be dealt with: {type(cause).__name__}: {cause}"))
+            _log.error("a workload cluster's answers could not be processed", cluster=self.cluster, exc_info=cause)
+            return _Ending(printable(f"its answers could not be processed: {type(cause).__name__}: {cause}"))
 
     async def _attempt(self, connected: Callable[[], None]) -> _Ending:
         try:
             kubeconfig = await self._kubeconfig.read()
-            client = self._setup.connect(kubeconfig.rest_config(os.environ))
+            client = self._setup.connect(kubeconfig.rest_config(os.environ), self._share)
         except (AccessUnavailable, ConfigError, ValueError) as error:
             return _Ending(str(error))
         try:
@@ -330,9 +342,8 @@ class Workload(Generic[Client]):
 
     def _begin(self, session: _Session[Client]) -> None:
         self._session = session
-        self._attempts = 0
         now = self._setup.now()
-        self._heard_at = _loop_time()
+        self._heard_at = self._began_at = _loop_time()
         self.connectivity = Connectivity(Phase.CONNECTED, now, last_success=now)
         self._on_change()
 
@@ -387,18 +398,18 @@ class Workload(Generic[Client]):
 
     def _ended(self, ending: _Ending, *, was_connected: bool) -> None:
         before = self.connectivity
+        self._attempts += 1
         if was_connected:
             self.connectivity = replace(before, phase=Phase.LOST, since=self._setup.now(), reason=ending.reason)
             self._on_change()
         else:
-            self._attempts += 1
             self.connectivity = replace(before, reason=ending.reason, consecutive_failures=before.consecutive_failures + 1)
 
     async def _pause(self) -> None:
         eager = self._expected and _loop_time() < self._eager_until
         cap = _EAGER_PAUSE if eager else _LONGEST_PAUSE
         backoff = Backoff(_FIRST_PAUSE, cap, self._setup.random, jitter=0.2)
-        await _set_within(self._hurry, backoff.delay(max(0, self._attempts - 1)))
+        await _set_within(self._hurry, backoff.delay(self._attempts - 1))
         self._hurry.clear()
 
 
@@ -407,7 +418,7 @@ def _ending(error: Exception) -> _Ending:
 
 
 def _over(error: Exception | None) -> _Ending:
-    return _Ending(_text(error)) if isinstance(error, TooMuch) else _Ending("the credentials are not accepted any more", unauthorized=True)
+    return _Ending(_text(error)) if isinstance(error, TooMuch) else _Ending("the credentials are no longer accepted", unauthorized=True)
 
 
 def _text(error: Exception) -> str:

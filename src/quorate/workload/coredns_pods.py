@@ -56,7 +56,7 @@ async def move_away(api: Api, node: str, made_before: datetime) -> str:
     if not old:
         return ""
     await eviction.evict(api, old[0].namespace, old[0].name, old[0].uid)
-    return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: where the scheduler has put its successor is to be seen"
+    return f"one of {len(old)} Pods of CoreDNS on Node {node} was evicted: waiting to see where the scheduler puts its successor"
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -109,7 +109,7 @@ def migrate(corefile: str, current: str, target: str) -> str:
         before = tree = parse(corefile)
     except CorefileError as error:
         raise CannotUpdate(
-            f"the Corefile in ConfigMap kube-system/coredns cannot be read: {error}; mend it, or migrate it by hand and set the annotation "
+            f"the Corefile in ConfigMap kube-system/coredns cannot be read: {error}; correct it, or migrate it by hand and set the annotation "
             "controlplane.cluster.x-k8s.io/skip-coredns"
         ) from error
     for version in (parse_tag(text) for text in VERSIONS):

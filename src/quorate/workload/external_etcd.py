@@ -1,4 +1,4 @@
-"""The health of an etcd that is not ours: its members are not asked, only the API server, which is its client, whether it reaches it."""
+"""The health of an external etcd, as the API server reports it: quorate does not ask its members."""
 
 from __future__ import annotations
 

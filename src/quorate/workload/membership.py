@@ -28,6 +28,10 @@ STATUS_TIMEOUT = 5.0
 LISTING_TIMEOUT = 10.0
 """Seconds for the list of members, and for the alarms; etcd itself gives up finding a majority after 7."""
 
+MOST_ASKED = 25
+"""Nodes, of which etcd advises seven to have a member. Each costs a connection through the API server, of some 10 ms of CPU, and one tenant may have 500."""
+
+_TAKE_OFF = "Take the label of a control plane off Nodes that are none (`kubectl label node NAME node-role.kubernetes.io/control-plane-`)."
 _QUORUM_LOST = (
     "etcd has lost its quorum: bring back the hosts that do not answer; if their data is lost for good, restore etcd from a snapshot."
 )
@@ -89,6 +93,10 @@ async def read_ring(lend: Lend, nodes: Sequence[str], now: Callable[[], datetime
     """
     if not nodes:
         return Unknown("no node to ask")
+    if len(nodes) > MOST_ASKED:
+        return Unknown(
+            f"{len(nodes)} Nodes are marked as control planes, and of more than {MOST_ASKED} none is asked for its member", _TAKE_OFF
+        )
     reading = await _asked_once(lend, nodes, now)
     if isinstance(reading, RingReading) and reading.disagreement:
         return await _asked_once(lend, nodes, now)
@@ -242,7 +250,8 @@ def _judged(member: etcd.Member, alarms: tuple[etcd.Alarm, ...], answer: Answer 
         only_alarmed = health is Health.GOOD
         said = "; ".join(f"raised the alarm {kind}, for which etcd refuses writes: {_way_out(kind)}" for kind in raised)
         health, evidence = Health.BAD, said if only_alarmed else f"{evidence}; {said}"
-    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed)
+    version = answer.version if isinstance(answer, etcd.Status) else ""
+    return Member(member.id, member.name, health, member.learner, member.peer_urls, evidence, only_alarmed, version)
 
 
 def _health(member: etcd.Member, answer: Answer | _Doubt | None) -> tuple[Health, str]:
@@ -277,7 +286,7 @@ def alarms_without_member(reading: RingReading | Unknown | Absent) -> tuple[str,
 
 
 def _alarm(kind: str, member: int) -> str:
-    whose = f" of member {member:x}, which is gone" if member else ", which is of no one member"
+    whose = f" of member {member:x}, which is gone" if member else ", which belongs to no single member"
     return f"etcd refuses writes for the alarm {kind}{whose}: {_way_out(kind)}"
 
 

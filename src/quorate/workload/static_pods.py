@@ -43,7 +43,7 @@ class Reason(StrEnum):
 def component_health(component: Component, node: Node, pod: Pod | Absent | Unknown) -> Finding:
     """The component's health on a Node that exists, from its Pod: one that was read, one proven absent, or one that could not be read.
 
-    What is known of Pods on a Node whose kubelet is not heard of is old, and therefore not judged.
+    What is known of Pods on a Node whose kubelet is silent is old, and therefore not used.
     """
     if is_unreachable(node):
         return _uninspected(f"Node {node.metadata.name} is unreachable")

@@ -64,7 +64,7 @@ def checked(workload: Mapping[str, Any], what: str) -> None:
     try:
         msgspec.convert(workload, _Workload)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise CannotUpdate(f"{what} is none that can be read: {error}") from None
+        raise CannotUpdate(f"{what} cannot be read: {error}") from None
 
 
 class Api(Protocol):

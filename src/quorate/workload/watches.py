@@ -15,6 +15,7 @@ from quorate.kubernetes.objects import Node, ObjectMeta, Pod
 from quorate.kubernetes.reflector import ListWatch, Reflector
 from quorate.kubernetes.resource import NODES, PODS
 from quorate.kubernetes.store import Store
+from quorate.kubernetes.tasks import lasting
 from quorate.workload.nodes import CONTROL_PLANE, is_control_plane
 from quorate.workload.static_pods import NAMESPACE
 
@@ -68,8 +69,8 @@ class Watches:
     async def run(self) -> None:
         """List and watch both until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.nodes.run())
-            tasks.create_task(self.pods.run())
+            tasks.create_task(lasting("the watch of nodes", self.nodes.run()))
+            tasks.create_task(lasting("the watch of pods", self.pods.run()))
 
     async def synced(self) -> None:
         """Wait for the first lists of both."""

@@ -196,6 +196,6 @@ async def fill(caches: Caches, api: FakeApi, infrastructure: str, *, but: Collec
             continue
         shape = reflector.resource.type
         found = [as_decoded(obj, shape) for (plural, *_), obj in api.objects.items() if plural == reflector.resource.plural]
-        seen = [obj for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
+        seen = [reflector._keep(obj) for obj in found if _selected(obj.metadata.labels, reflector._label_selector)]
         reflector.store.replace(seen, str(api.version))
         reflector.synced.set()

@@ -185,13 +185,13 @@ async def adoptable_names(world: World) -> list[str]:
     ("kind", "change", "why"),
     [
         (KCPS, {"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}, "KubeadmControlPlane default/demo was deleted after"),
-        (KCPS, {"metadata": {"uid": "another"}}, "KubeadmControlPlane default/demo is another one"),
+        (KCPS, {"metadata": {"uid": "another"}}, "KubeadmControlPlane default/demo is not the one that this was decided for"),
         (KCPS, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, "KubeadmControlPlane default/demo was paused"),
         ("clusters", {"spec": {"paused": True}}, "KubeadmControlPlane default/demo was paused"),
         (
             "clusters",
             {"spec": {"controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "other"}}},
-            "is not the one that its Cluster names any more",
+            "is no longer the one that its Cluster names",
         ),
     ],
 )

@@ -464,7 +464,7 @@ def another_process_gives_it_up(world: World) -> None:
 MEANWHILE = [
     pytest.param(one_is_enough, "was changed after this was decided", id="scaled down"),
     pytest.param(another_provider_moves_it, "was paused after this was decided", id="paused"),
-    pytest.param(lead_no_more, "may lead no more", id="another leads"),
+    pytest.param(lead_no_more, "may no longer lead", id="another leads"),
     pytest.param(another_process_gives_it_up, "was given up by another process", id="given up"),
 ]
 

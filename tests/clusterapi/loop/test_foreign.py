@@ -15,6 +15,7 @@ from quorate.clusterapi.types.names import Label
 from quorate.kubernetes.client import Listing
 from quorate.kubernetes.errors import Forbidden
 from quorate.kubernetes.objects import CustomResourceDefinition
+from quorate.kubernetes.tasks import sole
 from quorate.simulation.engine.clock import VirtualTimeLoop
 
 GROUP, KIND = "infrastructure.cluster.x-k8s.io", "DevMachine"
@@ -98,3 +99,24 @@ def test_another_spelling_of_a_kind_has_no_watch_of_its_own() -> None:
         assert len(kinds._watched) == 1
 
     run(0, scene)
+
+
+class CancelledByOthers(Server):
+    """Whose watches end as if somebody had cancelled them."""
+
+    async def watch(self, *_: object, **__: object) -> AsyncGenerator[Any, None]:
+        await asyncio.sleep(1)
+        raise asyncio.CancelledError
+        yield
+
+
+def test_a_cache_that_is_cancelled_by_others_ends_the_process_and_not_in_silence() -> None:
+    async def play() -> None:
+        kinds = ForeignKinds(cast("Any", CancelledByOthers(0)), Random(1), lambda _: (), indexes={})
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            tasks.create_task(kinds.run())
+            await kinds.store(GROUP, KIND)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, pytest.raises(ExceptionGroup) as raised:
+        runner.run(play())
+    assert str(sole(raised.value)).startswith("the cache of devmachines ended early")

@@ -310,7 +310,7 @@ async def test_nothing_is_begun_by_a_process_that_may_lead_no_more_or_for_what_i
     decision, observation = await decided(updatable)
     assert decision.step == UpdateInPlace("cp-1")
     updatable.extension.before_answer = lambda: setattr(updatable, "leads", False)
-    with pytest.raises(Refused, match="may lead no more"):
+    with pytest.raises(Refused, match="may no longer lead"):
         await updatable.actor.perform(decision.step, observation)
     updatable.leads = True
 

@@ -77,7 +77,7 @@ async def test_nothing_is_deleted_once_a_restore_has_undone_the_deletion_of_the_
     three.api.change(KCPS, "demo", DELETED)
     observation = await three.look()
     restore()
-    await refused(three, observation, DeleteAll, "KubeadmControlPlane default/demo is not being deleted any more")
+    await refused(three, observation, DeleteAll, "KubeadmControlPlane default/demo is no longer being deleted")
 
 
 async def test_no_machine_is_made_for_a_control_plane_that_was_deleted_while_its_token_was_waited_for(three: World) -> None:

@@ -95,7 +95,7 @@ async def test_nothing_left_over_is_deleted_by_a_process_that_was_stopped_once_n
     observation = await orphaned.look()
     with pytest.raises(ExceptionGroup) as caught:
         await maintain(orphaned.clients, observation)
-    assert caught.group_contains(Refused, match="may lead no more")
+    assert caught.group_contains(Refused, match="may no longer lead")
     assert orphaned.log == []
 
 

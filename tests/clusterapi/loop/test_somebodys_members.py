@@ -131,7 +131,7 @@ async def texts(world: World) -> tuple[str, str]:
     """What a reader is told in the end: by `quorate explain`, and by the conditions."""
     _, decision = await later(world)
     observation = await world.observe()
-    said = click.unstyle(lines.explanation(status_of(Look(observation, decision), world.now)))
+    said = click.unstyle(lines.explanation(status_of(Look(observation, decision), world.now), world.now))
     return said, str(report(observation, decision, now=world.now).status["conditions"])
 
 
@@ -293,7 +293,7 @@ async def test_a_consent_to_the_removal_of_a_machines_member_is_taken_back_and_s
     await maintain(five.clients, observation)
     assert five.annotations(KCPS, "demo")[CONSENT] == "4"
     assert len(said) == 1
-    assert "member 3, which is that of Machine cp-3" in said[0].message
+    assert "member 3, which belongs to Machine cp-3" in said[0].message
 
 
 async def test_one_that_is_silent_on_a_node_that_is_ready_stays(five: World) -> None:
@@ -529,7 +529,7 @@ async def test_of_a_hundred_members_of_nobody_the_nodes_of_a_few_are_asked_for_a
     assert len(three.workload.named) == 2 * MOST_ASKED  # in two looks
     unknown = {orphan.member.id for orphan in view.orphans if isinstance(orphan.node, Unknown)}
     assert unknown == set(range(4 + MOST_ASKED, 101))
-    assert Unknown("97 Nodes are to be asked for by name, and no more than 20 are") in {orphan.node for orphan in view.orphans}
+    assert Unknown("97 Nodes would have to be read by name, and at most 20 are") in {orphan.node for orphan in view.orphans}
     assert not isinstance(decision.step, RemoveOrphan)
 
 

@@ -80,3 +80,21 @@ def test_periods_that_no_clock_can_count_are_the_longest_that_are_published() ->
     kcp = msgspec.convert(merge_patch(msgspec.to_builtins(stored(1)), {"spec": {"remediation": remediation}}), KubeadmControlPlane)
     policy = specification.desired(kcp, Cluster(metadata=kcp.metadata)).remediation
     assert policy.retry_period == policy.min_healthy_period == timedelta(seconds=2**31 - 1)
+
+
+@pytest.mark.parametrize(
+    ("local", "minor", "flags"),
+    [
+        ({}, (3, 6), ()),
+        ({"imageTag": "3.5.26-0"}, (3, 5), ()),
+        ({"extraArgs": [{"name": "experimental-max-learners", "value": "2"}]}, (3, 6), ("experimental-max-learners",)),
+    ],
+    ids=["kubeadm's own", "by its image tag", "with flags"],
+)
+def test_the_etcd_of_a_new_machine_is_known_before_it_is_made(
+    local: dict[str, Any], minor: tuple[int, int], flags: tuple[str, ...]
+) -> None:
+    configuration = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"local": local}}}}}
+    kcp = msgspec.convert(merge_patch(msgspec.to_builtins(stored(1, version="v1.34.4")), configuration), KubeadmControlPlane)
+    asked = specification.desired(kcp, Cluster(metadata=kcp.metadata))
+    assert (asked.etcd_minor, asked.etcd_flags) == (minor, flags)

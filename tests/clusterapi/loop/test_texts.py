@@ -105,7 +105,7 @@ async def shown(world: World) -> str:
     assert observation.view is not None
     found = Finding(observation, decide(observation.view, world.now))
     texts = (
-        lines.explanation(status_of(found, world.now)),
+        lines.explanation(status_of(found, world.now), world.now),
         get.render([get.summary_of(found)], "table", NOON),
         lines.plan(plan_of(found, world.now)),
     )

@@ -107,7 +107,7 @@ async def test_one_that_was_given_to_another_process_is_left_to_that() -> None:
     world.log.clear()
     for label in ("b", None):
         world.api.change("kubeadmcontrolplanes", "demo", {"metadata": {"labels": {Label.WATCH_FILTER: label}}})
-        with pytest.raises(Refused, match="demo is another manager's by now"):
+        with pytest.raises(Refused, match="demo now belongs to another manager"):
             await world.actor.perform(CreateReplica(initialize=True, failure_domain=""), observation)
     assert world.log == []
 

@@ -89,7 +89,7 @@ def told(observation: Observation) -> tuple[list[str], str]:
     assert decision.step is None
     made = report(observation, decision, now=NOON, grace=timedelta(minutes=5))
     events = [event.message for event in made.events if event.reason == UNKNOWN_FIELDS]
-    return events, lines.explanation(status_of(Finding(observation, decision), NOON))
+    return events, lines.explanation(status_of(Finding(observation, decision), NOON), NOON)
 
 
 NEWER: dict[str, tuple[Json, str]] = {

@@ -180,7 +180,7 @@ def test_deleting_says_that_machines_stay_and_how_they_would_go(
     status, _, message = condition(report(kept, idle, now=noon), "Deleting")
     assert status == "True"
     assert message.startswith("Waiting: it was deleted with --cascade=orphan")
-    assert message.endswith("To delete them, too, take its finalizer `orphan` off")
+    assert message.endswith("To delete them too, remove its finalizer `orphan`")
 
 
 def test_deleting_then_waits_for_its_own_machines(observe: Build, machine: BuildMachine, idle: Decision, noon: datetime) -> None:

@@ -33,8 +33,7 @@ def objections(cluster: Cluster, step: Step) -> Iterator[str]:
             if not drain and any(other.name == node and _runs_pods(other) for other in cluster.other_nodes):
                 yield "its Pods would run on and nobody would know of them"
         case steps.StartServices(host):
-            if cluster.host(host).etcd_data_lost:
-                yield "a member would start that has forgotten its votes"
+            yield from _start(cluster, host)
     if isinstance(step, steps.UpgradeControlPlane):
         others = [node.kubelet.minor for node in cluster.other_nodes if node.kubelet is not None]
         if any(not 0 <= step.version.minor - minor <= 3 for minor in others):
@@ -158,20 +157,37 @@ def _reset(cluster: Cluster, name: str) -> Iterator[str]:
         yield "no other host holds the data"
 
 
+def _start(cluster: Cluster, name: str) -> Iterator[str]:
+    if cluster.host(name).etcd_data_lost:
+        yield "a member would start that has forgotten its votes"
+    if _ends_a_voter(cluster.host(name)) and not _bears_restart(cluster, name):
+        yield "the others have no quorum meanwhile"
+
+
 def _restart(cluster: Cluster, name: str) -> Iterator[str]:
     assert isinstance(cluster.ring, Ring)
     host = cluster.host(name)
     others = [other for other in cluster.control_planes if other is not host]
     if any(other.kind is not Kind.MEMBER for other in others) or cluster.orphans:
         yield "something needs repair"
-    if not host.control_plane:
-        return
-    members = cluster.ring.members
-    rest = [member for member in members if member.id != host.member and _is_good_voter(member)]
-    bears = 2 * len(rest) > len(_voters(cluster.ring))
-    exempt = len(members) <= 2 and all(map(_is_good_voter, members))
-    if not bears and not exempt:
+    if host.control_plane and not _bears_restart(cluster, name):
         yield "the others have no quorum meanwhile"
+
+
+def _bears_restart(cluster: Cluster, name: str) -> bool:
+    if not isinstance(cluster.ring, Ring):
+        return False
+    members = cluster.ring.members
+    rest = [member for member in members if member.id != cluster.host(name).member and _is_good_voter(member)]
+    bears = 2 * len(rest) > len(_voters(cluster.ring))
+    return bears or (len(members) <= 2 and all(map(_is_good_voter, members)))
+
+
+def _ends_a_voter(host: Host) -> bool:
+    """Its etcd runs, and its kubelet is not known to be of the minor version that ran last."""
+    before = host.node.kubelet if isinstance(host.node, Node) else None
+    runs = host.control_plane and host.etcd_runs and not isinstance(host.member, Absent)
+    return runs and (host.kubelet is None or before is None or host.kubelet.minor != before.minor)
 
 
 def _delete_node(cluster: Cluster, node: str) -> Iterator[str]:

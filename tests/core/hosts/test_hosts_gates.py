@@ -1,4 +1,4 @@
-"""The gates that are asked again at the instant of acting: restart, removal, addition; and the orders of removal that KubeOne only recommends."""
+"""The gates that are asked again right before the step: restart, removal, addition; and the orders of removal that KubeOne only recommends."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_nobody_joins_beside_a_host_that_is_away_although_the_ring_could_bear_it
         *hosts, build.unreachable(5), build.prepared(6), ring="ggggb", members_missed_probes=((5, MissedProbes(3, build.noon)),)
     )
     assert "every member of the ring answers" in build.refused(away)
-    assert "take its host out of the manifest" in build.said(away)
+    assert "remove its host from the manifest" in build.said(away)
 
 
 def test_a_host_that_a_setting_broke_is_mended_before_others_join_with_that_setting(build: Build) -> None:
@@ -86,7 +86,7 @@ def test_nobody_is_told_to_reset_a_host_whose_repair_is_under_way(build: Build) 
         cluster = build.cluster(*others, under_way, ring="ggb", members_missed_probes=((3, build.silent(1)),))
         said = repair.repair_comes_first(cluster, build.noon).checks[0].remedy
         assert "quorate reset" not in said
-        assert "Leave cp-3 as it is" in said
+        assert "Leave cp-3 alone" in said
 
 
 def test_nobody_is_told_to_reset_a_host_of_which_nothing_bad_is_known(build: Build) -> None:
@@ -137,10 +137,10 @@ def test_where_only_hosts_that_were_taken_out_serve_the_api_it_is_said_to_take_o
     taken_out = (build.orphan(3), build.orphan(4))
     cluster = build.cluster(*hosts, ring="gbgg", orphans=taken_out, api=down, running=None)
     assert build.step(cluster) is None
-    assert "take one of them back into the manifest" in build.said(cluster)
+    assert "put one of them back into the manifest" in build.said(cluster)
     assert "cp-3" in build.said(cluster)
     silent = tuple(replace(orphan, missed_probes=build.silent()) for orphan in taken_out)
-    assert "take one of them back" not in build.said(replace(cluster, orphans=silent))
+    assert "put one of them back" not in build.said(replace(cluster, orphans=silent))
 
 
 def test_nobody_joins_where_no_control_plane_is_wholly_well(build: Build) -> None:

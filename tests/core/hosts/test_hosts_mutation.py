@@ -47,6 +47,7 @@ GUARDS: dict[str, dict[str, object]] = {
     "versions do not change while a host has yet to join": {"rules.join:repair_at_the_running_version": NOTHING},
     "a snapshot comes first": {"rules.snapshot:after_a_snapshot": "as it is"},
     "repair comes first": {"rules.repair:repair_comes_first": NOTHING},
+    "a start may be a restart": {"rules.services:restarts_member": False},
     "there is a quorum": {"rules.guard:keep_the_quorum": NOTHING, "gates:restart": YES},
 }
 
@@ -243,6 +244,11 @@ TOLD_BY_A_TEST: dict[str, tuple[dict[str, object], str, dict[str, object]]] = {
         "approval:test_approval_to_continue_an_initialization_is_none_to_begin_one",
         {},
     ),
+    "a start that restarts a member stands behind the gate": (
+        {"rules.services:_bears_start": YES},
+        "services:test_a_kubelet_that_restarts_etcd_is_not_started_while_the_others_have_no_quorum",
+        {},
+    ),
     "Nodes are ready": ({"rules.upgrade:nodes_ready": YES}, "upgrade:test_a_node_that_is_not_ready_blocks_it", {}),
 }
 
@@ -255,6 +261,7 @@ NOT_GUARDS = {
     "rules.mend:_at_its_version": "words why nothing is done",
     "rules.repair:_control_plane_well": "asked by repair_comes_first alone",
     "rules.repair:_worker_well": "asked by workers_come_first alone",
+    "rules.services:_bears_restart": "asks restart",
     "rules.skew:skew_allows": "asks the others",
     "rules.upgrade:bears_restart": "asks restart",
 }

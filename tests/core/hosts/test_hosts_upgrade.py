@@ -1,4 +1,4 @@
-"""Upgrades, settings and certificates: one host at a time behind the gate, resumed where they were cut short, and never beside what needs repair."""
+"""Upgrades, settings and certificates: one host at a time after a quorum check, resumed where they were cut short, and never beside what needs repair."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ SEATS: dict[str, tuple[Make, str]] = {
     "well, nobody could ask its member": (lambda b, n: b.host(n), "u"),
     "well but for an alarm": (lambda b, n: b.host(n), "a"),
     "broken, its member well": (lambda b, n: b.broken(n), "g"),
+    "another kubelet, which is stopped": (lambda b, n: b.broken(n, stopped=("kubelet",), etcd_runs=True, kubelet=V135), "g"),
     "broken": (lambda b, n: b.broken(n), "b"),
     "broken, out of the ring": (lambda b, n: b.broken(n, member=Absent()), ""),
     "unreachable": (lambda b, n: b.unreachable(n), "b"),
@@ -39,6 +40,7 @@ SEATS: dict[str, tuple[Make, str]] = {
 ALIKE = (
     "well, nobody could ask its member",
     "broken, its member well",
+    "another kubelet, which is stopped",
     "unreachable, its member well",
     "half joined, never started",
     "half joined",

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 from quorate.local.progress import Progress
 from quorate.pki.issue import generate_ca, issue_server
@@ -20,6 +21,16 @@ from tests.e2e.nodes.stamps import fingerprint, making
 TRUST = CACHE / "trust"
 """The CA that hosts trust, the services' certificate, and the key pair of SSH."""
 SSH_KEY = TRUST / "id_ed25519"
+COPIED: Mapping[str, Path] = MappingProxyType(
+    {
+        "ca.crt": TRUST / "ca.crt",
+        KEYRING.name: KEYRING,
+        "server.crt": TRUST / "server.crt",
+        "server.key": TRUST / "server.key",
+        "authorized_keys": SSH_KEY.with_suffix(".pub"),
+    }
+)
+"""What the images copy from the folder `trust` of their build."""
 SERVED_NAMES = (*SERVED, "registry.k8s.io")
 """The names that the services answer to inside the network of a run."""
 _VALIDITY = timedelta(days=3650)
@@ -40,20 +51,18 @@ def build_images(engine: Engine, progress: Progress) -> None:
     with making(TRUST, *SERVED_NAMES) as folder:
         if folder is not None:
             _make_trust(folder)
-    trust = {path.name: path for path in (TRUST / "CA.crt", KEYRING, TRUST / "server.crt", TRUST / "server.key")}
-    trust["authorized_keys"] = SSH_KEY.with_suffix(".pub")
     for name, folder_name in ((host_image(), "host"), (services_image(), "services")):
         if not engine.docker("image", "ls", "-q", name).strip():
             with progress.step(f"image of {folder_name}"):
-                _build(engine, name, FILES / folder_name, trust)
+                _build(engine, name, FILES / folder_name)
 
 
-def _build(engine: Engine, name: str, source: Path, trust: Mapping[str, Path]) -> None:
+def _build(engine: Engine, name: str, source: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
         context = Path(work, "context")
         shutil.copytree(source, context)
         (context / "trust").mkdir()
-        for target, path in trust.items():
+        for target, path in COPIED.items():
             shutil.copy(path, context / "trust" / target)
         engine.docker(
             "build", "--quiet", "--network=host", f"--build-arg=BASE={base_image()}", f"--tag={name}", context, timeout=BUILD_TIMEOUT
@@ -71,7 +80,7 @@ def _make_trust(folder: Path) -> None:
         not_before=now - timedelta(days=1),
         not_after=now + _VALIDITY,
     )
-    (folder / "CA.crt").write_bytes(ca.certificate)
+    (folder / "ca.crt").write_bytes(ca.certificate)
     (folder / "server.crt").write_bytes(server.certificate)
     (folder / "server.key").write_bytes(server.key)
     (folder / "server.key").chmod(0o600)

@@ -149,12 +149,12 @@ WAITS: dict[str, Mapping[str, Moves]] = {
         "kubeadm init phase kubeconfig kubelet": kubelets_get_credentials,
     },
     QUORUM: {RUNBOOK: etcd_is_restored},
-    NO_TRACES: {"free the hosts: `quorate reset": hosts_are_freed, "bring its control plane back": control_planes_are_brought_back},
+    NO_TRACES: {"reset the hosts: `quorate reset": hosts_are_freed, "bring its control plane back": control_planes_are_brought_back},
     SAME_VERSION: _OTHER_VERSIONS,
     REPAIR_AT_RUNNING_VERSION: _OTHER_VERSIONS,
     NO_STEP_BACK: _OTHER_VERSIONS,
-    NO_MORE_COPIES: {"free them by name: `quorate reset": copies_are_freed},
-    AS_MANY_AS_SAID: {"Take them back into the manifest": control_planes_are_brought_back, "say so: --remove-hosts": the_number_is_said},
+    NO_MORE_COPIES: {"reset those hosts by name: `quorate reset": copies_are_freed},
+    AS_MANY_AS_SAID: {"Put them back into the manifest": control_planes_are_brought_back, "give --remove-hosts": the_number_is_said},
     NODE_GOES: {"delete Node": nodes_of_other_machines_are_deleted},
 }
 """By the name of the check, and the words."""

@@ -180,7 +180,8 @@ WAITS: dict[str, Wait] = {
     HAS_NO_OWNER: Wait(_somebodys_member_runs_on_a_node, {CONSENT: somebody_consents}),
     ANOTHER_HOLDS_THE_DATA: Wait(
         _one_machine_has_the_data,
-        _TO_A_NODE | {"Mend what the health check": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored_on_a_machine},
+        _TO_A_NODE
+        | {"Repair what the health check": kubelets_are_restarted, "restore etcd from a snapshot": etcd_is_restored_on_a_machine},
     ),
 }
 """By the name of the check."""

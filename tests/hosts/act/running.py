@@ -113,6 +113,7 @@ class RunningHost(FakeHost):
     drifting: set[str] = field(default_factory=set)  # components whose manifest differs from what kubeadm would write
     broken: set[str] = field(default_factory=set)  # components that do not start with a new manifest
     lingering: set[str] = field(default_factory=set)  # components whose container outlives the kubelet that ran it
+    down: set[str] = field(default_factory=set)  # components that do not run
     due: tuple[str, ...] = ()  # what its settings have yet to restart
     silent: list[str] = field(default_factory=list)  # containers that were ended by force when they were silent
 
@@ -215,7 +216,8 @@ class RunningHost(FakeHost):
         return b""
 
     def _containers(self, script: str) -> bytes:
-        return f"{self.containers[_COMPONENT.findall(script)[0]]}\n".encode()
+        component = _COMPONENT.findall(script)[0]
+        return b"" if component in self.down else f"{self.containers[component]}\n".encode()
 
     def _generate(self, script: str) -> bytes:
         if "init phase preflight" in script:

@@ -305,7 +305,7 @@ async def test_secrets_that_somebody_stores_otherwise_are_counted_and_named() ->
     world = made()
     await settled(world, ON)
     world.stored[b"/registry/secrets/elsewhere/one"] = value(IDENTITY)
-    with pytest.raises(StepFailed, match=r"1 of 4 Secrets are still stored otherwise than with key .*: /registry/secrets/elsewhere/one"):
+    with pytest.raises(StepFailed, match=r"1 of 4 Secrets are still not stored with key .*: /registry/secrets/elsewhere/one"):
         await executor(world).carry_out(RewriteSecrets(*keys(world)), world.observed())
 
 

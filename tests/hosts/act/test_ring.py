@@ -196,7 +196,7 @@ def deciding(world: World, name: str, health: Health, *, lost: bool = True) -> A
 
 
 def test_a_last_look_that_asks_nothing_lets_nothing_pass() -> None:
-    with pytest.raises(StepFailed, match="h1: not done, since nothing was asked at the instant of acting"):
+    with pytest.raises(StepFailed, match="h1: not done, since no check was made right before the step"):
         require("h1", ())
     require("h1", iter((passed("it is safe", "as it was"),)))
     with pytest.raises(StepFailed, match="h1: not done, since it is safe: no more"):

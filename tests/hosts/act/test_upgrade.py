@@ -87,6 +87,19 @@ async def test_the_configuration_and_the_files_of_flags_are_there_before_kubeadm
     assert yaml.safe_load(running(world, "h1").files[UPGRADE_PATH])["apply"]["patches"] == {"directory": "/etc/kubernetes/patches"}
 
 
+@pytest.mark.parametrize(("found", "said"), [(OLD, None), (NEW, False)])
+async def test_a_host_that_has_the_version_already_gets_no_certificates_for_which_nothing_is_restarted(
+    found: str, said: bool | None
+) -> None:
+    """That admin.conf has its old end tells of a renewal that was cut short before everything was restarted."""
+    world = cluster()
+    observed = world.observed()
+    hosts = tuple(replace(host, components=Version.parse(found)) for host in observed.cluster.hosts)
+    await Executor(tools(world)).carry_out(FIRST, replace(observed, cluster=replace(observed.cluster, hosts=hosts)))
+    configuration = yaml.safe_load(running(world, "h1").files[UPGRADE_PATH])
+    assert [configuration[command].get("certificateRenewal") for command in ("apply", "node")] == [said] * 2
+
+
 async def test_nothing_is_upgraded_with_which_data_would_be_looked_for_elsewhere() -> None:
     """By kubeadm's configuration, of which it makes the new manifests; the host was changed by hand."""
     world = configured()

@@ -124,9 +124,9 @@ ANSWERS |= {f"configuration of {name}": configured_with(document) for name, docu
 
 
 def everything_said(cluster: Cluster) -> str:
-    """What every command says of a cluster, and what a record and a kept plan hold of it."""
+    """What every command says of a cluster, and what a record and a saved plan hold of it."""
     plan, status = plan_of(cluster, NOW), status_of(cluster, NOW)
-    views = [lines.plan(plan), lines.explanation(status), lines.glance(status)]
+    views = [lines.plan(plan), lines.explanation(status, NOW), lines.glance(status)]
     records = [*hosts_in_words(cluster).values(), in_words(cluster.ring), *map(str, plan_file.facts(cluster).items())]
     return "\n".join(map(click.unstyle, (*views, *records, as_json(plan), as_json(status))))
 

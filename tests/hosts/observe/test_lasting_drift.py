@@ -118,7 +118,7 @@ async def test_what_no_step_changes_is_listed_in_plan_status_and_explain_and_at_
     expected = [each.format(days=_days(ca().certificate)) for each in LASTING[change]]
     assert [line[: len(start)] for line, start in zip(listed, expected, strict=True)] == expected
     plan = lines.plan(plan_of(cluster, NOW))
-    for text in (plan, lines.glance(status_of(cluster, NOW)), lines.explanation(status_of(cluster, NOW))):
+    for text in (plan, lines.glance(status_of(cluster, NOW)), lines.explanation(status_of(cluster, NOW), NOW)):
         assert all(line.partition(": ")[2] in text for line in listed)
     assert "everything else is as the manifest says." in plan
     assert "everything is as the manifest says" not in reached(cluster)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.core.checks import Outcome
 from quorate.core.health import Absent, Health, Unknown
 from quorate.core.hosts.decide import decide
 from quorate.core.hosts.forecast import forecast
@@ -24,7 +25,7 @@ from quorate.core.versions import Version
 from quorate.etcd.client import Alarm
 from quorate.hosts.observe import Observation
 from quorate.hosts.probe.facts import INITIALIZING, RENEWED, EtcdData, HostFacts
-from quorate.hosts.run.resetting import Request, freeing
+from quorate.hosts.run.resetting import Request, reset_steps
 from quorate.kubernetes.errors import ServerError
 from quorate.pki.issue import issue_client
 from quorate.pki.keys import KeyAlgorithm
@@ -99,6 +100,26 @@ async def test_a_host_that_was_switched_on_a_moment_ago_is_known_as_that(tmp_pat
     cluster = await world.cluster()
     assert [host.just_booted for host in cluster.hosts] == [False, True, False]
     assert cluster.is_booting
+
+
+async def test_an_api_server_that_was_asked_to_end_is_waited_for_and_not_called_broken_for_good(tmp_path: Path) -> None:
+    """It stays for a minute after it has stopped to listen. Another's that runs in a Pod tells nothing of one that listens."""
+    world = stand(tmp_path)
+    folder = world.machines["cp-2"].folder
+    folder.file("proc/4711/comm", "kube-apiserver\n")
+    assert not (await world.cluster()).is_restarting
+    folder.program("curl", 'case "$*" in *livez* | *readyz*) exit 7 ;; esac\nprintf "ok\\n200"')
+    cluster = await world.cluster()
+    assert [host.api_server_restarts for host in cluster.hosts] == [False, True, False]
+    (refused,) = decide(cluster, NOW).refusals
+    assert (refused.name, refused.outcome) == (CONTROL_PLANE_WELL, Outcome.UNKNOWN)
+    assert "nothing listens there, though it runs: it was asked to end, or has just been started" in refused.evidence
+    assert refused.remedy.startswith("Wait for the API server of cp-2; if it is not back after two minutes, see what fails there with ")
+    (folder.root / "proc/4711/comm").unlink()
+    cluster = await world.cluster()
+    assert not cluster.is_restarting
+    (refused,) = decide(cluster, NOW).refusals
+    assert (refused.name, refused.outcome) == (CONTROL_PLANE_WELL, Outcome.FAIL)
 
 
 async def test_bare_hosts_are_no_cluster_and_tell_what_they_lack(tmp_path: Path) -> None:
@@ -254,7 +275,7 @@ async def test_a_worker_that_the_manifest_has_as_a_control_plane_is_not_freed_un
     [said] = [check for check in plan.refusals if check.name == RUNS_NOTHING]
     assert "w-4 has joined as a worker and may run Pods" in said.evidence
     assert "quorate reset -m MANIFEST w-4" in said.remedy
-    assert DeleteNode("w-4", drain=ready == "True") in [each.step for each in freeing(cluster, Request(("w-4",)))]
+    assert DeleteNode("w-4", drain=ready == "True") in [each.step for each in reset_steps(cluster, Request(("w-4",)))]
 
 
 def in_a_pod(machine: FolderHost, number: int, name: str, *, namespace: str = "pid:[2]") -> None:
@@ -342,7 +363,7 @@ async def test_one_host_each_of_two_clusters_is_known_to_be_neither(tmp_path: Pa
     joined(world.machines["cp-2"].folder, "elsewhere")
     observation = await world.observe()
     assert isinstance(observation.ca, Unknown)
-    assert "which one is meant is not known" in observation.ca.reason
+    assert "it is not known which one you mean" in observation.ca.reason
     assert isinstance(observation.cluster.ring, Unknown)
     assert [host.kind for host in observation.cluster.hosts] == [Kind.UNKNOWN, Kind.UNKNOWN, Kind.PACKAGES_ONLY]
 
@@ -376,7 +397,7 @@ async def test_a_member_that_waits_for_others_whose_data_are_gone_is_said_to_be_
 
 
 async def test_a_join_that_was_cut_short_in_a_cluster_that_is_gone_is_freed_as_reset_permits_it(tmp_path: Path) -> None:
-    """`reset` frees no single host of a ring that cannot be read, and asks for all of them."""
+    """`reset` resets no single host of a ring that cannot be read, and asks for all of them."""
     world = stand(tmp_path)
     for name in NAMES[:2]:
         bare(world, name)
@@ -562,7 +583,7 @@ async def test_a_host_that_lacks_nothing_but_its_node_is_waited_for_with_what_ma
     del world.api_objects.objects[f"{NODES}/cp-3"]
     decision = decide(await world.cluster(), NOW)
     said = next(check for check in decision.refusals if check.name == CONTROL_PLANE_WELL)
-    assert (decision.step, "the API has no Node of it" in said.evidence) == (None, True)
+    assert (decision.step, "the API has no Node for it" in said.evidence) == (None, True)
     assert "`systemctl restart kubelet`" in said.remedy
     (world.machines["cp-3"].folder.root / "etc/kubernetes/manifests/kube-scheduler.yaml").unlink()
     said = next(check for check in decide(await world.cluster(), NOW).refusals if check.name == CONTROL_PLANE_WELL)
@@ -633,7 +654,7 @@ async def test_data_elsewhere_count_when_every_manifest_of_etcd_was_moved_away(t
     assert (facts.etcd_data is EtcdData.MEMBER) if told else isinstance(facts.etcd_data, Unknown)
     assert isinstance(cluster.ring, Unknown)
     assert decide(cluster, NOW).step is None
-    freed = freeing(cluster, Request(("cp-1",)))
+    freed = reset_steps(cluster, Request(("cp-1",)))
     assert [each.step for each in freed if each.step is not None] == []
     assert "may have etcd's data" in "; ".join(check.evidence for each in freed for check in each.checks)
 
@@ -647,7 +668,7 @@ async def test_while_an_api_server_answers_there_is_an_etcd_whatever_the_hosts_s
     cluster = await world.cluster()
     assert isinstance(cluster.ring, Unknown)
     assert "an API server answers" in cluster.ring.reason
-    assert [each.step for each in freeing(cluster, Request(("cp-1",))) if each.step is not None] == []
+    assert [each.step for each in reset_steps(cluster, Request(("cp-1",))) if each.step is not None] == []
 
 
 async def test_a_folder_that_no_script_may_name_leaves_it_open_what_is_there(tmp_path: Path) -> None:

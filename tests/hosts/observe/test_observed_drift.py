@@ -363,7 +363,7 @@ def test_in_what_a_node_that_a_host_gets_will_differ_is_known_before_it_joins() 
     assert new_node_drift(host, control_plane=False) == ("annotation quorate.dev/static-worker is missing",)
     labelled = replace(host, labels={"tier": "gold", "node.kubernetes.io/exclude-from-external-load-balancers-": ""})
     assert new_node_drift(labelled, control_plane=True) == (
-        "label node.kubernetes.io/exclude-from-external-load-balancers is set, and the manifest takes it away",
+        "label node.kubernetes.io/exclude-from-external-load-balancers is set, and the manifest removes it",
         "label tier is missing",
     )
 

@@ -226,7 +226,7 @@ async def test_a_custom_configuration_goes_through_the_same_stages_and_ends_in_i
 async def test_what_would_leave_other_resources_unreadable_is_refused_by_name(tmp_path: Path) -> None:
     wish = with_custom(ENTRY, resources=(SECRETS, "configmaps"))  # type: ignore[arg-type]
     check = refusal(await encrypted(tmp_path, wish).cluster())
-    assert check.evidence == "configmaps may be stored as plain text, which would not be read any more"
+    assert check.evidence == "configmaps may be stored as plain text, which could then no longer be read"
 
 
 @pytest.mark.parametrize("wish", [{}, with_custom(ENTRY, {"identity": {}})], ids=["off", "custom"])  # type: ignore[arg-type]

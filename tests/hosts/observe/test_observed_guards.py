@@ -64,7 +64,7 @@ async def test_the_plan_says_that_they_stay_and_what_has_to_be_open(world: World
     cluster = await world.cluster()
     text = told.plan(plan_of(replace(cluster, options=RunOptions(keep_firewall=True)), NOW))
     assert SWITCHED_OFF not in text
-    heading = next(line for line in text.split("\n") if line.startswith("Left on, as --keep-firewall says"))
+    heading = next(line for line in text.split("\n") if line.startswith("Left on (--keep-firewall)"))
     assert all(port in heading for port in ("6443", "2379", "2380", "10250", "nodePortRange"))
     assert "  cp-3: firewalld\n" in text
 

@@ -11,7 +11,7 @@ from quorate.core.hosts.rules.guard import HOSTS_FIT
 from quorate.core.hosts.state import Cluster, Kind
 from quorate.core.hosts.steps import DeleteNode, RemoveMember, Reset, TakeSnapshot
 from quorate.etcd.client import Member
-from quorate.hosts.run.resetting import OURS, SAVED, Request, apart, asks_no_ring, freeing
+from quorate.hosts.run.resetting import OURS, SAVED, Request, apart, asks_no_ring, reset_steps
 from tests.hosts.observe.test_observed_identity import saying
 from tests.hosts.observe.world import NODES, FakeMember, World, bare, join_worker, put_configurations, stand
 from tests.hosts.probe.machine import joined
@@ -26,8 +26,8 @@ def exchange(world: World, one: str, other: str) -> None:
 
 
 def kept(cluster: Cluster, request: Request, name: str = HOSTS_FIT) -> str:
-    """Why nobody is freed."""
-    found = freeing(cluster, request)
+    """Why no host is reset."""
+    found = reset_steps(cluster, request)
     assert [each.step for each in found] == [None] * len(found)
     checks = [check for each in found for check in each.checks]
     assert {check.name for check in checks} == {name}
@@ -89,14 +89,19 @@ async def test_a_host_that_counts_as_anothers_only_since_it_was_shown_is_not_fre
         world.etcd_ring.apart.append(FakeMember(member, leader=4, cluster_id=99, lists=others))
     shown = await world.cluster()
     request = Request(("cp-3",), apart=apart(shown))
-    assert [each.step for each in freeing(shown, request)] == [TakeSnapshot(), RemoveMember(3, "cp-3"), DeleteNode("cp-3"), Reset("cp-3")]
+    assert [each.step for each in reset_steps(shown, request)] == [
+        TakeSnapshot(),
+        RemoveMember(3, "cp-3"),
+        DeleteNode("cp-3"),
+        Reset("cp-3"),
+    ]
     world.unreachable = {"cp-1", "cp-2"}
     del world.api_objects.objects[f"{NODES}/cp-3"]  # the API that answers is theirs
     now = await world.cluster()
     assert now.host("cp-3").kind is Kind.FOREIGN
     assert "cp-3 belongs to another cluster, and did not when it was shown" in kept(now, request, OURS)
     assert not asks_no_ring(now, request, "cp-3")
-    assert freeing(now, replace(request, apart=apart(now)))[-1].step == Reset("cp-3"), "whoever is shown it now may agree"
+    assert reset_steps(now, replace(request, apart=apart(now)))[-1].step == Reset("cp-3"), "whoever is shown it now may agree"
 
 
 async def test_a_host_is_not_freed_without_asking_a_ring_that_was_there_when_it_was_shown(tmp_path: Path) -> None:
@@ -120,5 +125,5 @@ async def test_a_cluster_does_not_end_with_the_data_of_one_ring_saved_where_its_
     world.machines["cp-3"].member = 33
     cluster = await world.cluster()
     assert "in cluster 63" in kept(cluster, Request(ALL, everything=True, apart=apart(cluster)), SAVED)
-    unsaved = freeing(cluster, Request(ALL, everything=True, apart=apart(cluster), save=False))
+    unsaved = reset_steps(cluster, Request(ALL, everything=True, apart=apart(cluster), save=False))
     assert {each.step for each in unsaved} == {Reset(name) for name in ALL}

@@ -100,7 +100,7 @@ def test_an_agent_named_by_a_variable_is_looked_up() -> None:
 async def test_a_key_file_that_never_ends_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", Path("/dev/zero")):
-        with pytest.raises(IdentityUnusable, match="cannot be read: it is no regular file"):
+        with pytest.raises(IdentityUnusable, match="cannot be read: it is not a regular file"):
             async with offered(Endpoint(address="a", identity=Identity(key_file=path)), "host cp-1"):
                 pass
 
@@ -114,7 +114,9 @@ async def test_a_key_with_a_passphrase_is_sent_to_an_agent(
         await new_hosts().host(new_target(machine, identity=Identity(key_file=path))).connect()
 
 
-@pytest.mark.parametrize(("content", "cause"), [(None, "cannot be read: No such file"), ("nonsense", "is no private key that can be used")])
+@pytest.mark.parametrize(
+    ("content", "cause"), [(None, "cannot be read: No such file"), ("nonsense", "is not a private key that can be used")]
+)
 async def test_a_key_file_that_cannot_be_used_is_named(
     machine: Machine, new_hosts: NewHosts, new_target: NewTarget, tmp_path: Path, content: str | None, cause: str
 ) -> None:

@@ -105,7 +105,7 @@ async def test_a_changed_host_is_refused_even_where_new_ones_are_taken(
 ) -> None:
     say(known_hosts, f"[127.0.0.1]:{machine.port} {public(key)}\n")
     before = known_hosts.path.read_text()
-    with pytest.raises(HostKeyChanged, match="Somebody may be in between") as caught:
+    with pytest.raises(HostKeyChanged, match="The connection may be intercepted") as caught:
         await new_hosts(accept_new_host_keys=True).host(new_target(machine, host_key="")).connect()
     assert fingerprint(key) in caught.value.cause
     assert fingerprint(machine.host_keys[0]) in caught.value.cause

@@ -144,7 +144,7 @@ async def test_a_connection_cut_in_the_middle_is_said_and_the_next_script_has_a_
 
     async with asyncio.TaskGroup() as group:
         group.create_task(cut())
-        with pytest.raises(ConnectionCut, match="look again before repeating it"):
+        with pytest.raises(ConnectionCut, match="look at the host before you run it again"):
             await host.run(f"echo >{started}; exec sleep 60", deadline=60, sudo=False)
     assert (await host.run("echo again", deadline=10, sudo=False)).stdout == b"again\n"
     assert len(machine.connections) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -304,6 +304,21 @@ async def test_a_worker_that_ends_early_ends_the_controller_with_the_reason(monk
     with pytest.raises(ExceptionGroup) as raised:
         await world.controller.run(world.stopping)
     assert str(raised.value.exceptions[0]) == "controller test: 1 of 2 workers have ended"
+
+
+async def test_a_worker_that_is_cancelled_by_others_while_it_waits_for_work_ends_the_controller_too() -> None:
+    world = make(Recorder(), concurrency=2)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(_raised_by(world.controller.run(world.stopping)))
+        await asyncio.sleep(1)
+        next(task for task in asyncio.all_tasks() if task.get_name() == "test-0").cancel()
+        assert await running == ["controller test: 1 of 2 workers have ended"]
+
+
+async def _raised_by(run: Coroutine[Any, Any, None]) -> list[str]:
+    with pytest.raises(ExceptionGroup) as raised:
+        await run
+    return [str(error) for error in raised.value.exceptions]
 
 
 async def test_workers_start_only_after_all_caches_are_synced() -> None:

@@ -9,7 +9,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from quorate.kubernetes.errors import Forbidden, NotFound
+import pytest
+
+from quorate.kubernetes.config import ConfigError
+from quorate.kubernetes.errors import ConnectionFailed, Forbidden, NotFound
 from quorate.kubernetes.events import EventRecorder, ObjectReference
 from quorate.kubernetes.resource import EVENTS, Resource
 
@@ -152,3 +155,16 @@ async def test_long_messages_and_names_are_cut_to_what_the_api_takes() -> None:
     [event] = events.created
     assert len(event["message"]) == 1024
     assert len(event["metadata"]["name"]) <= 253
+
+
+@pytest.mark.parametrize("error", [ConfigError("the plugin failed"), ConnectionFailed("no route"), Forbidden("no")], ids=str)
+async def test_what_keeps_one_event_from_being_written_keeps_no_other(error: Exception) -> None:
+    """An exec plugin that fails once would otherwise end the manager by way of an event."""
+    events = FakeEvents()
+    events.error = error
+    async with recording(events) as recorder:
+        recorder.warning(KCP, "First", "x")
+        await asyncio.sleep(1)
+        events.error = None
+        recorder.warning(KCP, "Second", "x")
+    assert [event["reason"] for event in events.created] == ["Second"]

@@ -24,6 +24,7 @@ from quorate.kubernetes.queue import WorkQueue
 from quorate.kubernetes.reflector import ListWatch, Reflector
 from quorate.kubernetes.resource import NODES, SECRETS, Resource
 from quorate.kubernetes.store import Store
+from quorate.kubernetes.tasks import EndedEarly
 
 
 def the_client_fits(client: Client) -> tuple[ListWatch, LeaseClient, EventClient]:
@@ -46,9 +47,7 @@ class FakeServer:
         self.version = 1
         self.cut = False
 
-    async def list(
-        self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
-    ) -> Listing[Any]:
+    async def list(self, resource: Resource[Any], namespace: str = "", **_: Any) -> Listing[Any]:
         await asyncio.sleep(self.delay)
         if self.refusal:
             raise self.refusal
@@ -227,3 +226,23 @@ async def test_a_runnable_that_fails_ends_the_manager_with_its_own_error() -> No
     with pytest.raises(OSError, match="address in use"):
         await world.manager.run(world.stopping)
     assert {"5 watch ended", "5 reconcile a is cancelled"} <= set(world.story)
+
+
+class Ending:
+    """Ends after a second, by itself or by a cancellation that nobody asked for."""
+
+    def __init__(self, how: type[BaseException] | None) -> None:
+        self.how = how
+
+    async def run(self) -> None:
+        await asyncio.sleep(1)
+        if self.how:
+            raise self.how
+
+
+@pytest.mark.parametrize("how", [None, asyncio.CancelledError])
+async def test_a_runnable_that_ends_early_ends_the_manager_with_its_name(how: type[BaseException] | None) -> None:
+    world = World(runnables=[Ending(how)])
+    with pytest.raises(EndedEarly, match="Ending ended early"):
+        async with asyncio.timeout(10):
+            await world.manager.run(world.stopping)

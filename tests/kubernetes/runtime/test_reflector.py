@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,7 +45,14 @@ class FakeServer:
     accepts: bool = True  # watches
 
     async def list(
-        self, resource: Resource[Any], namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
+        self,
+        resource: Resource[Any],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        keep: Callable[[Any], Any] = lambda item: item,
     ) -> Listing[Any]:
         assert resource is NODES
         assert limit == 500
@@ -53,7 +60,7 @@ class FakeServer:
         self.selectors.append((namespace, label_selector, field_selector))
         if self.list_errors:
             raise self.list_errors.pop(0)
-        return Listing(self.items.copy(), str(self.version))
+        return Listing([kept for item in self.items if (kept := keep(item)) is not None], str(self.version))
 
     async def watch(self, resource: Resource[Any], namespace: str = "", **options: Any) -> AsyncGenerator[WatchEvent[Any], None]:
         assert resource is NODES
@@ -368,6 +375,20 @@ async def test_a_watch_that_nobody_accepts_is_no_word_from_the_server_however_lo
             world.server.send(Timeout("connecting took longer than 10 s"))
         assert world.reflector.last_event_at == before
         assert not world.reflector.healthy
+
+
+async def test_after_a_watch_that_nobody_accepted_it_lists_again_and_waits_ever_longer() -> None:
+    """A dial that fails after 12 s, as through a network that drops what is sent, is no watch that has lasted."""
+    async with running(FakeServer(accepts=False)) as world:
+        world.server.send(ConnectionFailed("reset"))
+        await asyncio.sleep(0.3)
+        assert world.server.lists == 2
+        for _ in range(8):
+            await asyncio.sleep(12)
+            world.server.send(Timeout("connecting took longer than 10 s"))
+            await asyncio.sleep(30.1)
+        gaps = [later - earlier - 12 for earlier, later in pairwise(world.server.watched_at)]
+        assert gaps[-1] > 15
 
 
 async def test_a_server_that_closes_every_watch_at_once_is_not_asked_in_a_tight_loop() -> None:

@@ -64,15 +64,6 @@ def test_an_index_that_was_not_declared_is_an_error() -> None:
         Store[Node]().by_index("label", "red")
 
 
-def test_the_transform_decides_what_is_kept_and_indexed() -> None:
-    store = Store(
-        indexes={"label": by_label}, transform=lambda item: Node(metadata=ObjectMeta(name=item.metadata.name, resource_version="1"))
-    )
-    change = store.put(node("a", 1, x="red"))
-    assert change.new == store.get("", "a") == Node(metadata=ObjectMeta(name="a", resource_version="1"))
-    assert store.by_index("label", "red") == []
-
-
 def test_a_list_returns_only_what_changed() -> None:
     store = Store[Node]()
     same, old, gone = node("same", 1), node("changed", 2), node("gone", 3)

@@ -59,16 +59,14 @@ def with_manifest(default: str | None = MANIFEST) -> Callable[[_Decorated], _Dec
             type=path,
             default=default,
             show_default=default is not None,
-            help="Existing hosts: their KubeOneCluster manifest.",
+            help="Existing hosts: the KubeOneCluster manifest.",
         ),
         click.option(
             "--tfjson", "-t", default="", metavar="FILE|DIR|-", help="Terraform's outputs: a file, Terraform's folder, or - for stdin."
         ),
-        click.option("--known-hosts", type=path, default=_KNOWN_HOSTS, show_default=True, help="The host keys that are trusted."),
-        click.option("--accept-new-host-keys", is_flag=True, help="Trust hosts of which nothing is known yet, and record their keys."),
-        click.option(
-            "--ignore-unsupported", is_flag=True, help="Leave fields of the manifest out that quorate does not act on, and list them."
-        ),
+        click.option("--known-hosts", type=path, default=_KNOWN_HOSTS, show_default=True, help="The file of trusted host keys."),
+        click.option("--accept-new-host-keys", is_flag=True, help="Trust hosts that are not in --known-hosts yet, and record their keys."),
+        click.option("--ignore-unsupported", is_flag=True, help="Ignore manifest fields that quorate does not support, and list them."),
     )
 
     def decorate(command: _Decorated) -> _Decorated:

@@ -1,4 +1,4 @@
-"""`quorate apply`: existing hosts brought to what their manifest says, after the plan was shown and agreed to."""
+"""`quorate apply`: shows the plan, asks, and brings existing hosts to what their manifest says."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ _BESIDE_A_PLAN = frozenset({"plan_file", "known_hosts", "accept_new_host_keys", 
 @click.argument("plan_file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @with_manifest()
 @with_options
-@click.option("--yes", "-y", "--auto-approve", is_flag=True, help="Carry the plan out without a question.")
+@click.option("--yes", "-y", "--auto-approve", is_flag=True, help="Carry out the plan without asking.")
 @click.option(
-    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshots go; without it beside the manifest."
+    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where to save etcd snapshots. Default: beside the manifest."
 )
-@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
-@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.option("--plain", is_flag=True, help="Print plain lines; the default when output is not a terminal or NO_COLOR is set.")
+@click.option(
+    "--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json prints one event per line."
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, plan_file: Path | None, yes: bool, snapshot_dir: Path | None, plain: bool, output: str, **flags: Any
 ) -> None:
-    """Bring existing hosts to what the manifest says: install, join, repair, upgrade, reconfigure. Shows the plan and asks first.
+    """Install, join, repair, upgrade or reconfigure existing hosts until they match the manifest. Shows the plan and asks first.
 
-    PLAN is a file of `quorate plan --out`; it is refused where the world has moved since. Interrupted at any point, the same command goes on from there.
+    PLAN is a file from `quorate plan --out`; it is refused once the cluster has changed. After an interruption, run the same command again:
+    it continues from there.
     """
     from quorate.cli import event_loop, lines, logs, render
     from quorate.cli.hosts import access
@@ -76,7 +79,7 @@ def command(
         snapshots=hosts_run.snapshots_of(loaded, snapshot_dir),
         approval=Approval.of((each.step for each in foreseen.steps), only=kept is not None),
         shown=observation.cluster,
-        goal="" if wanted.initialize else "the hosts are prepared; without --no-init the same command goes on to make the cluster",
+        goal="" if wanted.initialize else "the hosts are prepared; run the same command without --no-init to make the cluster",
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=access.now),
     )
     ctx.exit(event_loop.run(hosts_run.carry_out(run)))
@@ -97,9 +100,9 @@ def _place_of(kept: Kept, flags: dict[str, Any]) -> Place:
 
 
 def _require_unmoved(kept: Kept, cluster: Cluster, inputs: Any, plan: Plan) -> None:
-    """Raises WorldMoved."""
+    """Raises StalePlan."""
     from quorate.hosts.run import plan_file
 
     moved = plan_file.moved(kept, plan_file.facts(cluster), inputs, tuple(step.step for step in plan.steps))
     if moved:
-        raise plan_file.WorldMoved(moved)
+        raise plan_file.StalePlan(moved)

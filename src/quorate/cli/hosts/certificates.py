@@ -1,4 +1,4 @@
-"""`quorate certificates`: when those on existing hosts end, and their renewal, one host at a time behind the quorum gate."""
+"""`quorate certificates`: when those on existing hosts expire, and their renewal, one host at a time after a quorum check."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def command() -> None:
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
 @click.pass_context
 def status(ctx: click.Context, /, output: str, **flags: Any) -> None:
-    """Show when each certificate on each host ends."""
+    """Show when each certificate on each host expires."""
     from quorate.cli import event_loop, logs
     from quorate.cli.hosts import access
 
@@ -94,15 +94,17 @@ def as_text(found: tuple[Expiry, ...], cluster: Cluster, now: datetime) -> str:
 
 @command.command()
 @with_manifest()
-@click.option("--yes", "-y", is_flag=True, help="Do it without a question.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 @click.option(
-    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshots go; without it beside the manifest."
+    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where to save etcd snapshots. Default: beside the manifest."
 )
-@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
-@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.option("--plain", is_flag=True, help="Print plain lines; the default when output is not a terminal or NO_COLOR is set.")
+@click.option(
+    "--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json prints one event per line."
+)
 @click.pass_context
 def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bool, output: str, **flags: Any) -> None:
-    """Renew the certificates of every control-plane host, one at a time, and restart what reads them. Asks first. The CAs stay."""
+    """Renew the certificates of every control-plane host, one at a time, and restart the components that use them. Asks first. Renews no CA."""
     from quorate.cli import event_loop, lines, logs, render
     from quorate.cli.hosts import access
     from quorate.cli.hosts import plan as hosts_plan
@@ -121,7 +123,7 @@ def renew(ctx: click.Context, /, yes: bool, snapshot_dir: Path | None, plain: bo
     plan = hosts_plan.plan_of(observation.cluster, access.now(), foreseen)
     click.echo(lines.plan(plan), nl=False, err=output == "json")
     if not plan.steps:
-        click.echo("nothing is renewed: what the plan of `quorate plan -m` has comes first", err=True)
+        click.echo("nothing is renewed: first carry out the plan that `quorate plan -m` shows", err=True)
         ctx.exit(ExitCode.STALLED)
     hosts_run.confirm("Renew these certificates?", yes=yes)
     run = hosts_run.Run(

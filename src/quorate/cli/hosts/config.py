@@ -1,4 +1,4 @@
-"""`quorate config`: what follows from a manifest, printed."""
+"""`quorate config`: prints what quorate makes of a manifest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from quorate.cli.hosts.access import with_manifest
 
 @click.group(name="config", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """What follows from a manifest. Asks no host."""
+    """Print what quorate makes of a manifest, without connecting to any host."""
 
 
 @command.command(name="machinedeployments")
 @with_manifest()
 @click.pass_context
 def machine_deployments(ctx: click.Context, /, **flags: Any) -> None:
-    """Print the MachineDeployments of the manifest's dynamicWorkers as YAML. They may hold the cloud's secrets."""
+    """Print the MachineDeployments of the manifest's dynamicWorkers as YAML. They may contain cloud credentials."""
     from quorate.cli import event_loop, logs
     from quorate.cli.hosts import access
     from quorate.core import documents

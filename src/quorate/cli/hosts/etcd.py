@@ -25,7 +25,7 @@ def command() -> None:
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
 @click.pass_context
 def members(ctx: click.Context, /, output: str, **flags: Any) -> None:
-    """Show the ring: each member with its role and health, as it says itself. Ends with 13 where etcd has no quorum, or nobody could tell."""
+    """Show each etcd member with the role and health that it reports itself. Exits 13 if etcd has no quorum or no member could be asked."""
     from quorate.cli import event_loop, lines, logs, views
     from quorate.cli.hosts import access
     from quorate.core.ring import verdict
@@ -42,11 +42,13 @@ def members(ctx: click.Context, /, output: str, **flags: Any) -> None:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @with_manifest()
 @click.option(
-    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where it goes without FILE; otherwise beside the manifest."
+    "--snapshot-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to save it if FILE is not given. Default: beside the manifest.",
 )
 @click.pass_context
 def snapshot(ctx: click.Context, /, file: Path | None, snapshot_dir: Path | None, **flags: Any) -> None:
-    """Save etcd's data to FILE, or to the snapshots beside the manifest, of which the last five are kept. It is verified, and holds every Secret."""
+    """Save and verify an etcd snapshot in FILE, or beside the manifest, where the last five are kept. It contains every Secret: keep it safe."""
     from quorate.cli import event_loop, logs
     from quorate.cli.hosts import access
     from quorate.cli.hosts import run as hosts_run

@@ -25,12 +25,13 @@ def run(ctx: click.Context, name: str, flags: dict[str, Any], *, output: str) ->
     from quorate.cli.views import Standing
 
     _, observation = event_loop.run(access.looked_at(access.place(flags)))
-    status = status_of(observation.cluster, access.now())
+    now = access.now()
+    status = status_of(observation.cluster, now)
     one = next((machine for machine in status.machines if machine.name == name), None)
     if name and one is None:
         there = ", ".join(machine.name for machine in status.machines)
         raise Failure(f"{flags['manifest']} has no host {name}; it has {there}", ExitCode.NOT_FOUND)
-    text = lines.machine(one) if one else lines.explanation(status)
+    text = lines.machine(one) if one else lines.explanation(status, now)
     click.echo(as_json(one or status) if output == "json" else text, nl=False)
     ctx.exit(ExitCode.STALLED if status.standing is Standing.STALLED else ExitCode.OK)
 

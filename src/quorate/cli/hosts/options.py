@@ -16,26 +16,32 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 def with_options(command: _Decorated) -> _Decorated:
     """The flags that `options` is made from."""
     options = (
-        click.option("--no-init", is_flag=True, help="Existing hosts: prepare them, and stop before kubeadm."),
+        click.option("--no-init", is_flag=True, help="Existing hosts: prepare them only; stop before kubeadm runs."),
         click.option(
             "--force-upgrade",
             is_flag=True,
-            help="Existing hosts: upgrade although versions are equal; never past the quorum or the version skew.",
+            help="Existing hosts: upgrade even if versions are equal. Quorum and version-skew checks still apply.",
         ),
-        click.option("--rotate-encryption-key", is_flag=True, help="Existing hosts: store Secrets with a new key, and let the old one go."),
+        click.option(
+            "--rotate-encryption-key", is_flag=True, help="Existing hosts: re-encrypt all Secrets with a new key, then remove the old key."
+        ),
         click.option(
             "--without",
             multiple=True,
             metavar="HOST",
-            help="Existing hosts: this one cannot be asked, and you know that it holds no cluster, and nobody works on it. Repeatable.",
+            help="Existing hosts: you vouch that HOST, which is unreachable, holds no cluster and nobody works on it. Repeatable.",
         ),
         click.option(
             "--keep-firewall",
             is_flag=True,
-            help="Existing hosts: leave firewalls and SELinux on while they are prepared; the plan says which ports must be open.",
+            help="Existing hosts: leave firewalls and SELinux on. The plan says which ports must be open.",
         ),
         click.option(
-            "--parallel-workers", type=click.IntRange(1), default=10, show_default=True, help="Existing hosts: workers that join at once."
+            "--parallel-workers",
+            type=click.IntRange(1),
+            default=10,
+            show_default=True,
+            help="Existing hosts: how many workers may join at once.",
         ),
         click.option(
             "--remove-hosts",
@@ -43,7 +49,7 @@ def with_options(command: _Decorated) -> _Decorated:
             default=1,
             show_default=True,
             metavar="N",
-            help="Existing hosts: so many that are in the cluster, and not in the manifest, may leave it.",
+            help="Existing hosts: how many hosts that are no longer in the manifest may be removed from the cluster.",
         ),
     )
     for option in reversed(options):

@@ -1,4 +1,4 @@
-"""`quorate reset`: hosts freed of their cluster, some behind the quorum gate, or all with it, which ends it."""
+"""`quorate reset`: resets some hosts after a quorum check, or all, which destroys the cluster."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 @click.command(name="reset", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
 @with_manifest()
-@click.option("--all", "everything", is_flag=True, help="Every host of the manifest: the cluster ends. Asks for its name.")
-@click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, where nobody can be asked for it.")
-@click.option("--no-snapshot", is_flag=True, help="Although etcd's data cannot be saved before: it is of no use, or was saved already.")
-@click.option("--without", multiple=True, metavar="HOST", help="This one is gone, and you know that nobody works on it. Repeatable.")
-@click.option("--yes", "-y", is_flag=True, help="Do it without a question. Not enough for --all.")
+@click.option("--all", "everything", is_flag=True, help="Reset every host of the manifest: destroys the cluster. Asks for its name.")
+@click.option("--confirm", metavar="NAME", help="With --all: the cluster's name, instead of typing it when asked.")
+@click.option("--no-snapshot", is_flag=True, help="Go on without a snapshot: you do not need etcd's data, or have saved it.")
+@click.option("--without", multiple=True, metavar="HOST", help="You vouch that HOST is gone and nobody works on it. Repeatable.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking. Not enough for --all.")
 @click.option(
-    "--snapshot-dir", type=click.Path(file_okay=False, path_type=Path), help="Where etcd's snapshot goes; without it beside the manifest."
+    "--snapshot-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to save the etcd snapshot. Default: beside the manifest.",
 )
-@click.option("--plain", is_flag=True, help="Plain lines of what happens, as when the output is no terminal or NO_COLOR is set.")
-@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.option("--plain", is_flag=True, help="Print plain lines; the default when output is not a terminal or NO_COLOR is set.")
+@click.option(
+    "--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json prints one event per line."
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -50,8 +54,8 @@ def command(
 ) -> None:
     """Remove every trace of the cluster from the named hosts, after a quorum check. **With --all, destroy the cluster and its data.** Asks first.
 
-    A control-plane HOST leaves the ring first, and its Node is deleted. Take it out of the manifest too, or the next apply lets it join again. A snapshot of
-    etcd is taken before the first member goes. Packages stay.
+    quorate first takes an etcd snapshot, then removes each control-plane HOST's etcd member, deletes its Node and resets it. Remove HOST from the manifest
+    too, or the next apply joins it again. Packages stay installed.
     """
     from quorate.cli import event_loop, logs, render
     from quorate.cli.hosts import access
@@ -70,13 +74,13 @@ def command(
     options = RunOptions(without=_known(cluster, without))
     request = resetting.Request(_named(cluster, hosts), everything, save=not no_snapshot, apart=resetting.apart(cluster))
     click.echo(as_text(cluster, request), nl=False, err=output == "json")
-    steps = resetting.freeing(cluster, request)
+    steps = resetting.reset_steps(cluster, request)
     if not any(each.step for each in steps):
         ctx.exit(ExitCode.STALLED if steps else ExitCode.OK)
     if everything:
         hosts_run.confirm_by_name(cluster.name, confirm)
     else:
-        hosts_run.confirm("Everything of the cluster on these hosts is lost. Go on?", yes=yes)
+        hosts_run.confirm("Everything of the cluster on these hosts will be lost. Continue?", yes=yes)
     run = hosts_run.Run(
         command="reset",
         loaded=loaded,
@@ -86,7 +90,7 @@ def command(
         approval=Approval.of((each.step for each in steps if each.step is not None), only=True),
         shown=cluster,
         renderer=render.choose(output, HOSTS, plain=plain, stream=sys.stdout, now=access.now),
-        goal="the hosts are free",
+        goal="the hosts are reset",
         decide=resetting.deciding(request),
         otherwise=_cleaning(request),
     )
@@ -96,7 +100,7 @@ def command(
 def _require_one_meaning(hosts: tuple[str, ...], *, everything: bool, confirm: str | None) -> None:
     """Hosts or --all, and nothing by leaving it out. Raises UsageError."""
     if bool(hosts) == everything:
-        raise click.UsageError("name the hosts to be freed, or give --all to end the whole cluster; not both")
+        raise click.UsageError("name the hosts to reset, or give --all to destroy the whole cluster; not both")
     if confirm is not None and not everything:
         raise click.UsageError("--confirm goes with --all")
 
@@ -107,7 +111,7 @@ def _named(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
     if _known(cluster, hosts) and ends_the_cluster(cluster, hosts):
         raise click.UsageError(
-            f"these are all control-plane hosts of {cluster.name}, so that it would end: if that is meant, give --all instead"
+            f"these are all control-plane hosts of {cluster.name}, and without them it is destroyed: if you mean that, give --all instead"
         )
     return hosts or tuple(host.name for host in cluster.hosts)
 
@@ -121,7 +125,7 @@ def _known(cluster: Cluster, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _cleaning(request: Request) -> Callable[[Tools, Step, Observation], Awaitable[bool]]:
-    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are freed without asking etcd: their owner has just said so."""
+    """Hosts of a cluster that ends, and hosts that no ring can be checked against, are reset without asking etcd: their owner has just said so."""
     from quorate.core.hosts.steps import Reset
     from quorate.hosts.act.reset import clean
     from quorate.hosts.run.resetting import asks_no_ring
@@ -140,12 +144,12 @@ def as_text(cluster: Cluster, request: Request) -> str:
     from quorate.cli.lines import blocked, short
     from quorate.cli.views import verdict
     from quorate.core.ring import in_words
-    from quorate.hosts.run.resetting import ANOTHERS, freeing, not_unique
+    from quorate.hosts.run.resetting import ANOTHERS, not_unique, reset_steps
 
-    found = freeing(cluster, request)
+    found = reset_steps(cluster, request)
     lines = [f"{cluster.name}: reset {', '.join(request.names)}", f"etcd now: {in_words(cluster.ring)}"]
     if request.everything:
-        lines.append("These are all hosts: the cluster ends, and its data is lost.")
+        lines.append("These are all hosts: the cluster is destroyed, and its data is lost.")
     lines += [
         f"{each.host} belongs to another cluster, whose etcd is not asked." for each in found if ANOTHERS in {c.name for c in each.checks}
     ]
@@ -154,6 +158,6 @@ def as_text(cluster: Cluster, request: Request) -> str:
     width = max((len(str(each.step)) for each in steps), default=0)
     lines += [f"  {number:>3}  {each.step!s:<{width}}  {short(verdict(each.before))}".rstrip() for number, each in enumerate(steps, 1)]
     refused = tuple(check for each in found if each.step is None for check in each.checks)
-    lines += ["Cannot be freed:", *blocked(refused)] if refused else []
+    lines += ["Cannot be reset; these checks do not pass:", *blocked(refused)] if refused else []
     lines += [] if found else ["Nothing to do: there is no trace of the cluster on them."]
     return "\n".join(lines) + "\n"

@@ -66,7 +66,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not at_a_terminal():
-        raise Failure("nobody can be asked, since this is no terminal: give -y to go on without a question", ExitCode.WRONG_COMMAND_LINE)
+        raise Failure("cannot ask, since this is not a terminal: give -y to go on without a question", ExitCode.WRONG_COMMAND_LINE)
     if click.prompt(f"{question} Only yes is accepted", default="", show_default=False, prompt_suffix=": ").strip() != "yes":
         click.echo("canceled; nothing was changed")
         click.get_current_context().exit(ExitCode.OK)
@@ -82,9 +82,9 @@ def confirm_by_name(name: str, given: str | None) -> None:
         return
     if not at_a_terminal():
         raise Failure(
-            f"nobody can be asked, since this is no terminal: give --confirm {name} to end the cluster", ExitCode.WRONG_COMMAND_LINE
+            f"cannot ask, since this is not a terminal: give --confirm {name} to destroy the cluster", ExitCode.WRONG_COMMAND_LINE
         )
-    if click.prompt("Type the cluster's name to end it", default="", show_default=False, prompt_suffix=": ").strip() != name:
+    if click.prompt("Type the cluster's name to destroy it", default="", show_default=False, prompt_suffix=": ").strip() != name:
         click.echo("canceled; nothing was changed")
         click.get_current_context().exit(ExitCode.OK)
 
@@ -97,7 +97,7 @@ def at_a_terminal() -> bool:
 
 
 async def carry_out(run: Run) -> ExitCode:
-    """Work until the end, or until a signal ends it; how the command ends. Raises LockRefused, RecordError, and what is nobody's fault but ours."""
+    """Work until the end, or until a signal ends it; how the command ends. Raises LockRefused, RecordError, and what only a fault of quorate raises."""
     from quorate.cli.signals import stopping_by_signals
     from quorate.kubernetes.tasks import run_unless
 
@@ -115,7 +115,7 @@ def _code(ended: Ended) -> ExitCode:
     codes = {
         Outcome.CONVERGED: ExitCode.OK,
         Outcome.STALLED: ExitCode.STALLED,
-        Outcome.MOVED: ExitCode.WORLD_MOVED,
+        Outcome.MOVED: ExitCode.PLAN_IS_STALE,
         Outcome.FAILED: ExitCode.STEP_FAILED,
         Outcome.INTERRUPTED: ExitCode.INTERRUPTED,
     }

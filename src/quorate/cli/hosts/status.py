@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format.")
 @click.pass_context
 def command(ctx: click.Context, /, output: str, **flags: Any) -> None:
-    """Show each host, the etcd ring and what would be done next. Works as long as any host can be reached, and changes nothing.
+    """Show each host, etcd's members and the next step. Works while any host is reachable, and changes nothing.
 
-    Ends with 0 where there is a step to take, or nothing that a step could bring; with 13 where it waits for something that does not come by itself.
+    Exits 0 if there is a step to take or nothing left to do, 13 if it waits for something that needs you.
     """
     from quorate.cli import event_loop, lines, logs
     from quorate.cli.hosts import access

@@ -44,14 +44,14 @@ def with_access(command: _Decorated) -> _Decorated:
     """The flags that `Access` is made from."""
     dialers = click.Choice(["port-forward", "in-memory"])
     options = (
-        click.option("--kubeconfig", metavar="FILE", help="The management cluster; without it KUBECONFIG or ~/.kube/config."),
-        click.option("--context", help="The context of the kubeconfig to use, instead of its current one."),
+        click.option("--kubeconfig", metavar="FILE", help="The management cluster. Default: KUBECONFIG, or ~/.kube/config."),
+        click.option("--context", help="The kubeconfig's context to use instead of its current one."),
         click.option(
             "--etcd-dialer",
             type=dialers,
             default="port-forward",
             show_default=True,
-            help="The way to etcd; in-memory is for CAPD's in-memory machines.",
+            help="How to reach etcd; in-memory is for CAPD's in-memory machines.",
         ),
     )
     for option in reversed(options):

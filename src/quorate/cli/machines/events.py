@@ -12,6 +12,7 @@ from quorate.event_lines import EventLines
 if TYPE_CHECKING:
     from quorate.clusterapi.inspection import Finding
     from quorate.clusterapi.observe.observation import Observation, ObservedMachine
+    from quorate.core.machines.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Sight:
     control_plane: ControlPlaneSeen
     machines: tuple[MachineSeen, ...]
     step: StepSeen | None
+    wanted: Step | None = None  # that is this step
 
 
 def sight(finding: Finding, at: datetime) -> Sight:
@@ -114,7 +116,7 @@ def sight(finding: Finding, at: datetime) -> Sight:
     )
     machines = tuple(_machine(observation, machine, at) for machine in observation.machines)
     wanted = decision.step if decision else None
-    return Sight(control_plane, machines, StepSeen(at, str(wanted), decision.rule) if decision and wanted else None)
+    return Sight(control_plane, machines, StepSeen(at, str(wanted), decision.rule) if decision and wanted else None, wanted)
 
 
 def _machine(observation: Observation, machine: ObservedMachine, at: datetime) -> MachineSeen:
@@ -143,8 +145,15 @@ def changes(before: Sight | None, after: Sight | None, at: datetime) -> list[Eve
     present = {machine.name for machine in after.machines}
     events: list[Event] = [machine for machine in after.machines if known.get(machine.name) != machine]
     events += [MachineGone(at, name) for name in known if name not in present]
-    if after.step and (before is None or before.step != after.step):
+    if after.step and (before is None or (before.step != after.step and not _goes_on(before, after))):
         events.append(after.step)
     if before is None or before.control_plane != after.control_plane:
         events.append(after.control_plane)
     return events
+
+
+def _goes_on(before: Sight, after: Sight) -> bool:
+    """Whether the step is what is left of the one before: whoever looks while it is taken would be told of it once for each part that is done."""
+    from quorate.core.machines.steps import is_left_of
+
+    return before.wanted is not None and after.wanted is not None and is_left_of(after.wanted, before.wanted)

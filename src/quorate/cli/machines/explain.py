@@ -21,6 +21,7 @@ def run(ctx: click.Context, name: str, namespace: str, access: Access, *, output
     from quorate.cli.views import Standing
 
     finding = event_loop.run(found(access, namespace or access.config().namespace, name))
-    status = status_of(finding, datetime.now(UTC))
-    click.echo(as_json(status) if output == "json" else lines.explanation(status), nl=False)
+    now = datetime.now(UTC)
+    status = status_of(finding, now)
+    click.echo(as_json(status) if output == "json" else lines.explanation(status, now), nl=False)
     ctx.exit(ExitCode.STALLED if status.standing is Standing.STALLED else ExitCode.OK)

@@ -53,12 +53,12 @@ class _Query:
 
 @click.command(name="get", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--namespace", "-n", help="The namespace to look in; without it the context's.")
+@click.option("--namespace", "-n", help="The namespace to look in. Default: the context's.")
 @click.option("--all-namespaces", "-A", is_flag=True, help="Look in all namespaces.")
 @click.option(
     "--output", "-o", type=click.Choice(["table", "json", "yaml", "name"]), default="table", show_default=True, help="The format."
 )
-@click.option("--watch", "-w", is_flag=True, help="Go on, and show each change; as JSON, one object a line.")
+@click.option("--watch", "-w", is_flag=True, help="Keep running and show each change; with json, one object per line.")
 @with_access
 @click.pass_context
 def command(
@@ -71,7 +71,7 @@ def command(
     watch: bool,
     **access: str,
 ) -> None:
-    """Show control planes: their counts, their etcd and what comes next."""
+    """List control planes with their replica counts, etcd's health and the next step."""
     from quorate.cli import event_loop, logs
 
     logs.quiet(debug=ctx.find_root().params["debug"])

@@ -31,10 +31,10 @@ def command(ctx: click.Context, /) -> None:
     type=click.Choice(["quorate", "upstream", "none"]),
     default="quorate",
     show_default=True,
-    help="Who answers for KubeadmControlPlanes; none: quorate's kinds are installed, and you run the manager.",
+    help="Which provider reconciles KubeadmControlPlanes. none installs quorate's kinds only; you run the manager.",
 )
 def up(folder: Path, control_plane: str) -> None:
-    """Start it and leave it running."""
+    """Start the cluster and leave it running."""
     from quorate import local
     from quorate.cli import event_loop
 
@@ -48,7 +48,7 @@ def up(folder: Path, control_plane: str) -> None:
 @_folder
 @click.option("--remove", is_flag=True, help="Delete the folder too, logs included.")
 def down(folder: Path, remove: bool) -> None:
-    """End it. Does nothing where nothing runs."""
+    """Stop the cluster, if it runs."""
     from quorate import local
     from quorate.cli import event_loop
 
@@ -59,7 +59,7 @@ def down(folder: Path, remove: bool) -> None:
 @command.command()
 @_folder
 def status(folder: Path) -> None:
-    """Show what runs; ends with 1 where not everything does."""
+    """Show which programs run. Exits 1 if one of them does not."""
     from quorate import local
 
     found = local.status(folder)

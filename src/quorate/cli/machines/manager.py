@@ -1,4 +1,4 @@
-"""`quorate manager`: the provider's process, under the flags of the one it takes the place of.
+"""`quorate manager`: the provider's process, with the flags of the provider that it replaces.
 
 Source: cluster-api v1.14, controlplane/kubeadm/main.go, for names and defaults. Flags of upstream without a meaning here are accepted with a warning where
 ignoring them does no harm, so that its Deployment can be pointed at this image; flags that would weaken something if ignored are refused.
@@ -114,10 +114,10 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     name="manager", context_settings={"token_normalize_func": lambda name: name.replace("_", "-"), "help_option_names": ["-h", "--help"]}
 )
 @click.option(
-    "--kubeconfig", metavar="FILE", help="The management cluster; without it KUBECONFIG, ~/.kube/config, or the Pod's service account."
+    "--kubeconfig", metavar="FILE", help="The management cluster. Default: KUBECONFIG, ~/.kube/config, or the Pod's service account."
 )
-@click.option("--context", help="The context of the kubeconfig to use, instead of its current one.")
-@click.option("--namespace", default="", help="The only namespace to work in; all of them where it is not given.")
+@click.option("--context", help="The kubeconfig's context to use instead of its current one.")
+@click.option("--namespace", default="", help="The only namespace to work in. Default: all.")
 @click.option(
     "--watch-filter",
     default="",
@@ -129,42 +129,48 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     type=click.Choice(["port-forward", "in-memory"]),
     default="port-forward",
     show_default=True,
-    help="The way to the workload clusters' etcd; in-memory is for CAPD's in-memory machines.",
+    help="How to reach the workload clusters' etcd; in-memory is for CAPD's in-memory machines.",
 )
-@_switch("--leader-elect", "Work only while holding the Lease that upstream's provider uses too.")
+@_switch("--leader-elect", "Work only while holding a Lease; by default the one that upstream's provider uses.")
 @click.option(
     "--leader-elect-resource-name",
     default=LEADER_ELECTION_LEASE,
     show_default=True,
     callback=_written_as(DNS_SUBDOMAIN, 253, "a name as Kubernetes takes it"),
-    help="The name of the Lease. Managers side by side, each with a --watch-filter of its own, each have one of their own.",
+    help="The name of the Lease. Give each --watch-filter a Lease of its own.",
 )
 @_seconds("--leader-elect-lease-duration", 60.0, "How long a candidate waits before it takes over a Lease that is not renewed.")
-@_seconds("--leader-elect-renew-deadline", 40.0, "How long the leader tries to renew its Lease before it gives up and ends.")
-@_seconds("--leader-elect-retry-period", 5.0, "How long to wait between two tries.")
+@_seconds("--leader-elect-renew-deadline", 40.0, "How long the leader tries to renew its Lease before it gives up and exits.")
+@_seconds("--leader-elect-retry-period", 5.0, "How long to wait between attempts.")
 @click.option(
     "--kubeadmcontrolplane-concurrency",
     "concurrency",
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="How many control planes are worked on at once.",
+    help="How many control planes to reconcile at once.",
 )
 @click.option(
     "--kube-api-qps",
     type=click.FloatRange(0, min_open=True),
     default=100.0,
     show_default=True,
-    help="Requests a second to the management cluster.",
+    help="Requests per second to the management cluster.",
 )
-@click.option("--kube-api-burst", type=click.IntRange(1), default=200, show_default=True, help="Requests that may exceed the rate at once.")
+@click.option(
+    "--kube-api-burst",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="How many requests a burst to the management cluster may have.",
+)
 @click.option(
     "--clustercache-client-qps",
     "workload_qps",
     type=click.FloatRange(0, min_open=True),
     default=20.0,
     show_default=True,
-    help="Requests a second to each workload cluster.",
+    help="Requests per second to each workload cluster.",
 )
 @click.option(
     "--clustercache-client-burst",
@@ -172,7 +178,7 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     type=click.IntRange(1),
     default=30,
     show_default=True,
-    help="Requests that may exceed that rate at once.",
+    help="How many requests a burst to a workload cluster may have.",
 )
 @click.option(
     "--remote-conditions-grace-period",
@@ -180,13 +186,13 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
     default=300.0,
     show_default="5m",
     callback=_grace_period,
-    help="How long a workload cluster may be silent before its conditions turn Unknown; at least 2m.",
+    help="How long after losing a workload cluster its conditions turn Unknown; at least 2m.",
 )
-@click.option("--health-addr", default=":9440", show_default=True, help="Where /healthz and /readyz are served; 0: nowhere.")
-@click.option("--diagnostics-address", default=":8443", show_default=True, help="Where /metrics is served; 0: nowhere.")
-@_switch("--insecure-diagnostics", "Serve /metrics over plain HTTP and without asking who reads.")
+@click.option("--health-addr", default=":9440", show_default=True, help="Address to serve /healthz and /readyz on; 0 switches it off.")
+@click.option("--diagnostics-address", default=":8443", show_default=True, help="Address to serve /metrics on; 0 switches it off.")
+@_switch("--insecure-diagnostics", "Serve /metrics over plain HTTP, without authentication.")
 @click.option(
-    "--tls-min-version", type=click.Choice(["VersionTLS12"]), default="VersionTLS12", show_default=True, help="The least TLS version."
+    "--tls-min-version", type=click.Choice(["VersionTLS12"]), default="VersionTLS12", show_default=True, help="The minimum TLS version."
 )
 @click.option(
     "--runtime-extension-client-cert-file",
@@ -196,7 +202,7 @@ def _grace_period(_ctx: click.Context, param: click.Parameter, value: float) -> 
 )
 @click.option("--runtime-extension-client-key-file", default="", metavar="FILE", help="Its key.")
 @click.option("--feature-gates", default="", callback=_gates, metavar="NAME=BOOL,...", help="Upstream's feature gates.")
-@click.option("--logging-format", type=click.Choice(["json", "text"]), help="The form of the logs; text on a terminal, otherwise json.")
+@click.option("--logging-format", type=click.Choice(["json", "text"]), help="Log format. Default: text on a terminal, otherwise json.")
 @click.option(
     "--v", "-v", "verbosity", type=click.IntRange(0), default=2, show_default=True, help="4 and above: log every request that fails."
 )

@@ -44,9 +44,11 @@ class Demo:
 @click.option(
     "--folder", type=click.Path(path_type=Path), default=DEFAULT_FOLDER, show_default=True, help="Where the cluster keeps its files."
 )
-@click.option("--no-wait", is_flag=True, help="End as soon as the control plane is ready, instead of on Ctrl-C.")
-@click.option("--plain", is_flag=True, help="Plain lines of what changes, as when the output is no terminal or NO_COLOR is set.")
-@click.option("--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json: each event as a line.")
+@click.option("--no-wait", is_flag=True, help="Exit as soon as the control plane is ready, instead of on Ctrl-C.")
+@click.option("--plain", is_flag=True, help="Print plain lines; the default when output is not a terminal or NO_COLOR is set.")
+@click.option(
+    "--output", "-o", type=click.Choice(["live", "json"]), default="live", show_default=True, help="json prints one event per line."
+)
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -9,6 +9,7 @@ from quorate.clusterapi.inspection import Finding
 from quorate.clusterapi.observe.observation import Observation, ObservedMachine
 from quorate.core.checks import failed
 from quorate.core.health import Health, Unknown
+from quorate.core.machines.checks import ways_to_nodes
 from quorate.core.machines.forecast import Forecast, forecast
 from quorate.core.machines.state import Answer
 from quorate.core.machines.steps import involved
@@ -85,6 +86,7 @@ def _machine(observation: Observation, machine: ObservedMachine, now: datetime, 
         steps=tuple(step.step for step in steps if machine.name in step.machines),
         waits_for=describe.waits_for(observation, machine),
         fate=describe.fate(observation, machine),
+        remedy=_way_to_its_node(observation, machine.name),
         not_compared=machine.unknown_fields,
     )
 
@@ -105,6 +107,11 @@ def _etcd(observation: Observation, machine: ObservedMachine) -> tuple[str, str]
     if isinstance(member, Unknown):
         return "unknown", "unknown"
     return (describe.role(observation, machine), member.health.value) if member else ("", "")
+
+
+def _way_to_its_node(observation: Observation, name: str) -> str:
+    view = observation.view
+    return ways_to_nodes(view, (replica for replica in view.replicas if replica.name == name)) if view else ""
 
 
 def _node_state(node: Node) -> str:

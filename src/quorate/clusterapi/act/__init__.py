@@ -1,1 +1,1 @@
-"""Carrying out the one step that was decided, with a last look before whatever nobody can take back."""
+"""Carries out the step that was decided, with a final check before each write that cannot be undone."""

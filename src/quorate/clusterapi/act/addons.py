@@ -1,4 +1,4 @@
-"""What in a workload cluster follows its control plane's specification: kubeadm's configuration and permissions, kube-proxy and CoreDNS, certificate expiries.
+"""Keeps a workload cluster to its control plane's specification: kubeadm's configuration and permissions, kube-proxy and CoreDNS, certificate expiries.
 
 Each is looked at once for each specification and once after a start, not in every pass: nobody but the specification's author changes what is wanted.
 What the cluster answers is not raised: it is kept as the problem of the Maintenance, so that it delays its own repetition (5 s to 5 min; a changed

@@ -1,4 +1,4 @@
-"""Becoming the owner of control-plane Machines that are nobody's.
+"""Adopts control-plane Machines that have no owner.
 
 A stand-alone Machine, one made with its KubeadmConfig by hand, is adopted with the Secrets that its KubeadmConfig owns; its hook, labels and readiness gates
 follow with the maintenance of Machines.

@@ -1,4 +1,4 @@
-"""What is made for a Machine, its KubeadmConfig and its infrastructure, where that Machine never came to be or is gone: whose it is, and its deletion.
+"""The companions of a Machine (KubeadmConfig and infrastructure machine) once it is gone or was never created: whose they are, and their deletion.
 
 Cluster API's Machine controller makes the Machine an owner of both once it has seen it, and deletes them with it. Until then the control plane is the only one.
 """

@@ -1,4 +1,4 @@
-"""Making one control-plane Machine, so that a crash between any two writes leaves something that a repeat completes, and never a second set."""
+"""Creates one control-plane Machine, so that after a crash between any two writes a retry completes it and never makes a second set."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The last look at the ring before something leaves it, and the changes of the ring itself.
+"""The final check of the ring before a member leaves it, and the changes of the ring itself.
 
-What destroys asks etcd again, linearizably, at the instant of acting, matches its members with the Machines anew, and passes the same check once more.
+What destroys asks etcd again, linearizably, right before the step, matches its members with the Machines anew, and passes the same check once more.
 Exempt are a control plane of which it is proven that it is not initialized, so that it holds no data, and one whose etcd is external, whose members are not
 ours to count.
 """
@@ -71,7 +71,7 @@ async def read_afresh(clients: Clients, observation: Observation) -> ControlPlan
     except TimeoutError:
         reading = Unknown(f"no answer within {LIMIT:g} s")
     if isinstance(reading, Unknown):
-        raise Refused(f"the ring could not be read at the instant of acting: {reading.reason}")
+        raise Refused(f"the ring could not be read right before the step: {reading.reason}")
     if reading.disagreement:
         raise Refused(f"the members disagree about who they are: {reading.disagreement}")
     known = node_names((*observation.nodes, *(machine.node for machine in observation.machines)))
@@ -99,7 +99,7 @@ async def pass_the_gate(clients: Clients, observation: Observation, ask: Ask) ->
     view = await read_afresh(clients, observation)
     checks = tuple(ask(view))
     if not checks:
-        raise Refused("nothing was asked at the instant of acting, so nothing says that it is safe")
+        raise Refused("no check was made right before the step, so nothing shows that it is safe")
     for check in checks:
         if not check.passed:
             raise Refused(f"{check.name}: {check.evidence}")
@@ -138,7 +138,7 @@ async def release(clients: Clients, observation: Observation, replica: str) -> N
     view = await _pass_the_gate_of_the_hook(clients, observation, replica)
     member = view.replica(replica).member
     if has_ring(view) and not isinstance(member, Absent):
-        raise Refused(f"{replica} is not proven to have no etcd member any more: {_member_text(member)}")
+        raise Refused(f"{replica} is no longer proven to have no etcd member: {_member_text(member)}")
     await _let_go(clients, observation, replica)
 
 
@@ -171,7 +171,7 @@ async def remove_orphan(clients: Clients, observation: Observation, member: int,
     def ask(view: ControlPlane) -> Iterable[Check]:
         ring = dependable_ring(view)
         if isinstance(ring, Unknown):
-            raise Refused(f"the ring cannot be judged: {ring.reason}")
+            raise Refused(f"the ring cannot be checked: {ring.reason}")
         if ring.member(member) is None:
             return (passed("the member is in the ring", "it is gone, which is what was wanted"),)
         orphan = _orphan(view, member)

@@ -1,4 +1,4 @@
-"""The writes to one Machine that take it out of the control plane: its deletion, as it was judged, and the release of our hook."""
+"""The writes to one Machine that remove it from the control plane: its deletion, if it is as it was decided on, and the removal of our hook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows the specification in place, without a decision: metadata, timeouts and taints of Machines and their companions, and who owns what.
+"""Applies in place, without a decision, what the specification says of Machines and their companions: metadata, timeouts, taints and owners.
 
 Each is written only when what is wanted has changed since it was written last. None of it touches what runs.
 """
@@ -44,8 +44,8 @@ _OLDER_VERSIONS = frozenset({"v1alpha3", "v1alpha4", "v1beta1"})
 
 
 async def maintain(clients: Clients, observation: Observation) -> None:
-    """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is nobody's
-    trouble. Raises everything that failed as a group.
+    """Bring everything in place up to date, all at once, and what fails holds nothing else up. Idempotent; an object that has gone meanwhile is no
+    error. Raises everything that failed as a group.
 
     Not while the garbage collector parts a control plane from its Machines: what got its owner back would go with it.
     """

@@ -1,4 +1,4 @@
-"""KubeadmConfigs and infrastructure machines that nobody will ever take down: their Machine went before Cluster API's Machine controller saw it.
+"""Deletes KubeadmConfigs and infrastructure machines whose Machine went before Cluster API's Machine controller saw it: nothing else would.
 
 That controller makes a Machine the owner of both, and deletes them with it. Until then the control plane owns them, and they would stay for as long as it does.
 """

@@ -1,4 +1,4 @@
-"""Whether this process may still write what nobody can take back, proven at the instant of writing: it leads, and what it decided by is so by the API itself.
+"""Whether this process may still make a write that cannot be undone, proven right before it: it leads, and the API still has what it decided by.
 
 What was decided rests on caches, each of which may be minutes behind after an outage or a restore of the management cluster, and reading a ring or making a
 bootstrap token may take 10 s: meanwhile somebody may have paused the Cluster to move it to another management cluster, Machines may have come and gone, or
@@ -54,7 +54,7 @@ class Live:
 def still_leads(clients: Clients) -> None:
     """Make sure that no other process can have begun to act. Asks nobody, so that it stands right before a write. Raises Refused."""
     if not clients.leads():
-        raise Refused("this process may lead no more: it could not confirm its Lease for too long")
+        raise Refused("this process may no longer lead: it could not confirm its Lease for too long")
 
 
 async def still_in_charge(clients: Clients, observation: Observation) -> Live:
@@ -77,7 +77,7 @@ async def still_in_charge(clients: Clients, observation: Observation) -> Live:
         raise errors.exceptions[0] from None
     live = Live(newest_kcp.result(), newest_cluster.result(), machines.result())
     if not clients.caches.watches(live.kcp):
-        raise Refused(f"{_name(kcp)} is another manager's by now: it has another label {Label.WATCH_FILTER} than this one's --watch-filter")
+        raise Refused(f"{_name(kcp)} now belongs to another manager: its label {Label.WATCH_FILTER} differs from this one's --watch-filter")
     if paused := specification.paused(live.kcp, live.cluster):
         raise Refused(f"{_name(kcp)} was paused after this was decided, by {paused}")
     _lives_or_goes_as_it_did(kcp, live.kcp)
@@ -93,7 +93,7 @@ async def still_permitted(clients: Clients, observation: Observation) -> Live:
     kcp = observation.kcp
     if _is_to_live(kcp):
         if why := specification.not_the_clusters(live.kcp, live.cluster, await _claimants(clients, live.cluster)):
-            raise Refused(f"{_name(kcp)} is not the one that its Cluster names any more: {why}")
+            raise Refused(f"{_name(kcp)} is no longer the one that its Cluster names: {why}")
         same_machines(observation, live)
         await still_uninitialized(clients, observation, live)
     still_leads(clients)
@@ -109,7 +109,7 @@ def _lives_or_goes_as_it_did(seen: KubeadmControlPlane, newest: KubeadmControlPl
     if _is_to_live(seen) and not _is_to_live(newest):
         raise Refused(f"{_name(seen)} was deleted after this was decided")
     if _is_to_live(newest) and not _is_to_live(seen):
-        raise Refused(f"{_name(seen)} is not being deleted any more")
+        raise Refused(f"{_name(seen)} is no longer being deleted")
 
 
 async def _claimants(clients: Clients, cluster: Cluster) -> list[KubeadmControlPlane]:
@@ -179,10 +179,10 @@ def _has_become(seen: ObservedMachine, now: Machine | None) -> str:
     if now is None:
         return "" if seen.deleting else "is gone, though nobody let it go"
     if now.metadata.uid != seen.machine.metadata.uid:
-        return "is another one than this was decided for"
+        return "is not the one that this was decided for"
     if (now.metadata.deletion_timestamp is not None) == seen.deleting:
         return ""
-    return "is not being deleted any more" if seen.deleting else "began to leave after this was decided"
+    return "is no longer being deleted" if seen.deleting else "began to leave after this was decided"
 
 
 def _is_unfounded(observation: Observation) -> bool:
@@ -251,7 +251,7 @@ async def still_leaves(clients: Clients, observation: Observation, replica: str)
     if machine is None:
         raise Refused(f"{name} is gone, though nobody let it go")
     if machine.metadata.deletion_timestamp is None:
-        raise Refused(f"{name} is not being deleted any more")
+        raise Refused(f"{name} is no longer being deleted")
     arrived = _has_arrived(observation, machine)
     if not arrived.passed:
         raise Refused(f"{arrived.name}: {arrived.evidence}")
@@ -273,7 +273,7 @@ async def _newest(clients: Clients, resource: Resource[T], seen: T) -> T:
     except NotFound:
         raise Refused(f"{_name(seen)} is gone") from None
     if newest.metadata.uid != seen.metadata.uid:
-        raise Refused(f"{_name(seen)} is another one than this was decided for")
+        raise Refused(f"{_name(seen)} is not the one that this was decided for")
     return newest
 
 

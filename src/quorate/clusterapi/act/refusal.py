@@ -1,4 +1,4 @@
-"""The answer of whoever was told to do something and found, at the last look, that it must not."""
+"""The error of a step whose final check found that it must not be taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing a Machine that failed, as far as its own going: the record of it before and after, so that a crash at any point loses neither act nor count."""
+"""Deletes a Machine that failed, with a record before and after, so that a crash at any point loses neither the deletion nor the count of retries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Carry out one step. Each is idempotent: it may be repeated after a crash at any point, and a repeat does what is left to do.
 
-What destroys asks etcd again, linearizably, at the instant of acting, and passes the same check once more (`etcd_membership`); the gate of `decide` spoke of
+What destroys asks etcd again, linearizably, right before the step, and passes the same check once more (`etcd_membership`); the gate of `decide` spoke of
 what was read before.
 """
 

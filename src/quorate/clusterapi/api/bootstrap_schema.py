@@ -1,4 +1,4 @@
-"""Which fields of a KubeadmConfig count in a comparison: those that quorate publishes and that the bootstrap provider which is installed knows too."""
+"""Which fields of a KubeadmConfig count in a comparison: those that both quorate and the installed bootstrap provider know."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The controller asks `validate_create` about what it reads as well, so that an object that no webhook has seen gets a condition instead of being acted on.
 
-Two things are not judged here. A version below every one still running is the rules' matter, who know what runs. CoreDNS' upgrade path from one image tag to
-the next is not judged at all yet: it needs CoreDNS' own table of versions, which comes with the next release.
+Two things are not checked here. The rules, which know what runs, check a version below every one that still runs. CoreDNS' upgrade path from one image tag to
+the next is not checked at all yet: it needs CoreDNS' own table of versions, which comes with the next release.
 
 Source: cluster-api, controlplane/kubeadm/webhooks/admission.
 """
@@ -166,7 +166,7 @@ def _version_step(old: str, new: str) -> Errors:
 
 
 def _rollout(spec: Object, path: str) -> Errors:
-    """Rollout strategy and certificate lifetimes; without a strategy neither is judged, as upstream does (only templates can lack one)."""
+    """Rollout strategy and certificate lifetimes; without a strategy neither is checked, as upstream does (only templates can lack one)."""
     strategy = object_at(spec, "rollout", "strategy")
     if not defined(strategy):
         return

@@ -1,1 +1,1 @@
-"""The ways out of the process: the caches of the management cluster, the connections to workload clusters, and what was written last."""
+"""Connections of the process: caches of the management cluster, connections to workload clusters, and its own last writes."""

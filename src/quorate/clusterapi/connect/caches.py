@@ -80,7 +80,7 @@ class Caches:
             KUBEADM_CONFIGS, _owners, self._of_its_control_planes, _config_facts, index_name=BY_OWNER, selector=Label.CONTROL_PLANE
         )
         self.secrets = self._store(
-            SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, transform=without_bootstrap_data
+            SECRETS, _label_cluster, self._of_its_cluster, _secret_facts, selector=Label.CLUSTER_NAME, keep=without_bootstrap_data
         )
         self.extension_configs: Store[ExtensionConfig] = Store()
         self.namespaces: Store[Namespace] = Store()
@@ -111,9 +111,9 @@ class Caches:
         index_name: str = BY_CLUSTER,
         selector: str = "",
         filtered: bool = False,
-        transform: Callable[[T], T] | None = None,
+        keep: Callable[[T], T] = lambda item: item,
     ) -> Store[T]:
-        store: Store[T] = Store(indexes={index_name: index} if index else {}, transform=transform)
+        store: Store[T] = Store(indexes={index_name: index} if index else {})
         selectors = [selector] if selector else []
         if filtered and self._watch_filter:
             selectors.append(f"{Label.WATCH_FILTER}={self._watch_filter}")
@@ -131,6 +131,7 @@ class Caches:
                 namespace=self._namespace,
                 label_selector=",".join(selectors),
                 handlers=handlers,
+                keep=keep,
             )
         )
         return store

@@ -1,4 +1,4 @@
-"""The ways out of the process that observing and acting share."""
+"""The clients that observe and act share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds whose shape is somebody else's: infrastructure machines and their templates, found by the contract labels of their definitions, watched when needed."""
+"""Kinds that other providers define: infrastructure machines and their templates, found by the contract labels of their definitions, watched when needed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from quorate.kubernetes.objects import Object, OwnedMeta
 from quorate.kubernetes.reflector import Reflector
 from quorate.kubernetes.resource import CRDS, Resource
 from quorate.kubernetes.store import Index, Store
+from quorate.kubernetes.tasks import lasting
 
 SYNC_TIMEOUT = 30.0  # seconds for the first list of a kind
 
@@ -82,7 +83,7 @@ class ForeignKinds:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 watched = await self._to_start.get()
-                tasks.create_task(watched.reflector.run())
+                tasks.create_task(lasting(f"the cache of {watched.resource.plural}", watched.reflector.run()))
 
     async def resource(self, group: str, kind: str) -> Resource[ForeignObject]:
         """Where the kind lives, in the newest version of our contract. Raises ContractMissing."""

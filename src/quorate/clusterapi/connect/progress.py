@@ -1,4 +1,4 @@
-"""What this process has brought up to date, mostly in workload clusters, for which wish; and what it failed at, with the time of the next attempt.
+"""What this process has brought up to date, mostly in workload clusters, and for which specification; and what failed, with the time of the next attempt.
 
 Kept in memory alone: after a start everything is looked at once more, which costs a read each and no write.
 """

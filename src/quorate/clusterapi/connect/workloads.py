@@ -25,6 +25,8 @@ from quorate.kubernetes.errors import ApiError, ConnectionFailed, NotFound
 from quorate.kubernetes.lookups import Lookups
 from quorate.kubernetes.objects import Secret
 from quorate.kubernetes.resource import SECRETS
+from quorate.kubernetes.share import Share
+from quorate.kubernetes.tasks import lasting
 from quorate.kubernetes.transport import tcp_connector
 from quorate.pki import KeyPair, PkiError
 from quorate.workload.access import AccessUnavailable, EtcdClientKey, EtcdSecrets, port_forward_dialer
@@ -126,7 +128,9 @@ class Workloads:
                     key = await self._to_start.get()
                     connection = self._connections.get(key)
                     if connection is not None and connection.task is None:  # forgotten and asked for again, it was queued twice
-                        connection.task = tasks.create_task(connection.workload.run(), name=f"workload {key}")
+                        connection.task = tasks.create_task(
+                            lasting(f"the connection to {key}", connection.workload.run()), name=f"workload {key}"
+                        )
         finally:
             await self._setup.pool.aclose()
 
@@ -211,19 +215,20 @@ def network_setup(
     )
 
 
-def _connect(config: RestConfig, *, qps: float, burst: int, connector: Callable[[], BaseConnector]) -> Client:
+def _connect(config: RestConfig, share: Share, *, qps: float, burst: int, connector: Callable[[Share], BaseConnector]) -> Client:
     return connect(
         config,
         user_agent=f"{USER_AGENT} workload",
         qps=qps,
         burst=burst,
         timeout=10.0,
-        connector=connector,
+        connector=partial(connector, share),
         largest=_LARGEST,
         largest_list=_LARGEST,
         largest_object=_LARGEST_OBJECT,
         most_values=_MOST_VALUES,
         most_objects=_MOST_OBJECTS,
+        share=share,
     )
 
 

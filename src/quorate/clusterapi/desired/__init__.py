@@ -1,1 +1,1 @@
-"""What is to be made, and the records of it that survive a crash. Pure."""
+"""The objects to create, and the records of them that survive a crash. Pure."""

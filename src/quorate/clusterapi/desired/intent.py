@@ -1,4 +1,4 @@
-"""What must survive a crash, kept in an annotation of ours on the KubeadmControlPlane: the name of the Machine that is about to be made, and what it is to be.
+"""The record of a creation, in an annotation on the KubeadmControlPlane, that survives a crash: the name of the Machine to be created, and its specification.
 
 The name is chosen once and written, guarded by resourceVersion, before anything is made; a repeat after a crash finds it and makes the same objects again
 instead of a second set. Where something else is decided by then, what was made by that name goes, and another name is chosen: a Machine that is to join must

@@ -1,4 +1,4 @@
-"""Whether kubeadm has founded the workload cluster: yes, no with a proof, or unknown (S3, S4, S16).
+"""Whether kubeadm has initialized the workload cluster: yes, no with a proof, or unknown (S3, S4, S16).
 
 A status does not outlive `clusterctl move`, nor a restore: a control plane that has lost it looks like one that was never initialized. So "yes" is kept in the
 metadata too, which is moved and restored with the object; and "no" is believed only of what this very control plane, known by its uid, has made.

@@ -71,7 +71,7 @@ async def read_nodes(workload: Workload[Client], names: Sequence[str]) -> dict[s
     """The Nodes of these names, all at once; what comes after MOST_ASKED is unknown."""
     async with asyncio.TaskGroup() as tasks:
         asked = {name: tasks.create_task(workload.node(name)) for name in names[:MOST_ASKED]}
-    unasked = Unknown(f"{len(names)} Nodes are to be asked for by name, and no more than {MOST_ASKED} are")
+    unasked = Unknown(f"{len(names)} Nodes would have to be read by name, and at most {MOST_ASKED} are")
     return dict.fromkeys(names, unasked) | {name: task.result() for name, task in asked.items()}
 
 

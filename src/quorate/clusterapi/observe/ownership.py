@@ -1,4 +1,4 @@
-"""Whose the control-plane Machines of a cluster are, and which of those that are nobody's can be adopted. Pure."""
+"""Whose the control-plane Machines of a cluster are, and which of those without an owner can be adopted. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class Ownership:
     """The control-plane Machines of a cluster, by whose they are."""
 
     ours: tuple[Machine, ...]
-    adoptable: tuple[Adoptable, ...]  # nobody's, by name; none while the control plane is being deleted, when nothing is adopted any more
+    adoptable: tuple[
+        Adoptable, ...
+    ]  # without an owner, by name; none while the control plane is being deleted, when nothing is adopted any more
     foreign: tuple[str, ...]  # somebody else's, by name
 
 

@@ -15,12 +15,10 @@ from quorate.kubernetes.objects import Node
 from quorate.workload.membership import RingReading
 from quorate.workload.nodes import readiness
 
-_ONE_NODE = (
-    "If one Machine is a copy of the other, take the finalizers off the copy before it is deleted: it then leaves without the host of both."
-)
+_ONE_NODE = "If one Machine is a copy of the other, remove the finalizers of the copy before you delete it: it then leaves without the host of both."
 _ONE_ADDRESS = (
-    "It is known whose it is as soon as it answers. If the host of one of those with this address is gone for good, delete its Machine, "
-    "or its Node where it has no Machine."
+    "quorate knows whose it is as soon as it answers. If the host of one of those with this address is gone for good, delete its Machine, "
+    "or its Node if it has no Machine."
 )
 
 
@@ -42,7 +40,7 @@ class _Host:
 
     name: str  # the Node's, or the Machine's
     node: Node | Unknown | None
-    machines: tuple[str, ...]  # whose it is: nobody's, one's, or that of several, one of which is a copy
+    machines: tuple[str, ...]  # whose it is: of none, of one, or of several, one of which is a copy
     answering: bool  # as some member: no other one runs there
 
 
@@ -96,7 +94,7 @@ def match(
     have started a member: it is proven absent only when every member is somebody else's, and one with a Node only when no silent member fits it. Where several
     fit one Machine, and none of them answers on its Node, all but one are left over from hosts that it had before; where one fits several Machines, all but
     one of these have an address that is another's by now. Nobody can say which: they are orphans too, for whoever judges whether each of them can be done
-    without. Of Machines that have one Node between them nobody can say whose member runs there, and it is nobody's to remove.
+    without. Of Machines that have one Node between them nobody can say whose member runs there, and it is not removed.
     """
     if isinstance(reading, Unknown):
         return Membership(dict.fromkeys(machines, reading), ())

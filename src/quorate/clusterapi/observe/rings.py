@@ -1,6 +1,6 @@
 """Readings of etcd, used again for a moment: many events come together, and each reading is a call to every member, or to the API server of an external etcd.
 
-Good enough to decide by. What removes a member never sees one of these: it reads the ring for itself, at the instant of acting.
+Good enough to decide by. What removes a member never sees one of these: it reads the ring for itself, right before the step.
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from quorate.clusterapi.types.kubeadm_config import KubeadmConfigSpec
 from quorate.clusterapi.types.kubeadm_control_plane import KubeadmControlPlane, KubeadmControlPlaneSpec
 from quorate.clusterapi.types.names import DEFAULT_FEATURE_GATES, Annotation
 from quorate.clusterapi.types.resources import KUBEADM_CONTROL_PLANES
+from quorate.core import etcd_versions
 from quorate.core.machines.state import Desired, RemediationPolicy
 from quorate.core.text import printable
 from quorate.core.versions import Version, parse_or_none
-from quorate.kubeadm.config import etcd_is_managed
+from quorate.kubeadm.config import etcd_flags, etcd_image_tag, etcd_is_managed
 from quorate.kubernetes.controller import Request
 
 _CONFIG_SPEC = struct_schema(KubeadmConfigSpec)
@@ -95,6 +96,8 @@ def desired(kcp: KubeadmControlPlane, cluster: Cluster) -> Desired:
         version=version,
         max_surge=1 if surge is None else surge_of(surge),
         etcd_managed=etcd_is_managed(spec.kubeadm_config_spec),
+        etcd_minor=etcd_versions.minor_of(version, etcd_image_tag(spec.kubeadm_config_spec)),
+        etcd_flags=tuple(map(printable, etcd_flags(spec.kubeadm_config_spec))),
         remediation=_remediation(kcp),
         failure_domains=tuple(sorted(domain.name for domain in cluster.status.failure_domains if _may_hold(domain))),
     )

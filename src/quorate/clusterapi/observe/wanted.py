@@ -33,7 +33,7 @@ def addons(clients: Clients, kcp: KubeadmControlPlane) -> Maintenance:
 
 
 def coredns(clients: Clients, kcp: KubeadmControlPlane, machine: Machine) -> Maintenance:
-    """CoreDNS on the Node of a Machine that may go next. Where annotations give somebody else a say in its drain, it is left to that."""
+    """CoreDNS on the Node of a Machine that may go next. Where annotations give somebody else a say in its drain, it is left to them."""
     marks = machine.metadata.annotations
     others = Annotation.EXCLUDE_NODE_DRAINING in marks or any(mark.startswith(Hook.PRE_DRAIN_PREFIX) for mark in marks)
     if others or Annotation.SKIP_COREDNS in kcp.metadata.annotations:

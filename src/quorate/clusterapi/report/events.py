@@ -92,8 +92,8 @@ def _consents(facts: Facts) -> Iterator[tuple[str, str]]:
     """Members that a Machine has, which the annotation names: it is for those that belong to none."""
     machines = members_of_machines(facts.view)
     for member in sorted(consents(facts.observation.kcp) & machines.keys()):
-        has = f"{CONSENT} names etcd member {member:x}, which is that of Machine {machines[member]}"
-        yield CONSENT_TAKEN_BACK, f"{has}: it is taken off the annotation. Delete the Machine if the member is to leave"
+        has = f"{CONSENT} names etcd member {member:x}, which belongs to Machine {machines[member]}"
+        yield CONSENT_TAKEN_BACK, f"{has}: quorate removes it from the annotation. Delete the Machine if the member is to leave"
 
 
 def _somebody_comes_up(facts: Facts) -> bool:

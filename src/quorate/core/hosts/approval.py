@@ -1,4 +1,4 @@
-"""What was approved bounds a run (S14): nothing is destroyed that was not shown, and of a plan that was kept nothing else is done at all.
+"""A run stays within what the operator approved (S14): it destroys nothing that was not shown, and from a saved plan it takes no other step at all.
 
 A step is the same step where its kind, its host (or Node) and its etcd member are. When it comes, how often, and beside which others is no part of that: a
 step that failed is done again, and one for three hosts may come back for the one that was left. Neither is how it is done: a Node that was to be drained
@@ -15,7 +15,7 @@ from quorate.core.checks import Check, failed, passed
 from quorate.core.hosts.steps import DESTROYS, Initialize, RemoveMember, Step, involved
 
 APPROVED = "the step is in the plan that was approved"
-_REMEDY = "Run the command again, which shows the new plan; a plan that is kept is made anew with `quorate plan --out`."
+_REMEDY = "Run the command again to see the new plan; replace a saved plan with `quorate plan --out`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Approval:
             return passed(APPROVED, f"exempt: to {step} destroys nothing")
         if identities(step) <= self.shown:
             return passed(APPROVED, f"to {step} was shown")
-        return failed(APPROVED, f"to {step} was not in it", _REMEDY)
+        return failed(APPROVED, f"the plan lacks this step: {step}", _REMEDY)
 
 
 def identities(step: Step) -> frozenset[Identity]:

@@ -1,4 +1,4 @@
-"""In which order API servers come to store Secrets with other keys, so that at every moment each reads what any other has written. Pure.
+"""The order in which API servers change the keys for Secrets, so that each can always read what any other has written. Pure.
 
 A provider is named by an id that tells keys apart and reveals none. The first provider of a list writes, all of them read. From one list to another all API
 servers go through the same stages, one server after the other: those that are to write must be read by all before (adding), they become the first

@@ -1,4 +1,4 @@
-"""What would happen to the hosts from here: `decide` played forward on a model in which every step succeeds.
+"""The steps ahead for hosts: `decide` played forward on a model in which every step succeeds.
 
 The model knows no faults and no edits. What is ill stays ill, what is silent stays silent, and what cannot be reached stays so: a plan never counts on a
 recovery that nobody has promised. A host that joins is well afterwards.
@@ -17,6 +17,7 @@ from quorate.core.hosts.decide import decide, is_converged
 from quorate.core.hosts.encryption import IDENTITY, NEW, PLAIN, SECRETS, Configuration, Encryption
 from quorate.core.hosts.rules.clocks import own_time
 from quorate.core.hosts.rules.members import PROBES, PROMOTED_WITHIN
+from quorate.core.hosts.rules.services import restarts_member
 from quorate.core.hosts.state import EXPIRED, Cluster, Host, Kind, MissedProbes, Node, OrphanMember
 from quorate.core.hosts.steps import (
     ChangeEncryption,
@@ -101,16 +102,30 @@ class _Model:
 
     def take(self, step: Step) -> str:
         """The step succeeds. It makes no host that is not in the manifest."""
-        if isinstance(step, UpgradeControlPlane | UpgradeKubelet | Reconfigure | ChangeEncryption | RenewCertificates):
-            self._hand_over(self.cluster.host(step.host).member_id)
+        if (host := self._restarted(step)) is not None:
+            self._hand_over(host.member_id)
         self.cluster = EFFECTS[type(step)](self, step)
         return ""
+
+    def _restarted(self, step: Step) -> Host | None:
+        """The host whose member is restarted; None where none is."""
+        match step:
+            case UpgradeControlPlane(name) | UpgradeKubelet(name) | Reconfigure(name) | ChangeEncryption(name) | RenewCertificates(name):
+                return self.cluster.host(name)
+            case StartServices(name) if restarts_member(self.cluster.host(name)):
+                return self.cluster.host(name)
+        return None
 
     def _hand_over(self, member: int | None) -> None:
         """A member that leads hands leadership over before it is restarted."""
         ring = self.cluster.ring
         if isinstance(ring, Ring) and member is not None and ring.leader == member and (to := ring.successor) is not None:
             self.cluster = replace(self.cluster, ring=Ring(ring.members, to.id))
+
+    def start_services(self, step: StartServices) -> Cluster:
+        """With the host's kubelet running, which is the one that is installed."""
+        host = self.cluster.host(step.host)
+        return self.mended(step.host, stopped=(), node=_with_node(host, kubelet=host.kubelet).node)
 
     def join_workers(self, step: JoinWorkers) -> Cluster:
         """With all of them as workers."""
@@ -291,7 +306,7 @@ EFFECTS: Mapping[type[Step], Callable[[_Model, Any], Cluster]] = {
     Join: _Model.join,
     JoinWorkers: _Model.join_workers,
     Reset: _Model.reset,
-    StartServices: lambda model, step: model.mended(step.host, stopped=()),
+    StartServices: _Model.start_services,
     TakeSnapshot: lambda model, _: replace(model.cluster, snapshot_taken=True),
     RemoveMember: _Model.remove_member,
     DeleteNode: _Model.delete_node,

@@ -1,4 +1,4 @@
-"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is freed of everything.
+"""The gates of etcd: what must hold of the ring before a member leaves, is restarted or joins, and before a host is reset.
 
 Asked when it is decided, and again when it is done. Each is a question to one ring, so that whoever acts can ask it of a linearizable read that was made for
 this one act (S10).
@@ -14,11 +14,11 @@ from quorate.core.quorum import QUORUM_SURVIVES_RESTART, quorum_survives_additio
 from quorate.core.ring import Ring
 
 QUORUM_SURVIVES_RESET = "quorum survives the reset"
-TOO_SMALL = "exempt: a ring of one or two members bears no restart"
+TOO_SMALL = "exempt: a ring of one or two members tolerates no restart"
 IRREPLACEABLE = 2
 """Voters. Of so many all are needed, so that etcd and the API pause while one restarts, whatever the order."""
 
-_REMEDY = "Bring the failed members back first; those of hosts that are gone for good leave once their hosts are taken out of the manifest."
+_REMEDY = "Bring the failed members back first; those of hosts that are gone for good leave once you remove their hosts from the manifest."
 
 
 def readable(ring: Ring | Unknown | Absent) -> Ring | Unknown:
@@ -27,7 +27,7 @@ def readable(ring: Ring | Unknown | Absent) -> Ring | Unknown:
         case Absent():
             return Unknown("there is no etcd yet")
         case Ring(()):
-            return Unknown("etcd named no members at all")
+            return Unknown("etcd listed no members")
     return ring
 
 

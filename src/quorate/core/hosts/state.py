@@ -1,4 +1,4 @@
-"""What was observed of a cluster of existing hosts, frozen: the only thing that the in-place family looks at.
+"""What was observed of a cluster of existing hosts, frozen: all that the rules for existing hosts look at.
 
 A host has an identity: it is repaired, upgraded or taken out, and never exchanged for another. Facts that could not be learned are `Unknown` with the
 reason; a fact proven not to be there is `Absent`.
@@ -48,7 +48,7 @@ INITIALIZING = "Initializing"
 LEADERLESS = "EtcdWithoutLeader"
 """The reason of the finding that says that the etcd of a host whose initialization was cut short runs, and is not well."""
 NODE_NOT_LISTED = "NodeNotListed"
-"""The reason of the finding that says that the API has no Node of it, though it has joined."""
+"""The reason of the finding that says that the API has no Node for it, though it has joined."""
 ANOTHER_ETCD = "AnotherEtcd"
 """The reason of the finding that says that an etcd is on it which is not this cluster's, or not known to be."""
 CLUSTERS_DIFFER = "ClustersDiffer"
@@ -59,6 +59,9 @@ KUBEADM_RUNS = "KubeadmRuns"
 """The reason of the finding that says so."""
 EXPIRED = "CertificatesExpired"
 """The reason of the finding that says that certificates have expired which a renewal makes anew."""
+
+LIVEZ, READYZ = "APIServerLivez", "APIServerReadyz"
+"""The reasons of the findings that say how its API server does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,13 @@ class Host:
     kubeadm: Version | None = None
     api_server: Finding | None = None  # asked itself; None: it has none
     just_booted: bool = False  # a moment ago: what fails on it may only be starting
+    api_server_restarts: bool = False  # one runs that does not listen: it was asked to end, or has just been started
     lacks: tuple[str, ...] = ()  # packages and settings that must be there before kubeadm runs
     guarded_by: tuple[
         str, ...
     ] = ()  # firewalls and SELinux that are on, or not known to be off: what preparing it turns off unless they are to be kept
     stopped: tuple[str, ...] = ()  # units that should run, can be started, and do not run
+    etcd_runs: bool = False  # or may, where that could not be asked: what a kubelet started runs on without it
     etcd_data_lost: bool = False  # proven: its member's data folder is empty, begun anew, or without its log, while the ring has the member
     holds_a_copy: bool = False  # its etcd's log is of the ring's cluster, and there with what it acknowledged
     holds_other_data: bool = False  # its etcd's log is of another cluster than the ring's, and there with what it acknowledged
@@ -252,6 +257,11 @@ class Cluster:
     def is_booting(self) -> bool:
         """Whether a control plane host that has joined was switched on a moment ago."""
         return any(host.control_plane and host.just_booted and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether an API server of a control plane host that has joined was asked to end a moment ago, or has just been started."""
+        return any(host.control_plane and host.api_server_restarts and host.kind in (Kind.MEMBER, Kind.BROKEN) for host in self.hosts)
 
     @property
     def is_being_founded(self) -> bool:

@@ -1,4 +1,4 @@
-"""The closed set of steps on existing hosts. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
+"""The closed set of steps on existing hosts. Executors match it exhaustively; as text, a step is an instruction for a reader."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ INITIALIZED = "the cluster is initialized"
 VERSION_NEAR = "the version is at most one minor away from every one that runs"
 VERSION_NOT_BELOW = "the version is not below every one that runs"
 
-EXTERNAL = "etcd is external: its members are not ours to count"
+EXTERNAL = "etcd is external: quorate does not manage its members"
 RESTART_KUBELET = (
-    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which makes its Node anew; "
-    "then mark that as a control plane's with `kubeadm init phase mark-control-plane --node-name NODE`."
+    "Restart the kubelet on the host of {} (`systemctl restart kubelet`), which creates its Node again; "
+    "then mark the Node as a control plane with `kubeadm init phase mark-control-plane --node-name NODE`."
 )
 
 
@@ -87,7 +87,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
     if isinstance(ring, Unknown):
         return ring
     if not ring.members:
-        return Unknown("etcd named no members at all")
+        return Unknown("etcd listed no members")
     for replica in control_plane.vanishing:
         if isinstance(replica.member, Unknown):
             return Unknown(
@@ -99,7 +99,7 @@ def dependable_ring(control_plane: ControlPlane) -> Ring | Unknown:
 def components_healthy(control_plane: ControlPlane, replicas: tuple[Replica, ...]) -> tuple[Check, Check]:
     """Is every one of these replicas fully well: components first, etcd members second? (Preflight of every change that is not a repair.)
 
-    Of an etcd that is not ours the API servers are asked: its members are nobody's replicas.
+    Of an etcd that is not ours the API servers are asked: its members belong to no replica.
     """
     if not control_plane.knows_nodes:
         why = "no Node is known while the workload cluster does not answer"
@@ -140,13 +140,13 @@ def _way_to_a_node(replica: Replica) -> str:
     if replica.node is not None or replica.deleting_since:
         return ""
     if replica.had_node:  # an older backup of the management cluster brings back Machines whose hosts went long ago
-        gone = f"Where that host is gone for good, delete the Machine {replica.name}: another is made in its place."
+        gone = f"If that host is gone for good, delete the Machine {replica.name}: quorate creates another."
         return f"{RESTART_KUBELET.format(replica.name)} {gone}"
     if replica.overdue:
         return (
-            f"See in kubeadm's output on the host of {replica.name} (that of cloud-init, as a rule) why it has not come up. "
-            f"Where kubeadm has given up, delete the Machine {replica.name}: another is made in its place. "
-            "Where it was through, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which makes it anew."
+            f"See in kubeadm's output on the host of {replica.name} (usually in cloud-init's log) why it has not come up. "
+            f"If kubeadm has given up, delete the Machine {replica.name}: quorate creates another. "
+            "If kubeadm had finished, somebody has deleted the Node since: restart the kubelet (`systemctl restart kubelet`), which creates it again."
         )
     return ""
 

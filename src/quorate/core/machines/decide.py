@@ -1,4 +1,4 @@
-"""The one next step for a control plane of Machines, and why: its table of rules, judged as `quorate.core.proposal` says."""
+"""The one next step for a control plane of Machines, and why: its table of rules, evaluated as `quorate.core.proposal` says."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ RULES: tuple[tuple[str, proposal.Rule[ControlPlane, Step]], ...] = (
     ("keep the finalizer", guard.keep_the_finalizer),
     ("respect a pause", guard.respect_a_pause),
     ("take the control plane down", delete.take_down),
-    ("refuse what is invalid", guard.refuse_what_is_invalid),
-    ("be the one that the Cluster names", guard.be_the_one_that_the_cluster_names),
-    ("adopt stand-alone machines", adopt.adopt_stand_alone_machines),
-    ("leave others' machines alone", guard.leave_others_machines_alone),
+    ("refuse invalid objects", guard.refuse_what_is_invalid),
+    ("be the control plane that the Cluster names", guard.be_the_one_that_the_cluster_names),
+    ("adopt stand-alone Machines", adopt.adopt_stand_alone_machines),
+    ("leave others' Machines alone", guard.leave_others_machines_alone),
     ("wait for infrastructure", guard.wait_for_infrastructure),
     ("provide certificates", certificates.provide_certificates),
     ("wait for the endpoint", guard.wait_for_the_endpoint),
@@ -40,14 +40,14 @@ RULES: tuple[tuple[str, proposal.Rule[ControlPlane, Step]], ...] = (
     ("wait for the workload cluster", guard.wait_for_the_workload_cluster),
     ("members agree", orphans.members_agree),
     ("remove orphans", orphans.remove_orphans),
-    ("release the leaving", remove.release_the_leaving),
+    ("let leaving Machines go", remove.release_the_leaving),
     ("take back an abandoned creation", scale.take_back_an_abandoned_creation),
     ("finish what was begun in place", in_place.finish_what_was_begun),
-    ("keep the records", remediate.keep_the_records),
+    ("keep the records of remediations", remediate.keep_the_records),
     ("remediate", remediate.remediate),
     ("wait for updates in place", in_place.wait_for_updates),
     ("prepare the workload", maintenance.prepare_the_workload),
-    ("replace the outdated", rollout.replace_the_outdated),
+    ("replace outdated Machines", rollout.replace_the_outdated),
     ("move CoreDNS ahead", maintenance.move_coredns),
     ("initialize", initialize.initialize),
     ("scale up", scale.scale_up),

@@ -1,4 +1,4 @@
-"""What would happen from here: `decide` played forward on a model in which every step succeeds and every machine comes up.
+"""The steps ahead: `decide` played forward on a model in which every step succeeds and every machine comes up.
 
 The model knows no faults and no edits. What is ill stays ill, so that a plan never counts on a recovery that nobody has promised; what is on its way
 arrives. Names of machines that do not exist yet are placeholders (`new-1`, `new-2`, ...), in the order of their creation.
@@ -202,7 +202,7 @@ def _without_orphan(view: ControlPlane, member_id: int) -> ControlPlane:
 
 
 def _matched_anew(view: ControlPlane) -> ControlPlane:
-    """With fewer members that are nobody's: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
+    """With fewer orphans: one that alone fits a replica is its own, and where none is left nobody has one that is not known."""
     fitting = Counter(name for orphan in view.orphans for name in orphan.may_be_of)
     alone = [orphan for orphan in view.orphans if len(orphan.may_be_of) == 1 and fitting[orphan.may_be_of[0]] == 1]
     own = {orphan.may_be_of[0]: orphan.member.id for orphan in alone}

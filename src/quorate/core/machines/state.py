@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from quorate.core import etcd_versions
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.maintenance import UP_TO_DATE, Maintenance
 from quorate.core.ring import Member, Ring
@@ -39,7 +40,7 @@ class Orphan:
     """An etcd member that belongs to no replica, or of which nobody can tell whether, or to which, it does."""
 
     member: Member
-    since: datetime  # when it was first seen as nobody's
+    since: datetime  # when it was first seen as an orphan
     may_be_of: tuple[str, ...] = ()  # the replicas that it fits, as other members do, or of which it fits several; empty: it fits none
     node: str | Unknown = ""  # the Node that it runs on, which belongs to no replica; empty: none has its name or its address
     node_ready: bool = False  # that Node's kubelet says that it is ready
@@ -62,6 +63,8 @@ class Desired:
     version: Version
     max_surge: int = 1
     etcd_managed: bool = True
+    etcd_minor: etcd_versions.Minor | None = None  # of the etcd that a new replica brings; None: not known
+    etcd_flags: tuple[str, ...] = ()  # those that it is given
     remediation: RemediationPolicy = RemediationPolicy()
     failure_domains: tuple[str, ...] = ()  # those that may hold control planes; empty: there are none to choose from
 
@@ -125,7 +128,7 @@ class Replica:
     update: Update | None = None  # an update in place is under way
     in_place: InPlace | None = None  # it may be updated in place rather than replaced; None: it may not, or nothing is to be updated
     expiry_known: bool = True  # is it recorded when its API server's certificate expires
-    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and its drain is nobody's affair but ours and core's
+    coredns: Maintenance = UP_TO_DATE  # CoreDNS has yet to be asked to leave its Node, and only we and core have a say in its drain
     had_node: bool = False  # a Node of its own is there, or was: somebody may have deleted it while the kubelet runs
     joins_until: datetime | None = None  # until when kubeadm may be joining on its host, which has yet to be a Node; None: it cannot be
     overdue: bool = False  # it never had a Node, and is older than any host takes to boot and kubeadm to join

@@ -1,4 +1,4 @@
-"""The closed set of steps: everything that may ever be done to a control plane. Matched exhaustively by whoever acts; as text, an instruction for a reader."""
+"""The closed set of steps: everything that may be done to a control plane. Executors match it exhaustively; as text, a step is an instruction for a reader."""
 
 from __future__ import annotations
 
@@ -237,6 +237,19 @@ GROWS = frozenset({CreateReplica})
 SHRINKS = frozenset({DeleteReplica, RemoveMember, ReleaseHook, RemoveOrphan, Remediate, UpdateInPlace})
 """Steps that take away from a control plane that is to live; an update in place does for as long as it takes."""
 EVERYTHING: frozenset[type[Step]] = frozenset(Step.__args__)
+
+
+def is_left_of(step: Step, before: Step) -> bool:
+    """Whether this is what is left to do of a step that is being taken: CAs come, and Machines go, one at a time."""
+    match before, step:
+        case (
+            (EnsureCertificates(all_of_it), EnsureCertificates(left))
+            | (AdoptReplicas(all_of_it), AdoptReplicas(left))
+            | (RecordExpiries(all_of_it), RecordExpiries(left))
+            | (DeleteAll(all_of_it), DeleteAll(left))
+        ):
+            return set(left) < set(all_of_it)
+    return False
 
 
 def involved(step: Step) -> tuple[str, ...]:

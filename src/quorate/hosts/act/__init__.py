@@ -1,1 +1,1 @@
-"""Carrying out the one step that was decided, on hosts, in the API and in etcd."""
+"""Carries out the step that was decided, on hosts, in the API and in etcd."""

@@ -1,4 +1,4 @@
-"""The certificates of one control-plane host, renewed by kubeadm, and what has read the old ones restarted: etcd with its API server, then the others.
+"""Renews the certificates of one control-plane host by kubeadm, and restarts what reads them: etcd with its API server, then the others.
 
 The CAs stay, so that every old certificate is trusted beside every new one (S9). The kubelet renews its own. Source: kubeadm 1.34,
 cmd/kubeadm/app/phases/certs/renewal/manager.go for the names.

@@ -34,14 +34,13 @@ from quorate.workload.static_pods import NAMESPACE, Component
 CONFIGURATION = "/etc/kubernetes/quorate/reconfigure.yaml"
 FOLDER = "/etc/kubernetes/tmp/quorate"
 """On the file system of the manifests, so that one takes another's place in one act."""
-_PHASES = {
+PHASES = {
     Component.ETCD: "etcd local",
     Component.API_SERVER: "control-plane apiserver",
     Component.CONTROLLER_MANAGER: "control-plane controller-manager",
     Component.SCHEDULER: "control-plane scheduler",
 }
-COMPONENTS = tuple(_PHASES)
-"""In the order in which they are changed: what the others stand on first."""
+"""Of `kubeadm init`, by the component whose manifest each writes, in the order in which they are changed: what the others stand on first."""
 _MANIFESTS = "/etc/kubernetes/manifests"
 _DEADLINE = 60.0
 
@@ -107,7 +106,7 @@ async def replace_component(
     """
     configuration = HostFile(CONFIGURATION, yaml_documents(*documents))
     command = kubeadm.Command(
-        f"init phase {_PHASES[component]} --dry-run --config {CONFIGURATION}",
+        f"init phase {PHASES[component]} --dry-run --config {CONFIGURATION}",
         f"writing the manifest of {component}",
         before=f"{first}{_NEW_FOLDER}\n{placing([configuration, *files])}",
         then=_take_place(host, component, files),
@@ -125,9 +124,7 @@ async def replace_component(
             await serves(tools, host, each)
     except StepFailed as failure:
         await _put_back(tools, host, component)
-        remedy = (
-            f"Correct what the manifest says of {component}; its log says what it did not like (crictl ps -a and crictl logs on the host)"
-        )
+        remedy = f"Correct what the manifest says of {component}; its log says what is wrong (crictl ps -a and crictl logs on the host)"
         raise StepFailed(host, f"{failure.cause}. The manifest that it had before was put back", remedy) from failure
     await tools.run(host, f"rm -f -- {_previous(component)}", doing="removing the old manifest", deadline=_DEADLINE)
 

@@ -1,4 +1,4 @@
-"""The same work on several hosts at once, where one that fails does not stop the others."""
+"""The same work on several hosts at once; a failure of one does not stop the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configurations that kubeadm keeps in the cluster, brought to what the manifest says. Whoever joins, is upgraded or reconfigured next reads them.
+"""Updates the configurations that kubeadm keeps in the cluster to match the manifest. The next host that joins, is upgraded or reconfigured reads them.
 
 Fields that the manifest decides nothing about stay as they are, and so does the Kubernetes version, which an upgrade changes. What counts as a difference is
 what `quorate.hosts.observe.configuration` says is one: after this step it finds none.
@@ -86,7 +86,7 @@ async def _update_kube_proxy(manifest: Manifest, api: Client) -> None:
 
 
 def merged_kube_proxy_configuration(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """kube-proxy's configuration with the manifest's networks and mode. Its connection table is let be, as it is where it is compared."""
+    """kube-proxy's configuration with the manifest's networks and mode. Its connection table is left alone, as in the comparison."""
     made = _overlaid(found, {field: wanted[field] for field in ("clusterCIDR", "ipvs") if field in wanted})
     mode = wanted.get("mode", "")
     return made if (found.get("mode") or "") == mode else {**made, "mode": mode}

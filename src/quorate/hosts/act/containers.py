@@ -22,7 +22,7 @@ from quorate.workload.static_pods import NAMESPACE, Component
 
 DEADLINE = 30.0
 STARTED_DEADLINE = 300.0
-"""Seconds until another container of the component runs: its predecessor may take 60 to end its requests, and the kubelet 15 to look again."""
+"""Seconds until another container of the component runs: the old one may take 60 to end its requests, and the kubelet 15 to look again."""
 QUIET_SECONDS = 5
 """Seconds for requests that an API server answers when it stops to listen; none but a watch takes so long, or the client has given it up."""
 LOOKS_A_SECOND = 2

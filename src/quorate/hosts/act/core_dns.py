@@ -1,4 +1,4 @@
-"""CoreDNS brought to what the manifest says, by patches of the fields that the manifest decides about."""
+"""Updates CoreDNS to match the manifest, by patches of the fields that the manifest decides."""
 
 from __future__ import annotations
 

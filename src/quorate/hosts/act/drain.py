@@ -1,4 +1,4 @@
-"""A Node emptied by evictions, which respect PodDisruptionBudgets. What runs there because of the Node itself stays: static Pods and those of DaemonSets.
+"""Drains a Node by evictions, which respect PodDisruptionBudgets. Static Pods and Pods of DaemonSets stay.
 
 Source: the behaviour of `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as KubeOne drains: a host is upgraded whatever runs on it. Pods
 that nobody makes anew are named before they go.

@@ -1,4 +1,4 @@
-"""The files of encryption providers: one API server after the other is given its next one, Secrets are written anew, and a key that nothing needs goes.
+"""The files of encryption providers: gives one API server after the other its next file, rewrites Secrets, and removes a key that nothing needs.
 
 A key is generated once, for the whole cluster, and only where no control plane host has any. A file is replaced by one that has its keys too, unless etcd
 itself says that nothing is stored with those that go (S18).
@@ -137,8 +137,8 @@ async def rewrite_secrets(tools: Tools, step: RewriteSecrets, observation: Obser
         counted += 1
         others += [] if is_stored_with(value, step.provider) else [key]
     if others:
-        cause = f"{len(others)} of {counted} Secrets are still stored otherwise than {_told(step.provider)}: {_some(others)}"
-        raise StepFailed(WHERE, cause, "Look which API server writes them; no key is taken away before")
+        cause = f"{len(others)} of {counted} Secrets are still not stored {_told(step.provider)}: {_some(others)}"
+        raise StepFailed(WHERE, cause, "Find out which API server writes them; quorate removes no key until then")
     await _record_provider(tools, step.provider)
     tools.report(WHERE, f"all {counted} Secrets are stored {_told(step.provider)}")
 
@@ -214,11 +214,11 @@ def _given(tools: Tools, path: str | None, content: Secret) -> Tools:
 
 
 async def _read_file(tools: Tools, host: str, path: str) -> Secret:
-    """A file of encryption providers. Raises NoSuchFile, and StepFailed for one that is no text."""
+    """A file of encryption providers. Raises NoSuchFile, and StepFailed for one that is not text."""
     try:
         return Secret((await tools.access.ssh(host).read_file(path)).decode())
     except UnicodeDecodeError:
-        raise StepFailed(host, f"{path} is no text", "Correct it, or bring it back from another control plane host or a backup") from None
+        raise StepFailed(host, f"{path} is not text", "Correct it, or bring it back from another control plane host or a backup") from None
 
 
 async def _read_from_any(tools: Tools, path: str, hosts: Iterable[str]) -> Secret:
@@ -379,7 +379,9 @@ async def _stored(tools: Tools, observation: Observation, below: str) -> AsyncIt
     if missing and (missing := {name for name, uid in (await _listed(tools)).items() if name in missing and listed[name] == uid}):
         count = f"{len(missing)} Secret{'s' if len(missing) > 1 else ''}"
         cause = f"etcd does not have {count} below {prefix} that the API lists: {_some(sorted(missing))}"
-        raise StepFailed(WHERE, cause, "Look with which --etcd-prefix and --etcd-servers its API servers run; no key is taken away before")
+        raise StepFailed(
+            WHERE, cause, "Check with which --etcd-prefix and --etcd-servers its API servers run; quorate removes no key until then"
+        )
 
 
 async def _listed(tools: Tools) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Carries out one step: which function does which stands here, and what outlasts a step."""
+"""Carries out one step: the table from step to function, and what outlives a step."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ HANDLERS: Mapping[type[Step], Callable[[Tools, Any, Observation], Awaitable[None
     Join: join,
     JoinWorkers: join_workers,
     Reset: reset,
-    StartServices: lambda tools, step, _: start_services(tools, step),
+    StartServices: start_services,
     TakeSnapshot: _take_snapshot,
     RemoveMember: remove_member,
     DeleteNode: delete_node,

@@ -1,4 +1,4 @@
-"""The one way in which a step fails, and the errors of the ways into a cluster that become it."""
+"""The error of a failed step, and the errors of connections that become it."""
 
 from __future__ import annotations
 

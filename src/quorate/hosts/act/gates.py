@@ -1,4 +1,4 @@
-"""What has to be so before a host counts as done: its API server, its etcd member, its Node. Each is a question for `Waits.until`."""
+"""What must be true before a host counts as done: of its API server, its etcd member, its Node. Each is a question for `Waits.until`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first control plane of a cluster: made by `kubeadm init`, or made to its end where an earlier attempt was cut short.
+"""Initializes the first control plane of a cluster by `kubeadm init`, or continues an interrupted attempt.
 
 A second attempt is the whole of `kubeadm init` again without its preflight, which would refuse a host that has files already. All its phases may be repeated:
 certificates, keys and kubeconfigs that are there are kept if they fit, manifests are written as they were, etcd starts on the data that it has (its

@@ -1,4 +1,4 @@
-"""Hosts joined to a cluster that exists: a control plane, or any number of workers at once.
+"""Joins hosts to an existing cluster: one control plane, or any number of workers at once.
 
 The CAs come from a host of the cluster and go to the new one in memory; the token lives as long as the step; the new host checks the cluster against
 the CA that it was given. Everything is placed by the script that runs kubeadm: a host gets all of it or, cut off before, nothing.

@@ -1,4 +1,4 @@
-"""The CAs of a cluster, read from one of its hosts and given to another: from memory to memory, on no disk of ours, in no argv and no log.
+"""Reads the CAs of a cluster from one of its hosts and gives them to another: from memory to memory, never on the operator's disk, in argv or in a log.
 
 kubeadm would keep them in a Secret, encrypted with a key that is then in a configuration file (--upload-certs); over SSH that is not needed.
 Source: kubeadm's own list of what control planes share (phases/certs, SharedCertificateExists).
@@ -70,7 +70,7 @@ async def read_cas(tools: Tools, host: str) -> CAs:
         try:
             return base64.b64decode(encoded[name.encode()], validate=True)
         except (KeyError, ValueError):
-            raise StepFailed(host, f"{PKI}/{name} did not arrive as it is", remedy) from None
+            raise StepFailed(host, f"{PKI}/{name} was changed or cut off on the way", remedy) from None
 
     pairs = {}
     for key, (public, private) in (_PAIRS | _SERVICE_ACCOUNT).items():

@@ -1,4 +1,4 @@
-"""kubeadm on a host: one at a time there, its words kept in a log on the host, and what it is doing told while it runs.
+"""Runs kubeadm on a host: one at a time, its output in a log on the host, and its progress reported while it runs.
 
 kubeadm writes to its log and not to us: a program in Go that writes to a connection which was cut is ended by SIGPIPE, half-way through whatever it was doing.
 So it goes on to its end when quorate is interrupted, and the next attempt finds a host that is complete, or waits for it.
@@ -79,7 +79,7 @@ async def wait_for_others(tools: Tools, name: str) -> None:
 
 def _busy(name: str) -> StepFailed:
     remedy = f"Look at {LOG} there, and end it if it hangs"
-    return StepFailed(name, f"another kubeadm has been running there for more than {TIMEOUT} s", remedy)
+    return StepFailed(name, f"another kubeadm has been running on the host for more than {TIMEOUT} s", remedy)
 
 
 def script(tools: Tools, command: Command) -> str:
@@ -108,7 +108,7 @@ def explanation(lines: Sequence[str]) -> tuple[str, str]:
         )
     errors = [line for line in lines if line.lower().startswith(("error", "error:"))]
     cause = (errors or lines or ["kubeadm gave no reason"])[-1]
-    return cause.removeprefix("error: "), f"The whole log is {LOG} on the host; the same command goes on from here"
+    return cause.removeprefix("error: "), f"The whole log is {LOG} on the host; run the same command again to continue from here"
 
 
 async def _outcome(host: Host, text: str, stdin: bytes) -> Outcome | SshError | StepFailed:

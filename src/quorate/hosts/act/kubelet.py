@@ -1,4 +1,4 @@
-"""The kubelet of one host, upgraded: its Node drained, the package exchanged, the kubelet restarted, and Pods let in again.
+"""Upgrades the kubelet of one host: drains its Node, installs the package, restarts the kubelet, uncordons the Node.
 
 A kubelet of another minor version restarts the static Pods, and does not wait for those before them. So an API server would be gone within a second, and
 another would listen a second later and answer nobody for two to three more. Load balancers look once in a second at most: whom they send there meanwhile waits,
@@ -11,6 +11,8 @@ alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from quorate.core.hosts.state import Host
 from quorate.core.hosts.steps import Uncordon, UpgradeKubelet
@@ -75,16 +77,36 @@ async def upgrade_kubelet(tools: Tools, step: UpgradeKubelet, observation: Obser
     if control_plane:
         await make_ready(tools, step.host, observation)
     tools.report(step.host, "restarting the kubelet")
-    anew = tuple(Component) if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version) else ()
-    before = {component: await containers.running(tools, step.host, component) for component in anew}
-    restart = restarting_with_static_pods(step.host, before[Component.API_SERVER]) if before else _RESTART
-    await tools.run(step.host, restart, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
+    before: Mapping[Component, frozenset[str]] = {}
+    if control_plane and _restarts_static_pods(observation.cluster.host(step.host), step.version):
+        before = await restart_with_static_pods(tools, step.host)
+    else:
+        await _restart(tools, step.host, _RESTART)
     await kubelet_is_back(tools, step.host, step.version)
-    for component, ids in before.items():
-        await containers.replaced(tools, step.host, component, ids)
+    await run_anew(tools, step.host, before)
     if control_plane:
         await control_plane_is_back(tools, step.host)
     await uncordon(tools, Uncordon(step.host))
+
+
+async def restart_with_static_pods(tools: Tools, host: str, first: str = "") -> Mapping[Component, frozenset[str]]:
+    """Restart the kubelet of a control plane, and with it every static Pod; tell which containers ran before. The gate has passed. Raises StepFailed.
+
+    `first` is sh that runs before.
+    """
+    before = {component: await containers.running(tools, host, component) for component in Component}
+    await _restart(tools, host, f"{first}{restarting_with_static_pods(host, before[Component.API_SERVER])}")
+    return before
+
+
+async def run_anew(tools: Tools, host: str, before: Mapping[Component, frozenset[str]]) -> None:
+    """Wait until each of these components runs in another container than before: until then the host looks as if nothing had been. Raises StepFailed."""
+    for component, ids in before.items():
+        await containers.replaced(tools, host, component, ids)
+
+
+async def _restart(tools: Tools, host: str, script: str) -> None:
+    await tools.run(host, script, doing="restarting the kubelet", deadline=RESTART_DEADLINE, remedy=KUBELET_REMEDY)
 
 
 def _restarts_static_pods(host: Host, version: Version) -> bool:

@@ -1,4 +1,4 @@
-"""The MachineDeployments of `dynamicWorkers`: that they exist, and have the cluster's version. Everything else about them is their owner's after that.
+"""Creates the MachineDeployments of `dynamicWorkers` and sets their version. Everything else about them is up to their owner after that.
 
 Source: the API of machine-controller (cluster.k8s.io/v1alpha1, and its provider configuration); KubeOne for what it sets: a rolling update that adds one before
 it takes one, or takes first where addresses are fixed, the label `workerset`, and on AWS the tag that the cloud's controllers look for.
@@ -31,7 +31,7 @@ async def ensure_machine_deployments(tools: Tools) -> None:
     try:
         await api.list(MACHINE_DEPLOYMENTS, NAMESPACE, limit=1)
     except NotFound:
-        remedy = "Install machine-controller with its definitions, or take dynamicWorkers out of the manifest"
+        remedy = "Install machine-controller with its definitions, or remove dynamicWorkers from the manifest"
         raise StepFailed(_WHERE, "the API does not serve MachineDeployments of cluster.k8s.io/v1alpha1", remedy) from None
     for document in machine_deployments(tools.manifest):
         name = document["metadata"]["name"]

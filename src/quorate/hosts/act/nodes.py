@@ -1,4 +1,4 @@
-"""Nodes: labels, annotations and taints as the manifest says, and cordoned for an upgrade of ours."""
+"""Sets the labels, annotations and taints of Nodes, and cordons them for upgrades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers that `kubeadm upgrade` replaces on a host, ended as soon as nobody can use them: most of the time of an upgrade is spent waiting for them.
+"""Stops the containers that `kubeadm upgrade` replaces on a host as soon as no client can use them: most of an upgrade is waiting for them to end.
 
 etcd: the API server of a host has no other etcd than that of its host. While it is replaced, an API server that is left alone takes requests which hang until
 it gives them up after 34 s: those of clients, until their load balancer has noticed, and the one by which the kubelet deletes the mirror Pod of the old etcd,

@@ -1,4 +1,4 @@
-"""Files brought to a host inside a script, so that one round trip places them and works with them.
+"""Writes files on a host from inside a script, so that one round trip writes and uses them.
 
 Secrets travel as the script does: on stdin, never in argv.
 """

@@ -1,4 +1,4 @@
-"""Hosts made ready for kubeadm, all at once: kernel settings, containerd, Kubernetes' packages, images, and kubeadm's own preflight where it can run already.
+"""Prepares hosts for kubeadm, all at once: kernel settings, containerd, Kubernetes' packages, images, and kubeadm's own preflight where it can run already.
 
 Nothing here touches a cluster. Each script asks the host first whether it belongs to one by now, since it may restart containerd.
 Source: KubeOne's prerequisites for the order.

@@ -1,4 +1,4 @@
-"""Kubernetes' programs in another version on a host that is in a cluster, and the images of that version. Nothing that runs is touched by either."""
+"""Installs another version of Kubernetes' programs, and pulls its images, on a host of a cluster. Neither touches what runs."""
 
 from __future__ import annotations
 

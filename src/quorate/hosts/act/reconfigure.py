@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.core.hosts.steps import Reconfigure
 from quorate.hosts.act import kubeadm
-from quorate.hosts.act.component_manifests import COMPONENTS, kubeadm_documents, replace_component, revive_api_server
+from quorate.hosts.act.component_manifests import PHASES, kubeadm_documents, replace_component, revive_api_server
 from quorate.hosts.act.encryption import as_it_has_it
 from quorate.hosts.act.host_settings import bring_settings, well_again
 from quorate.hosts.act.placing import placing
@@ -35,7 +35,7 @@ async def reconfigure(tools: Tools, step: Reconfigure, observation: Observation)
         documents = await kubeadm_documents(tools, machine, observation.cluster.host(step.host).components, alone=alone)
         await pull_images(tools, step.host, yaml_documents(*documents))
         await ensure_names(tools, machine, *documents)
-        for component in COMPONENTS:
+        for component in PHASES:
             files = feature_files(tools.manifest, tools.contents) if component is Component.API_SERVER else ()
             if component is Component.ETCD:  # minutes after the first time: settings, images and other components came before
                 await make_ready(tools, step.host, observation)

@@ -1,4 +1,4 @@
-"""Requests of kubelets for serving certificates: approved when everything in them is what the manifest says of that host, and left to a human otherwise.
+"""Approves kubelets' requests for serving certificates if everything in them matches the manifest's host; leaves others for a human.
 
 A kubelet may ask for any name and address, and whoever has a kubelet's credentials can ask in its name: the certificate would let it pass for another host.
 Source: Kubernetes' signer kubernetes.io/kubelet-serving (certificate-signing-requests, "Kubernetes signers") for what a request must look like.
@@ -103,7 +103,7 @@ def problem_of(request: Mapping[str, Any], machine: Machine) -> str:
     if spec.get("signerName") != SIGNER or spec.get("username") != f"{_USER}{machine.name}":
         return "it was not made by the host's kubelet"
     if not set(spec.get("groups") or ()) >= _GROUPS:
-        return f"who made it is not in {' and '.join(sorted(_GROUPS))}"
+        return f"its creator is not in {' and '.join(sorted(_GROUPS))}"
     usages = set(spec.get("usages") or ())
     if "server auth" not in usages or not usages <= _USAGES:
         return f"it asks for {', '.join(sorted(usages)) or 'nothing'}"

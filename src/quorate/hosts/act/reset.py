@@ -1,4 +1,4 @@
-"""A host freed of every trace of a cluster, so that it can join as if it were new.
+"""Resets a host: removes every trace of a cluster, so that it can join as if it were new.
 
 A host's etcd data may be the only copy there is. It goes only when the ring, read anew, has no member of this host; kubeadm's own removal of the member is
 never let run, since it deletes the data even where it could not ask the ring.
@@ -70,10 +70,10 @@ async def _look(tools: Tools, host: str, otherwise: Fact[str]) -> HostFacts:
     if not known and isinstance(facts.manifest("etcd"), Absent):
         folder = otherwise
     if not isinstance(folder, str) or not _is_safe(folder):
-        why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is no folder to be emptied"
+        why = folder.reason if isinstance(folder, Unknown) else f"{folder!r} is not a folder to be emptied"
         raise StepFailed(host, f"not reset, since it is not known where its etcd data are: {why}", "Look at etcd.yaml in its manifests")
     if isinstance(facts.etcd_log_folder, str) and not _is_safe(facts.etcd_log_folder):
-        why = f"not reset, since etcd's log is in {facts.etcd_log_folder!r}, which is no folder to be emptied"
+        why = f"not reset, since etcd's log is in {facts.etcd_log_folder!r}, which is not a folder to be emptied"
         raise StepFailed(host, why, "Look at etcd.yaml in its manifests")
     return facts
 
@@ -83,7 +83,7 @@ def _is_safe(folder: str) -> bool:
 
 
 async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
-    tools.report(host, "taking every trace of the cluster away")
+    tools.report(host, "removing every trace of the cluster")
     log = facts.etcd_log_folder if isinstance(facts.etcd_log_folder, str) else ""
     text = script(str(facts.etcd_folder), log)
     await tools.run(host, text, doing="the reset", deadline=DEADLINE, remedy=f"Look at {kubeadm.LOG} on the host")
@@ -91,7 +91,7 @@ async def _clean(tools: Tools, host: str, facts: HostFacts) -> None:
 
 
 def script(folder: str, log_folder: str = "") -> str:
-    """What frees a host whose etcd data are in this folder, and its log in the other one, if it has one of its own."""
+    """The script that resets a host whose etcd data are in this folder, and its log in the other one, if it has one of its own."""
     return f"data={quoted(folder)}\nwal={quoted(log_folder)}\n{_CLEAN}"
 
 
@@ -99,7 +99,7 @@ async def _holds_no_member(tools: Tools, host: str, observation: Observation, fa
     """By its own etcd, by what is on its disk now, and by the manifest; and the others have quorum without it."""
     if isinstance(facts.etcd_identity, Unknown):
         why = f"not reset, since whose the etcd data in {facts.etcd_folder} are is not known: {facts.etcd_identity.reason}"
-        raise StepFailed(host, why, "If they are of no use, move them away")
+        raise StepFailed(host, why, "If you do not need them, move them away")
     reading = await fresh_ring(tools, observation)
     etcd = other_etcd(facts, reading.cluster_id)
     if isinstance(etcd, str) and not (observation.cluster.host(host).control_plane and cas(facts)):
@@ -124,7 +124,7 @@ def _holds_no_data(host: str, facts: HostFacts) -> None:
     """Where no host has a ring, data that is here may be all that is left of one."""
     if isinstance(facts.etcd_data, Absent) or facts.etcd_data is EtcdData.EMPTY:
         return
-    remedy = "If you know that it is of no use, run `quorate reset -m MANIFEST` for this host, or move the folder away"
+    remedy = "If you do not need it, run `quorate reset -m MANIFEST` for this host, or move the folder away"
     if isinstance(facts.etcd_data, Unknown):
         raise StepFailed(host, f"not reset, since what is in {facts.etcd_folder} is not known: {facts.etcd_data.reason}", remedy)
     raise StepFailed(

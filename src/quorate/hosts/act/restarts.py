@@ -1,4 +1,4 @@
-"""Before a control-plane host's etcd member is down for a while: the gate, on a ring that was read for it, and leadership handed to another member."""
+"""Before a control-plane host's etcd member goes down for a while: the quorum check on a fresh read, and leadership handed to another member."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorate.workload.membership import RingReading
 async def make_ready(tools: Tools, host: str, observation: Observation) -> None:
     """Make sure that the host's member may be down now, and does not lead where another can. Raises StepFailed with the check that does not pass.
 
-    Handing over leadership saves the others an election, 1 s or more without writes, and is best effort: the ring bears the loss of this member anyway.
+    Handing over leadership saves the others an election, 1 s or more without writes, and is best effort: the ring tolerates the loss of this member anyway.
     """
     reading = await fresh_ring(tools, observation)
     member = _own(tools, host, observation, reading)

@@ -1,4 +1,4 @@
-"""Members that leave the ring for good, and the Nodes of hosts that are gone."""
+"""Removes members from the ring, and deletes the Nodes of hosts that are gone."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from quorate.workload.membership import RingReading
 ACCEPTED_DEADLINE = 30.0
 """Seconds for etcd to accept a removal: it refuses any change until all its members have been connected for 5."""
 STILL_GOES = "the Node is still what it was when its end was decided"
-_AGAIN = "Run the command again: it judges anew."
+_AGAIN = "Run the command again: it checks anew."
 _ETCD = "etcd"
 
 
 async def remove_member(tools: Tools, step: RemoveMember, observation: Observation) -> None:
-    """Remove the member behind the gate, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
+    """Remove the member after a quorum check, through one that stays; one that leads hands leadership over first. Idempotent. Raises StepFailed.
 
     The ring is read anew for every attempt, and of that reading it is asked whether the member is still silent if it was, or still without a vote if it
     had none, whether a host of the manifest holds the data without it, and the gate.

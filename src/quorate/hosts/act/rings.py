@@ -1,4 +1,4 @@
-"""The ring, read anew at the instant of acting: every act that could cost quorum asks its gate of this one and of no older one (S10)."""
+"""The ring, read anew right before the step: every step that could cost the quorum makes its check on this reading and no older one (S10)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def require(where: str, checks: Iterable[Check]) -> None:
     """Raise StepFailed with the first check that does not pass: what was safe when it was decided is not any more. To ask nothing is no answer."""
     asked = tuple(checks)
     if not asked:
-        raise StepFailed(where, "not done, since nothing was asked at the instant of acting, so that nothing says that it is safe")
+        raise StepFailed(where, "not done, since no check was made right before the step, so nothing shows that it is safe")
     for check in asked:
         if not check.passed:
             raise StepFailed(where, f"not done, since {check.name}: {check.evidence} ({check.outcome.value})", check.remedy)

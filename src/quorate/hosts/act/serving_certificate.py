@@ -1,4 +1,4 @@
-"""The certificate that a host's API server shows, made anew where it lacks a name of the manifest.
+"""Makes a new serving certificate for a host's API server if the present one lacks a name of the manifest.
 
 kubeadm makes it in a folder beside, and only what it has finished takes the old one's place: on a disk that is full, or after a cut, the API server starts
 again with the certificate that it had.

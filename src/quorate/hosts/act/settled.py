@@ -1,4 +1,4 @@
-"""What has to be so again after programs of a host were restarted, before the next host may be touched. Each is waited for, and none is slept for."""
+"""What must be true again after a host's programs were restarted, before the next host may be touched: waited for by asking, never by sleeping."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ class _ServerVersion(msgspec.Struct, rename="camel"):
 
 async def control_plane_is_back(tools: Tools, host: str, version: Version | None = None) -> None:
     """Wait until its member takes part, its API server is ready, of this version where one is given, and its kubelet reports all components ready."""
-    tools.access.forget(host)
-    await tools.waits.until(host, "its etcd member", partial(member_votes, tools, host), deadline=DEADLINE, remedy=_REMEDY)
+    await member_is_back(tools, host)
     await tools.waits.until(host, "its API server", partial(_api_server, tools, host, version), deadline=DEADLINE, remedy=_REMEDY)
     await tools.waits.until(host, "its components", partial(components, tools, host), deadline=DEADLINE, remedy=_REMEDY)
+
+
+async def member_is_back(tools: Tools, host: str) -> None:
+    """Wait until its member takes part."""
+    tools.access.forget(host)
+    await tools.waits.until(host, "its etcd member", partial(member_votes, tools, host), deadline=DEADLINE, remedy=_REMEDY)
 
 
 async def kubelet_is_back(tools: Tools, host: str, version: Version | None = None) -> None:

@@ -181,7 +181,7 @@ def _is_there(path: Path) -> StepFailed:
 def _keep_last(folder: Path, cluster: str, made: Path) -> None:
     """The one that was just made, and those before it. Their names sort by their times, as far as the clocks agree of the machines that took them.
 
-    Those of other clusters, and files of other names, are let be.
+    Those of other clusters, and files of other names, are left alone.
     """
     others = sorted(set(folder.glob(f"{cluster}-{_STAMP}.db")) - {made})
     for old in others[: -(KEPT - 1)]:

@@ -1,4 +1,4 @@
-"""What a step has to know of a host before it works there, or fails: its facts, and which family's packages it takes."""
+"""What a step must know about a host before it works there: its facts, and which family's packages it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bootstrap tokens of hosts: made through the API for one step, usable for an hour at most, and taken back when the step is over.
+"""Bootstrap tokens of hosts: created through the API for one step, valid for an hour at most, and deleted when the step is over.
 
 One stays where the connection to a host ended in the middle, or quorate was interrupted: kubeadm goes on there, and its kubelet asks for its certificate with
 the token. Without it the member would become a voter whose kubelet never has a Node.

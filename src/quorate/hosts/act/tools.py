@@ -1,4 +1,4 @@
-"""What every step works with: the ways into the cluster, the manifest, and how to tell, wait and draw keys. One value for a whole run."""
+"""What every step works with: connections to the cluster, the manifest, and how to report, wait and generate keys. One value for a whole run."""
 
 from __future__ import annotations
 

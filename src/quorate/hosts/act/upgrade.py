@@ -1,4 +1,4 @@
-"""The control plane of one host, upgraded by kubeadm.
+"""Upgrades the control plane of one host by kubeadm.
 
 What takes time without anything being down comes before the gate: the package and the images, of all hosts at once when the first is upgraded. Then kubeadm
 restarts etcd, the API server, the controller manager and the scheduler, and waits for each to be reported by the kubelet with the hash of its new manifest; on
@@ -6,7 +6,9 @@ a failure it puts the old manifests back. Source: kubeadm 1.34 and 1.35, cmd/kub
 twice a second, and what it waits for most are containers that do not end (`old_containers`), and the kubelet, which looks 5 to 15 s later again at a static Pod
 whose predecessor has not ended yet.
 
-It also renews the certificates of what it restarts; those embedded in admin.conf and super-admin.conf too.
+It also renews the certificates of what it restarts, and those embedded in admin.conf and super-admin.conf whatever it restarts. On a host that has the version
+already it restarts nothing whose manifest is the same, so that it renews nothing there: that admin.conf has its old end is what tells of a renewal that was cut
+short before everything was restarted (`certificates`).
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ async def upgrade_control_plane(tools: Tools, step: UpgradeControlPlane, observa
     await keep_places(tools, observation.machines[step.host], observation.facts[step.host])
     await _get_ready(tools, step, observation)
     tools = await as_they_have_it(tools, observation, step.host)
-    files = _files(tools, step.host, observation)
+    files = _files(tools, step, observation)
     await make_ready(tools, step.host, observation)
     restarted = await bring_settings(tools, step.host, observation, control_plane=True)
     if restarted:  # which takes minutes
@@ -97,12 +99,17 @@ async def _get_ready(tools: Tools, step: UpgradeControlPlane, observation: Obser
         raise failure
 
 
-def _files(tools: Tools, name: str, observation: Observation) -> list[HostFile]:
+def _files(tools: Tools, step: UpgradeControlPlane, observation: Observation) -> list[HostFile]:
     """Everything that kubeadm and the new API server read: the files that its flags name have to be there before it starts."""
-    machine = observation.machines[name]
+    machine, host = observation.machines[step.host], observation.cluster.host(step.host)
     patch = kubelet_patch(machine.host)
     features = feature_files(tools.manifest, tools.contents)
-    return [*features, _EXISTING, *((patch,) if patch else ()), upgrade_file(tools.manifest, machine, patched=True)]
+    return [
+        *features,
+        _EXISTING,
+        *((patch,) if patch else ()),
+        upgrade_file(tools.manifest, machine, patched=True, renews=host.components != step.version),
+    ]
 
 
 # An upgrade that was interrupted leaves the manifests it had prepared. kubeadm also keeps a copy of etcd's data for each upgrade, the last of which is enough:

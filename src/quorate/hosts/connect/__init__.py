@@ -1,1 +1,1 @@
-"""The ways to hosts: SSH to each, and through any of them to the API servers and the etcd members."""
+"""Connections to hosts: SSH to each, and through any of them to the API servers and the etcd members."""

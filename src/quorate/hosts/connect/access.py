@@ -1,4 +1,4 @@
-"""The ways into one cluster through its hosts: SSH to each, the API server of each, and the etcd member of each, through any host that answers."""
+"""Access to one cluster through its hosts: SSH to each, the API server of each, and the etcd member of each, through any host that answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of one kind, one a host, made from what is read from the host, and kept for a session."""
+"""Clients of one kind, one per host, made from what is read from the host, and kept for a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams through hosts for those who speak HTTP or gRPC over them: kept account of, and offered as an aiohttp connector and as an etcd dialer."""
+"""Streams through hosts for those who speak HTTP or gRPC over them: tracked, and offered as an aiohttp connector and as an etcd dialer."""
 
 from __future__ import annotations
 

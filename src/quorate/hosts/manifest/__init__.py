@@ -1,4 +1,4 @@
-"""What a cluster on existing hosts is to be: KubeOne's manifest, read strictly, merged with Terraform's outputs, completed and judged.
+"""The desired cluster on existing hosts: KubeOne's manifest, read strictly, merged with Terraform's outputs, completed and validated.
 
 `parse` gives a Manifest of the text that `read` gives of a file; both raise ManifestError with every mistake and its line.
 """

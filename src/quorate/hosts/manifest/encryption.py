@@ -67,7 +67,7 @@ def _provider(provider: Any) -> Iterator[str]:
     if name == "kms":
         endpoint = settings.get("endpoint") if isinstance(settings, dict) else None
         if isinstance(settings, dict) and not isinstance(settings.get("name", ""), str):
-            yield "kms has a name that is no text"
+            yield "kms has a name that is not text"
         if not isinstance(endpoint, str) or not endpoint.startswith("unix://"):
             yield "kms has no endpoint that begins with unix://"
         elif (socket := endpoint.removeprefix("unix://")).startswith("/@"):

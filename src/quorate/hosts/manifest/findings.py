@@ -1,4 +1,4 @@
-"""What reading a manifest brings to light: mistakes, each with its place, and what a person should know although it is no mistake.
+"""What reading a manifest finds: mistakes, each with its place, and warnings.
 
 Everything is collected before anything is raised, so that one run shows every mistake. No message holds a value that could be a secret, and
 each is one printable line, whatever keys a document has.
@@ -81,7 +81,7 @@ class Findings:
     muted: set[str] = field(default_factory=set)
 
     def wrong(self, path: str, message: str, mark: Mark | None = None) -> None:
-        """Record a mistake, unless the same field, one in it or one around it has one already: that one has to be mended first.
+        """Record a mistake, unless the same field, one in it or one around it has one already: that one has to be corrected first.
 
         What many hosts have from one Terraform output is told once.
         """

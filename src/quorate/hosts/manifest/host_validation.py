@@ -78,19 +78,19 @@ def _validate_private_address(host: Host, network: ClusterNetwork, path: str, fi
     where, ip = child(path, "privateAddress"), address(host.private_address)
     version = 6 if network.ip_family in (IPFamily.IPV6, IPFamily.IPV6_IPV4) else 4
     if ip is None:
-        findings.wrong(where, f"{host.private_address} is no IP address, and kubeadm needs one; resolve the name and give the address")
+        findings.wrong(where, f"{host.private_address} is not an IP address, and kubeadm needs one; resolve the name and give the address")
     elif ip.is_unspecified or ip.is_loopback or ip.is_multicast:
         findings.wrong(where, f"{host.private_address} is an address that other hosts cannot reach; give the one of the hosts' own network")
     elif ip.version != version:
         findings.wrong(
-            where, f"{host.private_address} is no IPv{version} address, and clusterNetwork.ipFamily is {network.ip_family.value}"
+            where, f"{host.private_address} is not an IPv{version} address, and clusterNetwork.ipFamily is {network.ip_family.value}"
         )
 
 
 def _validate_ipv6_addresses(host: Host, network: ClusterNetwork, path: str, findings: Findings) -> None:
     for index, text in enumerate(host.ipv6_addresses):
         if not isinstance(address(text), ipaddress.IPv6Address):
-            findings.wrong(item(child(path, "ipv6Addresses"), index), f"{text} is no IPv6 address")
+            findings.wrong(item(child(path, "ipv6Addresses"), index), f"{text} is not an IPv6 address")
     if network.has_ipv6 and not host.ipv6_addresses:
         findings.wrong(
             child(path, "ipv6Addresses"), f"is empty, and clusterNetwork.ipFamily is {network.ip_family.value}; give the host's address"
@@ -112,7 +112,7 @@ def _validate_ssh(host: Host, path: str, findings: Findings) -> None:
 def validate_port(port: int, path: str, findings: Findings) -> None:
     """Note a number that no TCP port has."""
     if not 1 <= port <= MAX_PORT:
-        findings.wrong(path, f"{port} is no port; ports are 1 to {MAX_PORT}")
+        findings.wrong(path, f"{port} is not a port; ports are 1 to {MAX_PORT}")
 
 
 def _validate_labels(labels: Mapping[str, str], path: str, findings: Findings, *, values: bool) -> None:
@@ -159,7 +159,7 @@ def _validate_image_collection(kubelet: KubeletSettings, path: str, findings: Fi
     high, low = kubelet.image_gc_high_threshold_percent, kubelet.image_gc_low_threshold_percent
     for key, percent in (("imageGCHighThresholdPercent", high), ("imageGCLowThresholdPercent", low)):
         if percent is not None and not 0 <= percent <= 100:
-            findings.wrong(child(path, key), f"{percent} is no percentage from 0 to 100")
+            findings.wrong(child(path, key), f"{percent} is not a percentage from 0 to 100")
     high, low = 85 if high is None else high, 80 if low is None else low  # the kubelet's defaults
     if low >= high and (kubelet.image_gc_low_threshold_percent, kubelet.image_gc_high_threshold_percent) != (None, None):
         findings.wrong(

@@ -1,4 +1,4 @@
-"""A manifest from its text to a valid value: read, merged with Terraform's outputs, decoded, completed, judged. Nothing is raised before all is looked at."""
+"""A manifest from its text to a valid value: read, merged with Terraform's outputs, decoded, completed, validated. Raises only after all of it was checked."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _is_manifest(tree: Node, findings: Findings) -> bool:
     """Whether this is a manifest at all: of anything else, not every key needs to be named."""
     kind, version = (_text(tree, key) for key in ("kind", "apiVersion"))
     if not isinstance(tree.value, dict):
-        findings.wrong(ROOT, f"is no mapping; write `apiVersion: {API_VERSION}` and `kind: {KIND}`, and then the cluster's fields")
+        findings.wrong(ROOT, f"is not a mapping; write `apiVersion: {API_VERSION}` and `kind: {KIND}`, and then the cluster's fields")
     elif kind != KIND:
         findings.wrong("kind", f"is {kind or 'missing'}, and must be {KIND}")
     elif version == "kubeone.k8c.io/v1beta3":

@@ -15,7 +15,7 @@ def content_of(path: Path) -> bytes:
     """What a regular file of a usual size holds. Raises OSError, whose `strerror` says why it is not read: no FIFO is waited for, and no device read."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         content = file.read(MOST + 1)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, f"it has more than {MOST >> 20} MiB")

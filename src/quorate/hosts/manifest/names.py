@@ -36,7 +36,7 @@ def dns_name(text: str) -> str:
         return ""
     if text != text.lower() and not dns_name(text.lower()):
         return f"{text} has capitals; Kubernetes accepts {text.lower()}"
-    return f"{text} is no DNS name: lower-case letters, digits, '-' and '.', each part from a letter or digit to one, at most 63 long"
+    return f"{text} is not a DNS name: lower-case letters, digits, '-' and '.', each part from a letter or digit to one, at most 63 long"
 
 
 def address(text: str) -> Address | None:
@@ -59,7 +59,7 @@ def dialled(text: str) -> str:
     """What is wrong with what somebody is to connect to: an IP address or a DNS name, capitals allowed."""
     if address(text) or not dns_name(text.lower()):
         if re.fullmatch(r"[0-9.]+", text) and not address(text):
-            return f"{text} is no IP address"
+            return f"{text} is not an IP address"
         return ""
     return f"{text} is neither an IP address nor a DNS name"
 
@@ -69,19 +69,19 @@ def label_key(text: str) -> str:
     prefix, slash, name = text.rpartition("/")
     if _NAME_PART.fullmatch(name) and (not slash or not dns_name(prefix)):
         return ""
-    return f"{text!r} is no label key such as example.com/name"
+    return f"{text!r} is not a label key such as example.com/name"
 
 
 def label_value(text: str) -> str:
     """What is wrong with the value of a label or taint."""
-    return "" if not text or _NAME_PART.fullmatch(text) else f"{text!r} is no label value: at most 63 letters, digits, '-', '_' and '.'"
+    return "" if not text or _NAME_PART.fullmatch(text) else f"{text!r} is not a label value: at most 63 letters, digits, '-', '_' and '.'"
 
 
 def quantity(text: str, *, percentage: bool = False) -> str:
     """What is wrong with an amount such as `200m` or `100Mi`; with `percentage`, `5%` is one too."""
     if _QUANTITY.fullmatch(text) or (percentage and _PERCENTAGE.fullmatch(text)):
         return ""
-    return f"{text!r} is no amount such as 200m or 100Mi{' or 5%' if percentage else ''}"
+    return f"{text!r} is not an amount such as 200m or 100Mi{' or 5%' if percentage else ''}"
 
 
 def line(text: str) -> str:
@@ -93,7 +93,7 @@ def repository(text: str) -> str:
     """What is wrong with a registry, or a place in it that images are in: `registry.example.com:5000/mirror`."""
     if _REPOSITORY.fullmatch(text):
         return ""
-    return f"{text!r} is no registry such as registry.example.com:5000, or a place in it: a host, maybe a port, and names of small letters after each '/'"
+    return f"{text!r} is not a registry such as registry.example.com:5000, or a place in it: a host, maybe a port, and names of small letters after each '/'"
 
 
 def mirror(text: str) -> str:
@@ -106,19 +106,21 @@ def mirror(text: str) -> str:
         and (not path or _PATH.fullmatch(f"/{path.rstrip('/')}"))
     ):
         return ""
-    return f"{text!r} is no mirror such as https://mirror.example.com:5000/docker"
+    return f"{text!r} is not a mirror such as https://mirror.example.com:5000/docker"
 
 
 def image(text: str) -> str:
     """What is wrong with the name of an image."""
-    return "" if _IMAGE.fullmatch(text) else f"{text!r} is no image such as registry.k8s.io/pause:3.10"
+    return "" if _IMAGE.fullmatch(text) else f"{text!r} is not an image such as registry.k8s.io/pause:3.10"
 
 
 def path(text: str) -> str:
     """What is wrong with the path of a file on a host: absolute, as it is written after all links of `..` and `.` are gone, and without odd characters."""
     if _PATH.fullmatch(text):
         return ""
-    return f"{text!r} is no path of a file such as /var/log/audit.log: absolute, without '..', blanks and other characters that shells read"
+    return (
+        f"{text!r} is not a path of a file such as /var/log/audit.log: absolute, without '..', blanks and other characters that shells read"
+    )
 
 
 def mounted(text: str, *, shared: bool = False) -> str:
@@ -143,4 +145,4 @@ def public_key(key: bytes) -> str:
     length = int.from_bytes(key[:4], "big")
     if len(key) > 4 + length and _KEY_TYPE.fullmatch(key[4 : 4 + length]):
         return ""
-    return "is no SSH public key; give the base64 text that follows the type in a .pub file and begins with AAAA"
+    return "is not an SSH public key; give the base64 text that follows the type in a .pub file and begins with AAAA"

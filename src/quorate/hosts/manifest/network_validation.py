@@ -82,7 +82,7 @@ def _subnet(text: str, version: int, path: str, findings: Findings) -> Network |
     found = network(text)
     if found is None or found.version != version:
         example = "10.244.0.0/16" if version == 4 else "fd01::/48"
-        findings.wrong(path, f"{text} is no IPv{version} subnet such as {example}")
+        findings.wrong(path, f"{text} is not an IPv{version} subnet such as {example}")
         return None
     return found
 
@@ -106,7 +106,7 @@ def _look_for_hosts(manifest: Manifest, subnet: Network, findings: Findings) -> 
 def _validate_node_ports(text: str, findings: Findings) -> None:
     where, match = child(_PATH, "nodePortRange"), _PORT_RANGE.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MAX_PORT:
-        findings.wrong(where, f"{text} is no range of ports such as 30000-32767")
+        findings.wrong(where, f"{text} is not a range of ports such as 30000-32767")
 
 
 def _validate_plugin(manifest: Manifest, findings: Findings) -> None:
@@ -147,7 +147,7 @@ def _validate_proxy(proxy: Proxy, findings: Findings) -> None:
     """No message quotes a proxy's URL: it may hold a password."""
     for key, url in (("http", proxy.http), ("https", proxy.https)):
         if url and not _is_proxy(url):
-            findings.wrong(child("proxy", key), "is no URL of a proxy such as http://proxy.example.com:3128")
+            findings.wrong(child("proxy", key), "is not a URL of a proxy such as http://proxy.example.com:3128")
 
 
 def _is_proxy(url: str) -> bool:

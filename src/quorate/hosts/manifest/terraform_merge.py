@@ -123,7 +123,7 @@ class _Merger:
         hosts = self._hosts(group, path)
         if group.leader_ip and hosts and not any(_has_address(host, group.leader_ip) for host in hosts):
             self._findings.tell(
-                "controlPlane.hosts", f"Terraform's leader_ip, {group.leader_ip}, is no address of these hosts; the first of them leads"
+                "controlPlane.hosts", f"Terraform's leader_ip, {group.leader_ip}, is not an address of these hosts; the first of them leads"
             )
         if len(self._findings.problems) > before:
             self._findings.mute("controlPlane.hosts")
@@ -143,7 +143,7 @@ class _Merger:
         if name and name not in PROVIDERS:
             near = nearest(name, PROVIDERS)
             self._findings.wrong(
-                where, f"{name} is no known provider; {f'did you mean {near}?' if near else 'it is one of ' + ', '.join(PROVIDERS)}"
+                where, f"{name} is not a known provider; {f'did you mean {near}?' if near else 'it is one of ' + ', '.join(PROVIDERS)}"
             )
             return tree
         providers = _at(tree, ("cloudProvider",))
@@ -228,7 +228,7 @@ class _Merger:
             text, where = getattr(kubelet, output), child(path, output)
             pairs = [pair.partition(separator) for pair in text.split(",")] if text else []
             if not all(name and found for name, found, _ in pairs):
-                self._findings.wrong(where, f"is no list such as cpu{separator}200m,memory{separator}200Mi", self._mark(where))
+                self._findings.wrong(where, f"is not a list such as cpu{separator}200m,memory{separator}200Mi", self._mark(where))
             elif pairs:
                 yield key, self._node({name.strip(): value.strip() for name, _, value in pairs}, where)
         for output, key in _KUBELET_VALUES.items():

@@ -123,7 +123,7 @@ class _Reader:
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             mark = Mark(self._findings.source, line)
             if not isinstance(key, yaml.ScalarNode):
-                self._findings.wrong(path, "has a key that is not a text", mark)
+                self._findings.wrong(path, "has a key that is not text", mark)
             elif name in fields:
                 self._findings.wrong(child(path, name), f"appears twice, first in line {fields[name].mark.line}; keep one of them", mark)
             else:

@@ -1,4 +1,4 @@
-"""What a manifest may ask of KubeOne and not of quorate: each field by name, with the reason and the way out.
+"""Fields of KubeOne's manifest that quorate does not support: each by name, with the reason and the way out.
 
 Such a field is a mistake, or, where the user says so, listed and without effect.
 """

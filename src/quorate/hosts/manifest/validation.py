@@ -1,4 +1,4 @@
-"""What is wrong with a manifest beyond what decoding has seen, and what its author should know although it is allowed.
+"""Mistakes in a manifest that decoding does not see, and warnings for its author.
 
 Follows KubeOne's pkg/apis/kubeone/validation, and adds what lets a cluster be built and then fails: see the modules for hosts, networks and encryption.
 """
@@ -94,7 +94,7 @@ def _validate_registries(manifest: Manifest, findings: Findings) -> None:
         host = name.partition("/")[0]
         first = hosts.setdefault(host, name)
         if name == "_default":
-            findings.wrong(child(where, name), "is no registry; write '*' for all that are not named")
+            findings.wrong(child(where, name), "is not a registry; write '*' for all that are not named")
         elif name != "*" and (problem := repository(name)):
             findings.wrong(child(where, name), problem)
         elif first != name:
@@ -126,7 +126,7 @@ def _validate_ca(ca: CertificateAuthority, findings: Findings) -> None:
     if "PRIVATE KEY-----" in ca.bundle:
         findings.wrong(given, "holds a private key, which everybody on every host could read; leave the certificates in it alone")
     elif ca.bundle and not _is_bundle(ca.bundle):
-        findings.wrong(given, "is no list of certificates as PEM")
+        findings.wrong(given, "is not a list of certificates as PEM")
     periods = {
         "certificateValidityPeriod": ca.certificate_validity_period,
         "caCertificateValidityPeriod": ca.ca_certificate_validity_period,
@@ -197,7 +197,7 @@ def _validate_components(manifest: Manifest, findings: Findings) -> None:
             if name not in KNOWN:
                 near = nearest(name, KNOWN)
                 findings.wrong(
-                    item(f"tlsCipherSuites.{key}", index), f"{name} is no cipher suite{f'; did you mean {near}?' if near else ''}"
+                    item(f"tlsCipherSuites.{key}", index), f"{name} is not a cipher suite{f'; did you mean {near}?' if near else ''}"
                 )
 
 
@@ -207,7 +207,7 @@ def _validate_flags(component: Component, path: str, findings: Findings) -> None
         if name == "feature-gates":
             findings.wrong(where, f"is forbidden here; write the gates under {path}.featureGates")
         elif not _FLAG.fullmatch(name):
-            findings.wrong(where, "is no name of a flag; write it without dashes before it")
+            findings.wrong(where, "is not a name of a flag; write it without dashes before it")
 
 
 def _validate_etcd(etcd: Etcd, path: str, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""What there is: hosts, ring and API asked once, and made into the frozen value that the decision looks at. Changes nothing."""
+"""Observes hosts, ring and API once, and makes the frozen value that the decision reads. Changes nothing."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def cluster_ca(facts: Mapping[str, HostFacts | Unreachable], control_planes: Ite
     candidates = sorted(each for each, hosts in trusting.items() if len(hosts) == most)
     if len({frozenset(trusting[each]) for each in candidates}) > 1:
         told = "; ".join(f"{', '.join(sorted(trusting[each]))} trust {each[:16]}..." for each in candidates)
-        remedy = "Take the hosts that do not belong to this cluster out of the manifest, or reset them"
-        return Unknown(f"the hosts belong to different clusters, and which one is meant is not known: {told}", remedy)
+        remedy = "Remove the hosts that do not belong to this cluster from the manifest, or reset them"
+        return Unknown(f"the hosts belong to different clusters, and it is not known which one you mean: {told}", remedy)
     return candidates[0]
 
 

@@ -165,7 +165,7 @@ def _of_kubelets(manifest: Manifest, api: ApiReading) -> Iterator[str]:
 
 
 def _of_kube_proxy(manifest: Manifest, api: ApiReading) -> Iterator[str]:
-    """Its mode and its settings. Its connection table is let be: KubeOne leaves it to kube-proxy, which does no harm."""
+    """Its mode and its settings. Its connection table is left alone: KubeOne leaves it to kube-proxy, which does no harm."""
     wanted = kube_proxy_configuration(manifest)
     if wanted is None or not isinstance(api.kube_proxy, Mapping):
         return

@@ -62,7 +62,7 @@ def wanted_of(manifest: Manifest, contents: Contents, facts: HostFacts, system: 
 def lacking(manifest: Manifest, facts: HostFacts, system: OperatingSystem, inspection: Inspection) -> tuple[str, ...]:
     """What a host that has not joined lacks before kubeadm. Nothing of a host that has: what it was given then is not taken back from it.
 
-    The kernel's settings are looked at through the files that make them: kubeadm's preflight judges what the host does not allow.
+    The kernel's settings are looked at through the files that make them: kubeadm's preflight checks what the host does not allow.
     """
     if _has_joined(facts):
         return ()

@@ -108,7 +108,9 @@ def _addresses(facts: Mapping[str, HostFacts], claims: Mapping[str, str]) -> Ite
         own = facts[name].addresses if name in facts else None
         others = tuple(other for other in holders if other != name)
         if others and name in holders:
-            yield Doubt((name, *others), f"{name} and {', '.join(others)} have the same address {claim}: take it from all but one of them")
+            yield Doubt(
+                (name, *others), f"{name} and {', '.join(others)} have the same address {claim}: remove it from all but one of them"
+            )
         elif isinstance(own, frozenset) and own and name not in holders:
             whose = f", and {', '.join(others)} has it" if others else ""
             why = f"the manifest says that {name} is at {claim}, which is none of its addresses{whose}: correct its privateAddress"

@@ -43,7 +43,7 @@ async def with_etcd_data(access: Access, facts: Facts, api: ApiReading | Unknown
 async def _looked_again(access: Access, facts: Mapping[str, HostFacts], folders: Iterable[str]) -> Mapping[str, HostFacts]:
     odd = [folder for folder in folders if not _PLAIN.fullmatch(folder) or ".." in folder]
     if odd:
-        why = Unknown(f"the cluster has them in {odd[0]!r}, which is no folder to look into", "Correct it in ConfigMap kubeadm-config")
+        why = Unknown(f"the cluster has them in {odd[0]!r}, which is not a folder to look into", "Correct it in ConfigMap kubeadm-config")
         return {name: replace(each, etcd_folder=why, etcd_data=why, etcd_identity=why) for name, each in facts.items()}
     seen = await probe({name: access.ssh(name) for name in facts}, folders=tuple(dict.fromkeys((*folders, DATA_FOLDER))))
     return {name: _with_data_of(each, seen[name]) for name, each in facts.items()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.hosts.state import Host, Kind, MissedProbes
+from quorate.core.hosts.state import READYZ, Host, Kind, MissedProbes
 from quorate.core.ring import Member
 from quorate.core.versions import Version, parse_or_none
 from quorate.etcd.log_file import LogIdentity
@@ -21,7 +21,7 @@ from quorate.hosts.observe.membership import role
 from quorate.hosts.observe.nodes import is_of_another_machine, metadata_drift, new_node_drift, seen
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import RENEWED, RENEWED_KUBECONFIGS, EtcdData, Fact, HostFacts, Program, StaticPod, Unit
-from quorate.hosts.probe.healthy import endpoint
+from quorate.hosts.probe.healthy import api_server, api_server_restarts
 from quorate.hosts.render.feature_files import Contents
 from quorate.hosts.render.kubeadm_configuration import Machine
 from quorate.kubernetes import objects
@@ -94,9 +94,11 @@ def _reached(host: Host, manifest: Manifest, contents: Contents, learned: Learne
         kubeadm=_program(facts, "kubeadm"),
         api_server=_api_server(facts),
         just_booted=isinstance(facts.running_for, timedelta) and facts.running_for < BOOTING,
+        api_server_restarts=api_server_restarts(facts),
         lacks=lacking(manifest, facts, learned.system, learned.inspection),
         guarded_by=guarded_by(facts, learned.system),
         stopped=_stopped(facts),
+        etcd_runs=_etcd_runs(facts),
         etcd_data_lost=data_lost(facts, learned.member),
         holds_a_copy=holds_a_copy(facts, learned.cluster_id),
         holds_other_data=host.control_plane and holds_other_data(facts, learned.cluster_id),
@@ -138,7 +140,7 @@ def _program(facts: HostFacts, name: str) -> Version | None:
 
 def _api_server(facts: HostFacts) -> Finding | None:
     """The API server by its own word; None where the host has none."""
-    return None if isinstance(facts.manifest("kube-apiserver"), Absent) else endpoint("APIServerReadyz", facts.api_server_readyz)
+    return None if isinstance(facts.manifest("kube-apiserver"), Absent) else api_server(READYZ, facts.api_server_readyz, facts)
 
 
 def _stopped(facts: HostFacts) -> tuple[str, ...]:
@@ -154,6 +156,12 @@ def _stopped(facts: HostFacts) -> tuple[str, ...]:
         for name, unit in units.items()
         if isinstance(unit, Unit) and unit.load == "loaded" and unit.active in ("inactive", "failed") and unit.file != "masked"
     )
+
+
+def _etcd_runs(facts: HostFacts) -> bool:
+    """Whether its member may run. A process of that name may be in any container; the one of kubeadm's manifest listens."""
+    may_run = not isinstance(facts.processes, frozenset) or "etcd" in facts.processes
+    return may_run and not (isinstance(facts.manifest("etcd"), StaticPod) and isinstance(facts.etcd_health, Absent))
 
 
 def starts_without_data(facts: HostFacts) -> bool:

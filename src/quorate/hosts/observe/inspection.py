@@ -106,7 +106,7 @@ def _decoded(path: str, words: Iterable[str]) -> Fact[bytes]:
     try:
         return base64.b64decode(encoded.removeprefix("="), validate=True)
     except ValueError:  # binascii.Error among them, and what is not ASCII
-        return Unknown(f"{path} did not arrive as it is")
+        return Unknown(f"{path} was changed or cut off on the way")
 
 
 def _unknown(wanted: Wanted, why: Unknown) -> Inspection:

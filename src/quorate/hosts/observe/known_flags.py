@@ -34,7 +34,7 @@ KUBEADMS: Mapping[str, frozenset[str]] = {
 IGNORED: Mapping[str, Mapping[str, str]] = {
     "kube-apiserver": {"endpoint-reconciler-type": "KubeOne names the API server's own default, lease"},
 }
-"""What clusters made by KubeOne have beside that, by program, and why it is let be."""
+"""What clusters made by KubeOne have beside that, by program, and why it is left alone."""
 
 PLACES: Mapping[str, frozenset[str]] = {
     "kube-apiserver": _names("etcd-prefix etcd-servers-overrides"),

@@ -56,7 +56,7 @@ def overruling_flags(wanted: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _compared(path: str, found: Any, wanted: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Fields of an object that is nobody's as a whole are compared one by one, and those that are not wanted are let be; the manifest's maps are its own."""
+    """Where no single owner writes an object, its fields are compared one by one, and unwanted ones stay; a map of the manifest is compared whole."""
     if isinstance(wanted, dict) and path.partition(".")[0] not in FIELDS:
         members = found if isinstance(found, dict) else {}
         for name in sorted(wanted):

@@ -1,4 +1,4 @@
-"""In what hosts that have joined, and the cluster, differ from the manifest and stay so, since no step changes it: each sentence says what its reader can do.
+"""Differences of joined hosts, and of the cluster, from the manifest that no step changes: each sentence says what its reader can do.
 
 Pure. What could not be read is no difference.
 """

@@ -19,7 +19,7 @@ def machine_deployments(manifest: Manifest, api: ApiReading | Unknown | Absent) 
         case Absent():
             kind = f"{MACHINE_DEPLOYMENTS.plural}.{MACHINE_DEPLOYMENTS.group}"
             return Maintenance(
-                problem=f"the cluster does not serve {kind}, which dynamicWorkers are: install machine-controller, or take dynamicWorkers out of the manifest"
+                problem=f"the cluster does not serve {kind}, which dynamicWorkers are: install machine-controller, or remove dynamicWorkers from the manifest"
             )
         case Unknown(reason):
             return Maintenance(problem=f"the MachineDeployments could not be listed: {reason}")

@@ -3,7 +3,7 @@
 A host is the member that its own etcd says it is, or else the one whose log is on its disk. The manifest's addresses are a claim: they tell which member is a
 host's that says nothing, because it cannot be asked or has lost its data. Only a member without an address is claimed by name, so that a member which has a
 host's name and another address is an orphan: the host was replaced by another of the same name. That is so only once the other has said that it is not this
-member: while a host that nobody can ask may be it, the member is not nobody's.
+member: while a host that nobody can ask may be it, the member is no orphan.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Matching:
         if not nobodys:
             return Absent()
         why = f"it cannot be asked whether it is {' or '.join(nobodys)}, of which no other host is: {log.reason}"
-        return Unknown(why, f"Bring {host} back, correct its address, or take it out of the manifest")
+        return Unknown(why, f"Bring {host} back, correct its address, or remove it from the manifest")
 
     def _runs_unasked(self, host: str) -> bool:
         """Whether an etcd runs there that may be of another ring: one that has left this one ends by itself."""

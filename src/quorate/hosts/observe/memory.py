@@ -1,4 +1,4 @@
-"""How often in a row somebody gave no answer: what one observation cannot tell. A host or a member is called dead only after several probes apart in time."""
+"""How many probes in a row a host or member missed, which one observation cannot tell: it is called dead only after several, apart in time."""
 
 from __future__ import annotations
 

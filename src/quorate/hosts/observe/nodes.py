@@ -61,7 +61,7 @@ def _addresses(node: objects.Node) -> set[str]:
 
 
 def metadata_drift(node: objects.Node, host: Host, *, control_plane: bool) -> tuple[str, ...]:
-    """In what labels, annotations and taints differ from the manifest. Those that the manifest does not mention are let be, but for the control-plane taint."""
+    """How labels, annotations and taints differ from the manifest. Those that it does not mention are left alone, except the control-plane taint."""
     metadata = _metadata_drift(host, node.metadata.labels, node.metadata.annotations, control_plane=control_plane)
     return (*metadata, *_taint_drift(node, host))
 
@@ -102,7 +102,7 @@ def _map_drift(what: str, wanted: Mapping[str, str], found: Mapping[str, str]) -
     for key, value in sorted(wanted.items()):
         if key.endswith("-"):
             if key[:-1] in found:
-                yield f"{what} {key[:-1]} is set, and the manifest takes it away"
+                yield f"{what} {key[:-1]} is set, and the manifest removes it"
         elif found.get(key) != value:
             yield f"{what} {key} is {found.get(key)!r} instead of {value!r}" if key in found else f"{what} {key} is missing"
 

@@ -1,4 +1,4 @@
-"""Everything that one observation of a cluster gives: the value that is judged, and what those who act need beside it."""
+"""The result of one observation of a cluster: the value that the decision reads, and what the steps need beside it."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ from quorate.kubernetes import objects
 from quorate.workload.membership import RingReading, alarms_without_member
 
 Facts = Mapping[str, HostFacts | Unreachable]
-_NO_WISHES = RunOptions()
+_NO_OPTIONS = RunOptions()
 
 
 async def observe(
-    access: Access, manifest: Manifest, memory: Memory, contents: Contents, now: Callable[[], datetime], options: RunOptions = _NO_WISHES
+    access: Access, manifest: Manifest, memory: Memory, contents: Contents, now: Callable[[], datetime], options: RunOptions = _NO_OPTIONS
 ) -> Observation:
     """Observe the cluster once. `access` is entered; `memory` is the run's; `contents` are the files beside the manifest; `now` is aware.
 

@@ -12,7 +12,7 @@ from quorate.hosts.render.host_names import node_of
 
 
 def problems(facts: Mapping[str, HostFacts | Unreachable], ca: Fact[str]) -> tuple[str, ...]:
-    """Each problem with the names of its hosts, in words. `ca` is the cluster's: what hosts of another one are called there is nobody's concern."""
+    """Each problem with the names of its hosts, in words. `ca` is the cluster's: names of hosts of another cluster are not shown."""
     known = {name: each for name, each in facts.items() if isinstance(each, HostFacts)}
     ours = {name: each for name, each in known.items() if isinstance(ca, str) and ca in trusted(each)}
     return tuple(_other_nodes(ours))

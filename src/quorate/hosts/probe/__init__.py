@@ -1,1 +1,1 @@
-"""What a host tells of itself: one script that changes nothing, its answer as facts of which each may be unknown, and what they say the host is."""
+"""Probes a host: one script that changes nothing, its answer as facts that may each be unknown, and what these say the host is."""

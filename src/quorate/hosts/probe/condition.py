@@ -228,7 +228,7 @@ def _not_known(host: _Host) -> Condition | None:
     found = cas(facts)
     if found and not isinstance(host.listing.ca, str):
         differ = host.listing.ca if isinstance(host.listing.ca, Unknown) else None
-        message = f"{', '.join(found)} of a cluster, but which one is this is not known{f': {differ.reason}' if differ else ''}"
+        message = f"{', '.join(found)} of a cluster, but it is not known which cluster is this one{f': {differ.reason}' if differ else ''}"
         unknown.append(Finding(Health.UNKNOWN, CLUSTERS_DIFFER if differ else "ClusterNotKnown", message))
     if not found and not isinstance(facts.kubeconfigs["kubelet"], Absent | Unknown):
         unknown.append(Finding(Health.UNKNOWN, "CANotKnown", "kubelet.conf names no CA that can be read"))
@@ -252,19 +252,19 @@ def _another_etcd(host: _Host) -> Condition | None:
         case str(etcd):
             return Condition(Kind.FOREIGN, (Finding(Health.BAD, ANOTHER_ETCD, f"{etcd}, and no CA of a cluster"),))
         case Unknown(reason):
-            message = f"etcd is on it, and no CA of a cluster; whose it is is not known: {reason}"
+            message = f"etcd is on it, and no CA of a cluster; it is not known whose it is: {reason}"
             return Condition(Kind.UNKNOWN, (Finding(Health.UNKNOWN, ANOTHER_ETCD, message),))
     return None
 
 
 def _with_its_etcd(host: _Host, found: Condition) -> Condition:
-    """A worker that has another etcd is not one that is only fit to be freed of everything."""
+    """A worker that has another etcd is not one that only a reset can help."""
     if host.control_plane or found.kind is not Kind.HALF_JOINED:
         return found
     etcd = other_etcd(host.facts, host.listing.cluster_id)
     if isinstance(etcd, Absent):
         return found
-    kept = f"{etcd}, which a reset would take" if isinstance(etcd, str) else f"whose the etcd on it is is not known: {etcd.reason}"
+    kept = f"{etcd}, which a reset would take" if isinstance(etcd, str) else f"it is not known whose the etcd on it is: {etcd.reason}"
     return Condition(Kind.BROKEN, (Finding(Health.BAD, ANOTHER_ETCD, kept), *found.findings))
 
 
@@ -274,7 +274,7 @@ def _untouched(host: _Host) -> Condition | None:
     if isinstance(host.listing.node, str) or isinstance(host.listing.etcd, EtcdRole):
         return Condition(Kind.BROKEN, (Finding(Health.BAD, WIPED, "the cluster lists this host, but nothing of the cluster is on it"),))
     if others := _of_another_distribution(host.facts):
-        message = f"{', '.join(others)}: of a Kubernetes that kubeadm did not make, such as RKE2 or k3s, whose own program takes it away"
+        message = f"{', '.join(others)}: of a Kubernetes that kubeadm did not make, such as RKE2 or k3s; remove it with its own program"
         return Condition(Kind.FOREIGN, (Finding(Health.BAD, "AnotherDistribution", message),))
     missing = [name for name in _NEEDED if isinstance(host.facts.programs[name], Absent)]
     if missing:
@@ -345,7 +345,7 @@ def _listings(host: _Host) -> Iterator[Finding]:
         case str(name):
             yield Finding(Health.GOOD, "NodeListed", f"the API has Node {name}")
         case Absent():
-            yield Finding(not_listed, NODE_NOT_LISTED, "the API has no Node of it")
+            yield Finding(not_listed, NODE_NOT_LISTED, "the API has no Node for it")
         case Unknown(reason):
             yield Finding(Health.UNKNOWN, "NodeNotKnown", f"whether it has a Node is not known: {reason}")
     if not (host.control_plane and has_local_etcd(host.facts)):

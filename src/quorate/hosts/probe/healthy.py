@@ -1,13 +1,14 @@
-"""How well a host that has joined does, by its own facts alone: each thing that must run with its health and the evidence."""
+"""The health of a host that has joined, by its own facts: each thing that must run, with evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from quorate.core.health import Absent, Finding, Health, Unknown
-from quorate.core.hosts.state import EXPIRED, KUBEADM_RUNS
-from quorate.hosts.probe.facts import RENEWED, Answer, EtcdData, Fact, HostFacts, Unit
+from quorate.core.hosts.state import EXPIRED, KUBEADM_RUNS, LIVEZ, READYZ
+from quorate.hosts.probe.facts import RENEWED, Answer, EtcdData, Fact, HostFacts, StaticPod, Unit
 
 _DOORS_CLOSED = (401, 403)
 """It answers, but does not say how it does: anonymous requests are off, and the certificate that the probe used is not accepted either."""
@@ -20,8 +21,8 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
     yield _unit("Kubelet", facts.units["kubelet"])
     yield endpoint("KubeletHealthz", facts.kubelet_healthz)
     if control_plane:
-        yield endpoint("APIServerLivez", facts.api_server_livez)
-        yield endpoint("APIServerReadyz", facts.api_server_readyz)
+        yield api_server(LIVEZ, facts.api_server_livez, facts)
+        yield api_server(READYZ, facts.api_server_readyz, facts)
         if local_etcd:
             yield endpoint("EtcdHealth", facts.etcd_health)
             if facts.etcd_data is EtcdData.BEGUN_ANEW:
@@ -36,7 +37,7 @@ def findings(facts: HostFacts, *, control_plane: bool, local_etcd: bool, now: da
 def kubeadm_runs(facts: HostFacts) -> Iterator[Finding]:
     """Whether kubeadm runs now: then what was found may be otherwise in a moment."""
     if isinstance(facts.processes, frozenset) and "kubeadm" in facts.processes:
-        yield Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm runs on it now: what it does is not over")
+        yield Finding(Health.UNKNOWN, KUBEADM_RUNS, "kubeadm is still running on it")
 
 
 def _unit(name: str, unit: Fact[Unit]) -> Finding:
@@ -61,6 +62,22 @@ def endpoint(name: str, answer: Fact[Answer]) -> Finding:
             return Finding(Health.UNKNOWN, name, f"it answers, but does not let the probe in ({status}): {body}")
         case Answer(status, body):
             return Finding(Health.GOOD if status == 200 else Health.BAD, name, f"{status} {body}")
+
+
+def api_server_restarts(facts: HostFacts) -> bool:
+    """Whether an API server runs on the host, and nobody listens where its own does: one that was asked to end stops to listen at once and stays for a minute,
+    and one that has just been started takes some seconds.
+    """
+    runs = isinstance(facts.processes, frozenset) and "kube-apiserver" in facts.processes
+    return runs and isinstance(facts.manifest("kube-apiserver"), StaticPod) and isinstance(facts.api_server_livez, Absent)
+
+
+def api_server(name: str, answer: Fact[Answer], facts: HostFacts) -> Finding:
+    """What the API server of the host said of itself."""
+    found = endpoint(name, answer)
+    if isinstance(answer, Absent) and api_server_restarts(facts):
+        return replace(found, message=f"{found.message}, though it runs: it was asked to end, or has just been started")
+    return found
 
 
 def _certificates(facts: HostFacts, now: datetime, *, apart_from: Collection[str]) -> Finding:

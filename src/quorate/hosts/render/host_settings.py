@@ -1,4 +1,4 @@
-"""What a host is given before kubeadm and is to have for as long as it is in the cluster: its files, and how they take effect. Pure: files and sh.
+"""What a host gets before kubeadm and keeps as long as it is in the cluster: files, and how they take effect. Pure: files and sh.
 
 Containers run on while containerd is restarted. What a change has yet to restart is noted on the host before the change: whoever is cut short, or comes next,
 finds it there. Mirrors of registries need no restart, which containerd reads at every pull.

@@ -78,13 +78,15 @@ def join_files(manifest: Manifest, machine: Machine, discovery: Discovery, *, co
     return HostFile(JOIN_PATH, yaml_documents(configuration)), HostFile(DISCOVERY_PATH, yaml_documents(_kubeconfig(manifest, discovery)))
 
 
-def upgrade_file(manifest: Manifest, machine: Machine, *, patched: bool = False) -> HostFile:
+def upgrade_file(manifest: Manifest, machine: Machine, *, patched: bool = False, renews: bool = True) -> HostFile:
     """What `kubeadm upgrade apply --config` and `kubeadm upgrade node --config` are given. Images are pulled beforehand, or where they are missing.
 
-    `patched`: there are patches on the host beside that of its kubelet.
+    `patched`: there are patches on the host beside that of its kubelet. `renews`: certificates are renewed of what gets another manifest, and in any case those
+    of administrators.
     """
     patches = {"patches": {"directory": PATCHES}} if patched else _patches(machine)
     options: dict[str, Any] = {"imagePullPolicy": "IfNotPresent", "imagePullSerial": False, **_ignored(machine), **patches}
+    options |= {} if renews else {"certificateRenewal": False}
     document = {
         "apiVersion": API_VERSION,
         "kind": "UpgradeConfiguration",

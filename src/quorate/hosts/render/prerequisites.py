@@ -1,7 +1,7 @@
 """What a host needs before kubeadm: kernel modules and settings, no swap, no firewall of its own, trust in the user's CAs, proxies. Pure: files and sh.
 
 Scripts are idempotent: a line `changed ...` is printed for each change made and none where there is nothing to do; `not possible ...` for what the host does
-not allow, which kubeadm's preflight then judges. None restarts the kubelet or containerd: that is a step of its own, one host at a time.
+not allow, which kubeadm's preflight then checks. None restarts the kubelet or containerd: that is a step of its own, one host at a time.
 Source: KubeOne's pkg/scripts (os_*.go, funcs.go) for what is set up.
 """
 

@@ -1,4 +1,4 @@
-"""The one way in which a value gets into a script for a host."""
+"""Quotes values for scripts: the only way that a value gets into one."""
 
 from __future__ import annotations
 

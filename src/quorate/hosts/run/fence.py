@@ -1,4 +1,4 @@
-"""The ways into a cluster as steps have them: whatever changes something passes the lock's fence at its own instant (S15), and what only looks does not.
+"""The only interface of steps to a cluster: each change passes the lock's fence right before it is made (S15); reads do not.
 
 A step has no other way in, so that nothing which it does can take effect once another run has taken the lock.
 """

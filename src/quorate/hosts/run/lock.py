@@ -1,4 +1,4 @@
-"""Two operators are kept apart: a lock on every host that can be reached and, where there is an API, a Lease. Whoever has all of them works.
+"""Locks out a second operator: a lock on every reachable host and, if there is an API, a Lease. The run that has all of them works.
 
 The hosts' locks (lock_file.py) serve before there is a cluster and while its API is down, the Lease (lock_lease.py) where two operators reach different hosts.
 Both are renewed while the run lasts, and run out when it was killed. Nothing is changed by a run that has neither the Lease nor more than half of the

@@ -21,7 +21,7 @@ from quorate.hosts.render.shell import quoted
 from quorate.hosts.run.operator import Holder, decode
 
 PATH = "/run/quorate/lock.json"
-"""Below /run: a host that starts anew runs nobody's steps any more."""
+"""Below /run: once a host has started anew, no run's steps go on there."""
 GUARD = f"{PATH}.guard"
 LASTS = 60
 """Seconds after its last renewal for which a lock counts."""
@@ -50,7 +50,7 @@ class Theirs:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """It was this run's, and is nobody's: it ran out and somebody has had it since, or the host was started anew."""
+    """This run held it, and nobody does now: it ran out and somebody has had it since, or the host was started anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ async def drop(host: Host, holder: Holder) -> Answer:
 
 
 async def look(host: Host, holder: Holder) -> Answer:
-    """Whose it is, Theirs or Taken: this run's or nobody's. Changes nothing."""
+    """Whose it is, Theirs or Taken: this run holds it, or nobody does. Changes nothing."""
     return await _ask(host, _LOOK, holder)
 
 

@@ -87,9 +87,9 @@ class LeaseLock:
         return Ours() if other is None else Others(other)
 
     async def take(self, client: LeaseClient, *, watched: Lease | None = None) -> Lease | None:
-        """Create or renew it, or take it where it is nobody's or has not changed since `watched`, now or ever after. The Lease where it is somebody else's.
+        """Create or renew it, or take it where nobody holds it or it has not changed since `watched`, now or ever after. The Lease where it is somebody else's.
 
-        One that is this run's already, and nobody's any more, has been somebody else's meanwhile, and is not taken again. Raises what the client raises.
+        One that this run held, and that nobody holds now, has been somebody else's meanwhile, and is not taken again. Raises what the client raises.
         """
         asked = self._elapsed()
         try:

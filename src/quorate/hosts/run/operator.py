@@ -1,4 +1,4 @@
-"""Who runs quorate: a person on a machine, as the other operators are told it, and which of its processes, so that one that was killed is known to be gone."""
+"""The operator: a person on a machine, as other operators see it, and the process, so that one that was killed is known to be gone."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def reached(cluster: Cluster) -> str:
     different = lasting(cluster)
     if not different:
         return "everything is as the manifest says"
-    return f"everything else is as the manifest says; until somebody changes it, this differs: {'; '.join(different)}"
+    return f"everything else is as the manifest says; this differs until you change it: {'; '.join(different)}"
 
 
 def left(expires: datetime, host: Host, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""A plan that was kept: what was asked for, everything observed that decided on it, and its steps; and what has moved in the world since then.
+"""A saved plan: what was asked for, everything observed that decided on it, and its steps; and what has changed since.
 
 What changes by itself and decides nothing is not compared: the words of findings, the time of a probe, since when a Node is ready, and which member leads and
 which Nodes others have joined, whose part in the plan is its steps and their order, which are compared.
@@ -32,7 +32,7 @@ FORMAT = 2
 _UNCOMPARED: dict[type, frozenset[str]] = {
     Cluster: frozenset({"snapshot_taken", "regenerated", "renewed", "rotated", "locked_by", "other_nodes"}),
     Finding: frozenset({"message"}),
-    Host: frozenset({"just_booted", "clock_ahead"}),
+    Host: frozenset({"just_booted", "api_server_restarts", "clock_ahead"}),
     Member: frozenset({"evidence"}),
     Node: frozenset({"ready_since"}),
     Ring: frozenset({"leader"}),
@@ -45,17 +45,19 @@ _MOST_NAMED = 12
 
 
 class PlanError(ValueError):
-    """A file that is no plan of ours, or cannot be read or written. The message names the file, the cause and the way out."""
+    """A file that is not a plan of ours, or cannot be read or written. The message names the file, the cause and the way out."""
 
 
-class WorldMoved(Exception):
-    """What was planned for is not what is there. `moved` is each thing that is another, in words."""
+class StalePlan(Exception):
+    """The cluster is no longer as it was when the plan was made. `moved` says each change in words."""
 
     def __init__(self, moved: tuple[str, ...]) -> None:
         self.moved = moved
         named = [printable(each) for each in moved[:_MOST_NAMED]]
         more = [f"and {len(moved) - _MOST_NAMED} more"] if len(moved) > _MOST_NAMED else []
-        text = "\n  ".join(["the world has moved since the plan was made; make a new one with `quorate plan --out`:", *named, *more])
+        text = "\n  ".join(
+            ["the plan is stale: the cluster changed since it was made; make a new one with `quorate plan --out`:", *named, *more]
+        )
         super().__init__(text)
 
 
@@ -95,7 +97,7 @@ def read(path: Path) -> Kept:
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
-        raise PlanError(f"{path}: is no plan that `quorate plan --out` wrote: {error}") from None
+        raise PlanError(f"{path}: is not a plan that `quorate plan --out` wrote: {error}") from None
     if kept.format != FORMAT:
         raise PlanError(f"{path}: was written by another version of quorate; make it anew with `quorate plan --out`")
     if not "".join((kept.manifest, kept.terraform, *kept.options.without)).isprintable():
@@ -109,16 +111,16 @@ def facts(cluster: Cluster) -> dict[str, str]:
 
 
 def moved(kept: Kept, now: Mapping[str, str], inputs: Mapping[str, str], steps: tuple[str, ...]) -> tuple[str, ...]:
-    """What is not as it was when the plan was made; nothing: it can be carried out."""
-    found = [f"{name} is another" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
+    """What has changed since the plan was made; nothing: it can be carried out."""
+    found = [f"{name} has changed" for name in sorted({*kept.inputs, *inputs}) if kept.inputs.get(name) != inputs.get(name)]
     found += _differences(kept.facts, now)
     if not found and kept.steps != steps:
-        found.append("the steps are others, in another order, or other checks pass: " + "; ".join(steps or ("none",)))
+        found.append("the steps, their order or the checks that pass have changed: " + "; ".join(steps or ("none",)))
     return tuple(found)
 
 
 def moved_around(shown: Cluster, now: Cluster, step: Step) -> tuple[str, ...]:
-    """In what that which a step is about is another than it was when the plan was shown; of a step about the cluster everything that is."""
+    """What has changed, since the plan was shown, in the hosts, Nodes and members of a step; for a step about the cluster everything."""
     about = involved(step) or ("",)
     differences = _differences(facts(shown), facts(now))
     return tuple(each for each in differences if any(name in each for name in about))[:_MOST_NAMED]

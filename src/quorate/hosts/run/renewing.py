@@ -1,4 +1,4 @@
-"""The decision of a run that is for certificates only: the rules are those of every run, and what else they want is left to `quorate apply`."""
+"""The decision of a run that only renews certificates: the same rules, but other steps that they want are for `quorate apply`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decide_renewal(cluster: Cluster, now: datetime) -> Decision:
     if decision.step is None or isinstance(decision.step, RenewCertificates):
         return decision
     if not any(isinstance(each.step, RenewCertificates) for each in forecast(cluster, now).steps):
-        return Decision("left for `quorate apply`", None, tuple(check for check in decision.checks if check.passed), None)
+        return Decision("left to `quorate apply`", None, tuple(check for check in decision.checks if check.passed), None)
     refused = failed(
         FIRST, f"next: {decision.step}", "Run `quorate apply` first; it renews certificates too, where they are about to expire."
     )

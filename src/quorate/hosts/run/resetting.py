@@ -1,4 +1,4 @@
-"""What it takes to free hosts of their cluster: of some, in an order that keeps the ring of those that stay, or of all, which ends the cluster. Pure."""
+"""The steps to reset hosts: some, in an order that keeps the quorum of the rest, or all, which destroys the cluster. Pure."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ LEFT = "no member has the Node's name when it goes"
 CLUSTER_ENDS = "the whole cluster ends"
 SAVED = "etcd's data is saved before the first member goes"
 ANOTHERS = "exempt: the host was named, and belongs to another cluster"
-_ALL = "Bring etcd back first, or end the whole cluster: `quorate reset -m MANIFEST --all`."
+_ALL = "Bring etcd back first, or destroy the whole cluster: `quorate reset -m MANIFEST --all`."
 _MORE_THAN_ONE = (
     "Save each yourself, with `quorate etcd snapshot` and a manifest of the hosts of that ring alone, and add --no-snapshot; "
-    "or take the hosts of the ring that is to stay out of the manifest."
+    "or remove the hosts of the ring that is to stay from the manifest."
 )
-_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if the data is of no use to you."
+_UNSAVED = "Bring etcd back; or add --no-snapshot, if an earlier run of this command has taken one, or if you do not need the data."
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The hosts that are to be freed. `everything`: all that the manifest has, which ends the cluster. `save`: etcd's data is saved before.
+    """The hosts that are to be reset. `everything`: all hosts of the manifest, which destroys the cluster. `save`: take a snapshot first.
 
-    `apart`: those that were shown as hosts of another cluster, or of none that has a ring, so that whoever agreed to it knew that no ring would be asked.
+    `apart`: hosts that the operator was shown as another cluster's, or of a cluster without a ring, and approved to be reset without a quorum check.
     """
 
     names: tuple[str, ...]
@@ -48,8 +48,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Freeing:
-    """One step of it with the checks behind it; without a step, what keeps a host from being freed. The ring is as it is before."""
+class ResetStep:
+    """One step of a reset with the checks behind it; without a step, what keeps a host from being reset. `before`: etcd before the step."""
 
     host: str
     step: Step | None
@@ -58,12 +58,12 @@ class Freeing:
 
 
 def apart(cluster: Cluster) -> frozenset[str]:
-    """The hosts that are freed without asking a ring, as it is now: of another cluster, or all where there is no ring."""
+    """The hosts that are reset without asking a ring, as it is now: of another cluster, or all where there is no ring."""
     return frozenset(host.name for host in cluster.hosts if host.kind is Kind.FOREIGN or isinstance(cluster.ring, Absent))
 
 
 def asks_no_ring(cluster: Cluster, request: Request, name: str) -> bool:
-    """Whether the host is freed without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
+    """Whether the host is reset without asking a ring: the whole cluster ends, or it is so now as it was when it was shown."""
     return request.everything or name in request.apart & apart(cluster)
 
 
@@ -73,21 +73,21 @@ def ends_the_cluster(cluster: Cluster, names: tuple[str, ...]) -> bool:
 
 
 def not_unique(host: Host) -> tuple[str, ...]:
-    """Why the host may be another machine than the one that is meant, in words: what is freed is that one, too."""
+    """Why the host may be another machine than the one that is meant, in words: a reset would hit that one."""
     return (*host.not_unique, *(finding.message for finding in host.findings if finding.reason == NOT_UNIQUE))
 
 
-def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
-    """Every step that frees these hosts, workers first, whose member leads last; steps after a refusal are of other hosts.
+def reset_steps(cluster: Cluster, request: Request) -> tuple[ResetStep, ...]:
+    """Every step of the reset of these hosts, workers first, the host with etcd's leader last; steps after a refusal are of other hosts.
 
-    A snapshot comes before the first member that goes. Who ends the whole cluster, and has not said that its data may go unsaved, waits where etcd cannot be
-    read. A host of another cluster is meant only where it was named. Nobody is freed while the hosts contradict the manifest or each other: what it says of a
-    host may be true of another, or of another cluster.
+    A snapshot comes before the first removal of a member. If etcd cannot be read, a reset of the whole cluster waits unless the request allows it to go without
+    a snapshot. A host of another cluster is reset only by name. No host is reset while the hosts contradict the manifest or each other: the manifest may then
+    mean another host, or another cluster.
     """
     if cluster.problems:
         checks = tuple(failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems)
-        return (Freeing("", None, checks, None),)
-    found = _freed(cluster, request)
+        return (ResetStep("", None, checks, None),)
+    found = _steps_of_hosts(cluster, request)
     saving = _saving(cluster) if request.save else None
     first = 0 if request.everything else next((at for at, each in enumerate(found) if isinstance(each.step, RemoveMember)), None)
     if saving is None or first is None or not any(each.step for each in found):
@@ -95,7 +95,7 @@ def freeing(cluster: Cluster, request: Request) -> tuple[Freeing, ...]:
     return (*found[:first], saving, *found[first:]) if saving.step is not None else (saving,)
 
 
-def _saving(cluster: Cluster) -> Freeing | None:
+def _saving(cluster: Cluster) -> ResetStep | None:
     """The snapshot, or why it cannot be taken; None: it was, or there is nothing to save."""
     match cluster.ring:
         case _ if cluster.snapshot_taken:
@@ -103,21 +103,23 @@ def _saving(cluster: Cluster) -> Freeing | None:
         case Absent():
             return None
         case Unknown(reason):
-            return Freeing("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
+            return ResetStep("", None, (unknown(SAVED, f"the ring could not be read: {reason}", _UNSAVED),), None)
         case _ if cluster.membership_problem:
-            return Freeing("", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None)
+            return ResetStep(
+                "", None, (failed(SAVED, f"one snapshot is not all of it: {cluster.membership_problem}", _MORE_THAN_ONE),), None
+            )
         case Ring():
-            return Freeing("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), verdict(cluster.ring))
+            return ResetStep("", TakeSnapshot(), (passed(SAVED, "as a verified snapshot"),), verdict(cluster.ring))
 
 
-def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
+def _steps_of_hosts(cluster: Cluster, request: Request) -> list[ResetStep]:
     names = request.names
     leader = cluster.ring.leader if isinstance(cluster.ring, Ring) else None
     hosts = sorted(
         (host for host in cluster.hosts if host.name in names),
         key=lambda host: (host.control_plane, leader is not None and host.member_id == leader),
     )
-    found: list[Freeing] = []
+    found: list[ResetStep] = []
     for host in hosts:
         if host.kind is Kind.FOREIGN and (request.everything or host.name not in request.apart):
             remedy = f"Name it, if it is meant: `quorate reset -m MANIFEST {host.name}`."
@@ -132,11 +134,11 @@ def _freed(cluster: Cluster, request: Request) -> list[Freeing]:
 
 
 def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
-    """The decision of a run that frees these hosts. A host that cannot be freed keeps no other from it."""
+    """The decision of a run that resets these hosts. A host that cannot be reset keeps no other from it."""
 
     def decide(cluster: Cluster, _now: datetime) -> Decision:
         refused: tuple[Check, ...] = ()
-        for each in freeing(cluster, request):
+        for each in reset_steps(cluster, request):
             if each.step is not None:
                 return Decision(RULE, each.step, (*refused, *each.checks), None)
             refused += each.checks
@@ -145,19 +147,19 @@ def deciding(request: Request) -> Callable[[Cluster, datetime], Decision]:
     return decide
 
 
-def _ending(cluster: Cluster, host: Host) -> Iterator[Freeing]:
+def _ending(cluster: Cluster, host: Host) -> Iterator[ResetStep]:
     """Of a cluster that ends nothing is to be kept, so nobody is asked."""
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif differ := [told(finding) for finding in host.findings if finding.reason == CLUSTERS_DIFFER]:
-        remedy = "Take the hosts of the other cluster out of the manifest."
+        remedy = "Remove the hosts of the other cluster from the manifest."
         yield _refusal(cluster, host, unknown(OURS, f"{host.name}: {'; '.join(differ)}", remedy))
     elif not _is_free(host):
-        yield Freeing(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
+        yield ResetStep(host.name, Reset(host.name), (passed(CLUSTER_ENDS, "every control-plane host is reset, as asked for"),), None)
 
 
-def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
-    """Its member leaves the ring behind the gate, then its Node goes, then everything on it. Of a host that is gone the first two are done.
+def _leaving(cluster: Cluster, host: Host) -> Iterator[ResetStep]:
+    """Removes its member after a quorum check, then its Node, then everything on the host. Of a host that is gone the first two are done.
 
     A worker's Node is drained before it goes.
     """
@@ -169,7 +171,7 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
         if not check.passed:
             yield _refusal(cluster, host, check)
             return
-        yield Freeing(host.name, RemoveMember(host.member_id, host.name), (check,), verdict(cluster.ring))
+        yield ResetStep(host.name, RemoveMember(host.member_id, host.name), (check,), verdict(cluster.ring))
         cluster = _after_removal(cluster, host)
     if isinstance(host.node, Node):
         check = _has_left(cluster, host.node)
@@ -177,12 +179,12 @@ def _leaving(cluster: Cluster, host: Host) -> Iterator[Freeing]:
             yield _refusal(cluster, host, check)
             return
         drain = (host.works or not host.control_plane) and takes_evictions(host.node)
-        yield Freeing(host.name, DeleteNode(host.node.name, drain), (check,), verdict(cluster.ring))
+        yield ResetStep(host.name, DeleteNode(host.node.name, drain), (check,), verdict(cluster.ring))
     if host.kind is Kind.UNREACHABLE:
         yield _refusal(cluster, host, _unreachable(host))
     elif not _is_free(host) or isinstance(host.node, Node) or host.member_id is not None:
         foreign = (passed(ANOTHERS, f"the etcd of {host.name}'s cluster is not asked"),) if host.kind is Kind.FOREIGN else ()
-        yield Freeing(host.name, Reset(host.name), foreign, verdict(cluster.ring))
+        yield ResetStep(host.name, Reset(host.name), foreign, verdict(cluster.ring))
 
 
 def _has_left(cluster: Cluster, node: Node) -> Check:
@@ -195,7 +197,7 @@ def _has_left(cluster: Cluster, node: Node) -> Check:
         case Ring() as ring:
             named = next((member for member in ring.members if member.name == node.name), None)
     if named is not None:
-        return failed(LEFT, f"etcd has another member called {node.name} ({named.id:x})", "That has to leave the ring first.")
+        return failed(LEFT, f"etcd has another member called {node.name} ({named.id:x})", "That member has to leave the ring first.")
     return passed(LEFT, f"etcd has no member called {node.name} then")
 
 
@@ -229,9 +231,9 @@ def _unreachable(host: Host) -> Check:
     return failed(
         REACHABLE,
         f"{host.name}: {reasons or 'no answer'}",
-        "Bring it back, or see to it yourself that it never starts with what is on its disk.",
+        "Bring it back, or make sure yourself that it never starts again with what is on its disk.",
     )
 
 
-def _refusal(cluster: Cluster, host: Host, check: Check) -> Freeing:
-    return Freeing(host.name, None, (check,), verdict(cluster.ring))
+def _refusal(cluster: Cluster, host: Host, check: Check) -> ResetStep:
+    return ResetStep(host.name, None, (check,), verdict(cluster.ring))

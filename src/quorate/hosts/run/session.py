@@ -128,7 +128,9 @@ class Session(Generic[Seen]):
         try:
             ended = await self._work()
         except asyncio.CancelledError:
-            self._end(Outcome.INTERRUPTED, "what runs on the hosts may go on to its end; the same command continues from there")
+            self._end(
+                Outcome.INTERRUPTED, "what already runs on the hosts may run to its end; run the same command again to continue from there"
+            )
             raise
         except Exception as error:
             self._end(Outcome.FAILED, str(error) or type(error).__name__)
@@ -146,7 +148,7 @@ class Session(Generic[Seen]):
                 allowed = self._parts.approval.check(decision.step)
                 if not allowed.passed:
                     await self._parts.settle(observation)
-                    return self._world_moved(decision.step, decision, allowed, cluster)
+                    return self._plan_is_stale(decision.step, decision, allowed, cluster)
                 if (ended := await self._take(decision.step, decision, observation)) is not None:
                     return ended
             elif not decision.refusals:
@@ -189,21 +191,25 @@ class Session(Generic[Seen]):
         """Wait until it may be worth to look again. False: nothing is to be expected."""
         parts = self._parts
         now = parts.now()
-        until = self._wait_policy.look_again(decision, now, booting=cluster.is_booting)
+        until = self._wait_policy.look_again(decision, now, cluster)
         if until is None:
             return False
         parts.emit(Waiting(now, decision.refusals, until))
         await parts.sleep(max((until - now).total_seconds(), 0.0))
         return True
 
-    def _world_moved(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
+    def _plan_is_stale(self, step: Step, decision: Decision, refused: Check, cluster: Cluster) -> Ended:
         wanted = f"{refused.evidence}, and is wanted now by the rule: {decision.rule}{f' ({decision.checks[-1].evidence})' if decision.checks else ''}"
         because = replace(refused, evidence="; ".join((wanted, *self._parts.moved(cluster, step))))
-        return self._end(Outcome.MOVED, f"the world has moved since the plan was approved: to {step} was not shown", (because,))
+        return self._end(Outcome.MOVED, f"the cluster changed since the plan was approved, and this step was not in it: {step}", (because,))
 
     def _stalled(self, decision: Decision) -> Ended:
         done = f"after {self._steps} step{'' if self._steps == 1 else 's'} " if self._steps else ""
-        return self._end(Outcome.STALLED, f"{done}nothing more can be done: {decision.refusals[0].name}", decision.refusals)
+        return self._end(
+            Outcome.STALLED,
+            f"{done}nothing more can be done, since this check does not pass: {decision.refusals[0].name}",
+            decision.refusals,
+        )
 
     def _start(self, cluster: Cluster) -> None:
         names = tuple(host.name for host in cluster.hosts)

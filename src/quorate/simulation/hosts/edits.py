@@ -22,8 +22,8 @@ _DELETE_NODE = re.compile(r"delete Node (\S+) yourself")
 _MAKE_CREDENTIALS = re.compile(r"`kubeadm init phase kubeconfig kubelet --node-name (\S+) ")
 _BRING_BACK = (
     "bring a host back",
-    "take it back into the manifest",
-    "take one of them back into the manifest",
+    "put it back into the manifest",
+    "put one of them back into the manifest",
     "with its data, or restore",
 )
 _NEWEST_MINOR = 36

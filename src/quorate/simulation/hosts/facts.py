@@ -19,6 +19,7 @@ from quorate.pki.certificates import Certificate, read_certificates
 from quorate.simulation.hosts import material
 from quorate.simulation.hosts.machines import EtcdManifest, KubeletConf, Machine
 from quorate.simulation.hosts.site import Site
+from quorate.workload.static_pods import Component
 
 _ENDLESS = datetime(2100, 1, 1, tzinfo=UTC)
 CONTAINERD = Version.parse("v2.1.0")
@@ -196,7 +197,8 @@ def _etcd_identity(site: Site, machine: Machine) -> Fact[LogIdentity]:
 
 
 def _processes(machine: Machine) -> frozenset[str]:
-    running = {"kubeadm": machine.kubeadm_runs, "etcd": machine.member is not None}
+    api_server = Component.API_SERVER in machine.containers  # also one that was asked to end
+    running = {"kubeadm": machine.kubeadm_runs, "etcd": machine.member is not None, "kube-apiserver": api_server}
     return frozenset(name for name, runs in running.items() if runs)
 
 

@@ -223,10 +223,10 @@ class Kubeadm:
 
     # Those that are in the cluster.
 
-    async def upgrade(self, manifests: Manifests, version: Version | None, patched: bool) -> None:
+    async def upgrade(self, manifests: Manifests, version: Version | None, *, patched: bool, renews: bool) -> None:
         """`kubeadm upgrade apply` to a version, or `node` to that of the cluster: etcd, and then what stands on it; what does not come up is put back.
 
-        `patched`: etcd's manifest says that its ring exists, which kubeadm's own never does.
+        `patched`: etcd's manifest says that its ring exists, which kubeadm's own never does. `renews`: certificates, too.
         """
         site, disk = self.site, self.machine.disk
         await self._until(lambda: site.reaches_api(self.machine), "an API server")
@@ -240,25 +240,29 @@ class Kubeadm:
         etcd = EtcdManifest.EXISTING if patched else EtcdManifest.NEW
         cluster, before = site.objects.configured, {component: disk.manifest(component) for component in _UPGRADED}
         try:
-            await self._exchange(manifests, Component.ETCD, replace(made_from(cluster, Component.ETCD, self.machine, target), etcd=etcd))
-            await self._exchange(manifests, Component.API_SERVER, made_from(cluster, Component.API_SERVER, self.machine, target))
+            made = replace(made_from(cluster, Component.ETCD, self.machine, target), etcd=etcd)
+            await self._exchange(manifests, Component.ETCD, made, renews=renews)
+            made = made_from(cluster, Component.API_SERVER, self.machine, target)
+            await self._exchange(manifests, Component.API_SERVER, made, renews=renews)
         except Refused:
             for component, manifest in before.items():
                 if manifest is not None:
                     manifests.replace(component, manifest)
             raise
-        self._renew("admin.conf")
+        if renews:
+            self._renew("admin.conf")
         self._configure_kubelet(site.objects.kubelet)
         if version is not None:
             await self._written(lambda: setattr(site.objects, "kubeadm", with_version(site.objects.kubeadm, target)))
             await self._written(lambda: self._add(""))
 
-    async def _exchange(self, manifests: Manifests, component: Component, made: PodManifest) -> None:
+    async def _exchange(self, manifests: Manifests, component: Component, made: PodManifest, *, renews: bool) -> None:
         """One static Pod's, and wait until it does its work. The controller manager and the scheduler follow the API server."""
         await self._takes(0.3, 2.0)
         if made == self.machine.disk.manifest(component):
             return
-        self._renew(*OF_COMPONENT[component], *(_FOLLOWERS if component is Component.API_SERVER else ()))
+        if renews:
+            self._renew(*OF_COMPONENT[component], *(_FOLLOWERS if component is Component.API_SERVER else ()))
         if component is Component.ETCD:
             manifests.make_way()
             await self._takes(0.1, 0.5)

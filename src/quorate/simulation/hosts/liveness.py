@@ -67,14 +67,9 @@ def _of_host(operations: Operations, entry: Entry, machine: Machine) -> Iterator
 
 
 def _of_containers(operations: Operations, machine: Machine) -> Iterator[str]:
-    """What runs with what it read as it started.
-
-    An upgrade that somebody forces to the version that runs renews admin.conf and restarts nothing: of a renewal that was cut short before, nobody is told any
-    more. What has read an old certificate ends when that has expired, and reads the new one as it starts again.
-    """
+    """What runs with what it read as it started."""
     if any(container.manifest != machine.disk.manifest(component) for component, container in machine.containers.items()):
         yield "something on it runs with a manifest that was replaced"
-    forced = any(run.actor.options.force_upgrade for run in operations.runs)
     soon = operations.site.world.now() + RENEW_BEFORE
-    if not forced and any(container.valid is not None and container.valid < soon for container in machine.containers.values()):
+    if any(container.valid is not None and container.valid < soon for container in machine.containers.values()):
         yield "something on it runs with a certificate that is about to expire"

@@ -140,7 +140,7 @@ class Container:
 
 @dataclass(slots=True)
 class Lock:
-    """Whose a machine, or the Lease, is, since when that was not renewed, and since when it is so. Nobody's, where it was given back, is that of ""."""
+    """Whose a machine, or the Lease, is, since when that was not renewed, and since when it is so. "" is its holder where it was given back."""
 
     holder: str
     renewed: float

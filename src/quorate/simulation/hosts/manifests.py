@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from quorate.core.versions import Version
-from quorate.hosts.act.component_manifests import FOLDER
+from quorate.hosts.act.component_manifests import FOLDER, PHASES
 from quorate.simulation.hosts.machines import Before, Machine, PodManifest
 from quorate.simulation.hosts.scripts import Refused
 from quorate.simulation.hosts.settings import Configured
 from quorate.simulation.hosts.static_pods import Containers
 from quorate.workload.static_pods import Component
 
-PHASES = {
-    "etcd local": Component.ETCD,
-    "control-plane apiserver": Component.API_SERVER,
-    "control-plane controller-manager": Component.CONTROLLER_MANAGER,
-    "control-plane scheduler": Component.SCHEDULER,
-}
-"""Of `kubeadm init`, by what each writes the manifest of."""
+COMPONENTS = {phase: component for component, phase in PHASES.items()}
+"""By the phase of `kubeadm init` that writes the manifest of each."""
 
 
 class Manifests:

@@ -16,7 +16,7 @@ from typing import Any
 
 from quorate.core.health import Absent, Finding, Health, Unknown
 from quorate.core.hosts.encryption import PLAIN, Desired, Encryption
-from quorate.core.hosts.state import Cluster, Host, Kind, RunOptions
+from quorate.core.hosts.state import READYZ, Cluster, Host, Kind, RunOptions
 from quorate.core.hosts.state import Node as SeenNode
 from quorate.core.ring import Member, Ring
 from quorate.etcd.client import Status
@@ -31,7 +31,7 @@ from quorate.hosts.observe.problems import problems
 from quorate.hosts.observe.ring import silent_members
 from quorate.hosts.probe.condition import Listing, condition
 from quorate.hosts.probe.facts import EtcdData, Fact, HostFacts
-from quorate.hosts.probe.healthy import endpoint
+from quorate.hosts.probe.healthy import api_server, api_server_restarts
 from quorate.hosts.render.kubeadm_configuration import Machine as HostMachine
 from quorate.hosts.run.lock_file import LASTS
 from quorate.hosts.run.session import Done
@@ -284,9 +284,11 @@ class Observer:
             "components": disk.components,
             "kubelet": disk.kubelet,
             "kubeadm": disk.kubeadm,
-            "api_server": None if disk.components is None else endpoint("APIServerReadyz", facts.api_server_readyz),
+            "api_server": None if disk.components is None else api_server(READYZ, facts.api_server_readyz, facts),
             "lacks": () if ready else ("packages",),
             "stopped": tuple(f"{name}.service" for name, runs in units.items() if joined and not runs and not starts_without_data(facts)),
+            "api_server_restarts": api_server_restarts(facts),
+            "etcd_runs": machine.member is not None,
             "etcd_data_lost": data_lost(facts, member),
             "holds_a_copy": holds_a_copy(facts, ring_id),
             "drift": ("settings",) if made and disk.revisions != {manifest.settings} else (),

@@ -211,7 +211,7 @@ class Operations:
         self.manifest = self.manifest.with_entry(replace(entry, address=machine.address))
 
     def reset_host(self, name: str) -> str | None:
-        """The user frees a host as `quorate reset` does: a member leaves the ring first, where the ring has quorum with and without it."""
+        """The user resets a host as `quorate reset` does: a member leaves the ring first, where the ring has quorum with and without it."""
         entry = self.manifest.entry(name)
         machine = self.site.machine_of(entry) if entry is not None else None
         if machine is None:

@@ -27,7 +27,7 @@ from quorate.simulation.hosts.kubeadm import Kubeadm, Wanted
 from quorate.simulation.hosts.lines import known
 from quorate.simulation.hosts.looks import looked
 from quorate.simulation.hosts.machines import Machine
-from quorate.simulation.hosts.manifests import PHASES, Manifests
+from quorate.simulation.hosts.manifests import COMPONENTS, Manifests
 from quorate.simulation.hosts.material import PKI
 from quorate.simulation.hosts.reach import Reach
 from quorate.simulation.hosts.scripts import Refused, Script
@@ -217,6 +217,8 @@ class Shell:
         if "containerd" in units:
             self._machine.containerd_runs = True
         if "kubelet" in units:
+            if Component.ETCD in self._site.kubelets.run_otherwise(self._machine):
+                self._reach.tells(Action.PUT_DOWN, self._machine)
             self._site.start_kubelet(self._machine)
         self._site.settle()
 
@@ -247,6 +249,10 @@ class Shell:
         await self._takes(0.5, 5.0)
         self._machine.disk.prepared = True
         self._start_containerd()
+
+    async def _upgrade(self, version: Version | None) -> None:
+        renews = "certificateRenewal: false" not in self._files[UPGRADE_PATH]
+        await self._kubeadm.upgrade(self._manifests, version, patched=self._patched, renews=renews)
 
     @property
     def _patched(self) -> bool:
@@ -280,15 +286,13 @@ class Shell:
                 await kubeadm.renew(certificate)
             case ["init", "phase", "preflight", *_, "--config", "/dev/stdin"]:
                 await kubeadm.pull_images()
-            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := PHASES.get(" ".join(phase))) is not None:
+            case ["init", "phase", *phase, "--dry-run", "--config", path] if (component := COMPONENTS.get(" ".join(phase))) is not None:
                 await self._takes(0.1, 0.5)
                 self._manifests.write_beside(component, configured(self._wanted(path).documents["ClusterConfiguration"]))
             case ["upgrade", "apply", "--yes", "--config", path] if path == UPGRADE_PATH:
-                await kubeadm.upgrade(
-                    self._manifests, Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")), self._patched
-                )
+                await self._upgrade(Version.parse(_found(self._files[path], r"^ +kubernetesVersion: (\S+)")))
             case ["upgrade", "node", "--config", path] if path == UPGRADE_PATH:
-                await kubeadm.upgrade(self._manifests, None, self._patched)
+                await self._upgrade(None)
             case ["upgrade", "node", "phase", "kubelet-config", "--config", path] if path == UPGRADE_PATH:
                 await kubeadm.configure_kubelet()
             case ["init", "--config", path, *options] if path == INIT_PATH:

@@ -63,7 +63,7 @@ class SimulatedEtcd:
         answer = etcd.Status(
             member_id=member,
             leader=ring.leader if ring.follows_leader(member) else 0,
-            version="3.6.0",
+            version=self._cluster.hosts[self._node].etcd_version,
             learner=known is not None and known.learner,
         )
         await self._back()

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from quorate.core.etcd_versions import minor_of
+from quorate.core.versions import Version
 from quorate.workload.static_pods import Component
+
+_LATE_PATCHES = {(3, 5): "3.5.27", (3, 6): "3.6.12", (3, 7): "3.7.3"}
 
 
 class State(StrEnum):
@@ -34,11 +38,18 @@ class Host:
     certificates_last: timedelta = timedelta(days=365)  # from when kubeadm makes them; this is its default
     certificate_expires: datetime | None = None  # that of its API server; None as long as kubeadm has made none
     down_since: float | None = None
+    etcd_patch: str = ""  # the version of its etcd; empty: a late patch of the one that kubeadm brings
 
     @property
     def peer_url(self) -> str:
         """Where its etcd listens to the others."""
         return f"https://{self.address}:2380"
+
+    @property
+    def etcd_version(self) -> str:
+        """What its etcd says that it is."""
+        brought = minor_of(Version.parse(self.version))
+        return self.etcd_patch or (_LATE_PATCHES.get(brought, "") if brought else "")
 
     def runs(self, component: Component) -> bool:
         """Whether a component runs."""

@@ -16,7 +16,7 @@ from quorate.simulation.machines.liveness import explained
 
 _RESTART_KUBELET = re.compile(r"Restart the kubelet on the host of (\S+) ")
 _SEE_WHY = re.compile(r"See in kubeadm's output on the host of (\S+) ")
-_HOST_IS_GONE = re.compile(r"Where that host is gone for good, delete the Machine (\S+):")
+_HOST_IS_GONE = re.compile(r"If that host is gone for good, delete the Machine (\S+):")
 _CONSENT_TO = re.compile(rf"annotate the KubeadmControlPlane with {re.escape(CONSENT)}=([0-9a-f]+)")
 _REMOVE_BY_HAND = "If they are gone for good, remove them with `etcdctl member remove`"
 

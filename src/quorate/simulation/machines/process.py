@@ -184,7 +184,7 @@ class Process:
             certificate_expiry=lambda _client, node, _port: shown_expiry(self._cluster, self.workload, node),
         )
 
-    def _connect(self, config: RestConfig) -> Client:
+    def _connect(self, config: RestConfig, _: object) -> Client:
         cluster = self._cluster
         return Client(
             config,

@@ -18,7 +18,7 @@ from quorate.workload.static_pods import NAMESPACE, Component
 
 @dataclass(slots=True)
 class ExternalEtcd:
-    """An etcd that is nobody's business here but the API servers', which use it."""
+    """An external etcd: only the API servers use it, and quorate never asks it."""
 
     well: bool = True
 

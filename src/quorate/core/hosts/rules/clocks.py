@@ -1,4 +1,4 @@
-"""Clocks: each host's is judged against those of the control plane, and an operator's decides nothing.
+"""Clocks: each host's is compared with those of the control plane; the operator's decides nothing.
 
 What depends on a clock is a certificate or a token that somebody makes by it, and somebody else judges: a host that joins, the first CAs, certificates
 that are renewed (an upgrade renews them too). Everything else goes on beside a clock that is wrong.
@@ -21,7 +21,7 @@ _BY_CERTIFICATES: frozenset[type[Step]] = frozenset({UpgradeControlPlane, RenewC
 
 
 def agree_on_the_time(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """While control plane hosts disagree about the time, no certificates are renewed that one of them could take for expired, or for not valid yet."""
+    """While control plane hosts disagree about the time, renews no certificates: one of them could take them for expired, or not valid yet."""
     members = [host for host in cluster.control_planes if host.kind in BELONGING]
     apart = [check for host in members if not (check := clock_fits(cluster, host)).passed]
     return blocking(_BY_CERTIFICATES, *apart) if apart else NOTHING

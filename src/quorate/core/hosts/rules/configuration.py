@@ -1,4 +1,4 @@
-"""kubeadm's and the kubelets' configuration in the cluster, from which kubeadm makes what it brings to a host: it follows the manifest before that."""
+"""Updates kubeadm's and the kubelets' configuration in the cluster, which kubeadm reads on each host, before any host is reconfigured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRIFT = "the cluster's settings differ from the manifest"
 
 
 def update_the_configuration(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """kubeadm's and the kubelets' configuration in the cluster, kube-proxy and CoreDNS follow the manifest."""
+    """Updates kubeadm's and the kubelets' configuration in the cluster, kube-proxy and CoreDNS to match the manifest."""
     drift = (*cluster.configuration_drift, *cluster.addon_drift)
     if not cluster.stands or not drift:
         return NOTHING

@@ -1,4 +1,4 @@
-"""How many hosts leave the cluster: more than one only where that number was said, since a manifest that lost its hosts looks like one that is to lose them."""
+"""How many hosts may leave the cluster: more than one only with --remove-hosts, since a truncated manifest looks like one whose hosts are to be removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from quorate.core.checks import Check, failed, passed
 from quorate.core.hosts.state import Cluster
 
-AS_MANY_AS_SAID = "no more hosts leave the cluster than was said"
+AS_MANY_AS_SAID = "no more hosts leave the cluster than allowed"
 
 
 def departing(cluster: Cluster) -> tuple[str, ...]:
@@ -28,9 +28,9 @@ def as_many_as_said(cluster: Cluster) -> Check:
     leaving, said = departing(cluster), cluster.options.remove_hosts
     if len(leaving) <= said:
         return passed(AS_MANY_AS_SAID, f"{len(leaving)}, and {said} may")
-    evidence = f"{len(leaving)} hosts of the cluster are in no manifest: {', '.join(leaving)}; {said} may leave"
+    evidence = f"{len(leaving)} hosts of the cluster are not in the manifest: {', '.join(leaving)}; {said} may leave"
     remedy = (
-        f"Take them back into the manifest, or give Terraform's outputs with -t where they come from there; "
-        f"if all of them are to leave, say so: --remove-hosts {len(leaving)}."
+        f"Put them back into the manifest, or give Terraform's outputs with -t if they come from there. "
+        f"To remove all of them, give --remove-hosts {len(leaving)}."
     )
     return failed(AS_MANY_AS_SAID, evidence, remedy)

@@ -1,4 +1,4 @@
-"""Encryption of Secrets in etcd as the manifest says: at no moment does an API server meet a Secret that it cannot read, and no key goes that one needs."""
+"""Encryption of Secrets in etcd as the manifest says: no API server ever meets a Secret that it cannot read, and no key is removed that one needs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 KEYS_KNOWN = "the keys that each API server stores Secrets with are known"
 KEYS_AGREE = "every API server can read what the others store"
-STAYS_READABLE = "what is stored can be read with what the manifest says"
-ROTATABLE = "there is a key of quorate's making to rotate"
-STORED_IN_ONE_PLACE = "it is known where etcd has what is stored with a key"
-ENCRYPTION_DIFFERS = "Secrets are stored otherwise than the manifest says"
+STAYS_READABLE = "the manifest's keys can read what is stored"
+ROTATABLE = "there is a key made by quorate to rotate"
+STORED_IN_ONE_PLACE = "it is known where etcd keeps encrypted objects"
+ENCRYPTION_DIFFERS = "Secrets are not stored as the manifest says"
 
 _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
     {Join, UpgradeControlPlane, UpdateConfiguration, Reconfigure, ChangeEncryption, RewriteSecrets}
@@ -35,7 +35,7 @@ _NEEDS_KEYS: frozenset[type[Step]] = frozenset(
 
 
 def agree_about_keys(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """API servers whose keys are missing, or that cannot read each other's Secrets, are named, and nobody is given any of these keys."""
+    """Names API servers whose keys are missing, or that cannot read each other's Secrets, and gives none of these keys to another host."""
     if not cluster.stands or not _is_concerned(cluster):
         return NOTHING
     unclear = [(host.name, host.encryption) for host in cluster.control_planes if isinstance(host.encryption, Unknown)]
@@ -49,7 +49,7 @@ def agree_about_keys(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def encrypt_secrets(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """A key is read everywhere before anybody writes with it, then every Secret is written anew, and only then does the key before it go."""
+    """Lets every API server read a key before any writes with it, then rewrites every Secret, and only then removes the old key."""
     if not cluster.stands or not cluster.api_servers:
         return NOTHING
     refused = (*_cannot_rotate(cluster), *_cannot_read(cluster))
@@ -61,11 +61,11 @@ def encrypt_secrets(cluster: Cluster, now: datetime) -> Proposal[Step]:
     if change is None:
         return NOTHING
     if cluster.encryption.unasked:
-        remedy = "Leave encryption as it is, or exchange keys by hand: quorate asks etcd below one prefix before a key goes."
+        remedy = "Leave encryption as it is, or replace keys by hand: quorate can check only one etcd prefix before it removes a key."
         return blocking(frozenset({ChangeEncryption, RewriteSecrets}), failed(STORED_IN_ONE_PLACE, cluster.encryption.unasked, remedy))
     if not isinstance(change, Change):
         return wanting(
-            RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"Secrets may be stored otherwise than {_told(change.provider)}")
+            RewriteSecrets(change.provider), passed(ENCRYPTION_DIFFERS, f"some Secrets may not be stored {_told(change.provider)}")
         )
     host = cluster.host(change.host)
     evidence = f"{host.name}: {_in_detail(servers[host.name].configuration)}, next: {_in_detail(change.configuration)}"
@@ -84,7 +84,7 @@ def _is_concerned(cluster: Cluster) -> bool:
 def _cannot_rotate(cluster: Cluster) -> tuple[Check, ...]:
     if not cluster.options.rotate_encryption_key or cluster.encryption.configuration is None:
         return ()
-    remedy = "Leave --rotate-encryption-key out; keys of customEncryptionConfiguration are exchanged by putting a new one first."
+    remedy = "Drop --rotate-encryption-key; to replace a key of customEncryptionConfiguration, put the new key first."
     return (failed(ROTATABLE, "features.encryptionProviders is off, or has a configuration of its own", remedy),)
 
 
@@ -95,15 +95,13 @@ def _cannot_read(cluster: Cluster) -> tuple[Check, ...]:
     found = [each.configuration for each in cluster.api_servers.values()]
     if clash := namesakes(key for each in (wanted, *found) for key in each.keys):
         return (
-            failed(
-                STAYS_READABLE, clash, "Give the new one in customEncryptionConfiguration another name, and leave the one before behind it."
-            ),
+            failed(STAYS_READABLE, clash, "In customEncryptionConfiguration give the new key another name, and keep the old key after it."),
         )
     resource = unreadable(wanted, found)
     if not resource:
         return ()
     remedy = f"Keep `identity: {{}}` as the last provider of {resource} in customEncryptionConfiguration."
-    return (failed(STAYS_READABLE, f"{resource} may be stored as plain text, which would not be read any more", remedy),)
+    return (failed(STAYS_READABLE, f"{resource} may be stored as plain text, which could then no longer be read", remedy),)
 
 
 def _in_detail(configuration: Configuration) -> str:

@@ -1,4 +1,4 @@
-"""Questions that several rules ask of hosts: who is well, who has yet to join, whose member leads."""
+"""Questions that several rules ask about hosts: which are healthy, which have yet to join, which has etcd's leader."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def somebody_serves(cluster: Cluster) -> Check:
     """Is there a control plane host with everything well, for others to join?"""
     well = [host for host in cluster.control_planes if not ills(host)]
     if well:
-        return passed(SOMEBODY_SERVES, f"{well[0].name} serves with everything well")
-    return failed(SOMEBODY_SERVES, "no control plane host has everything well", "Bring a control plane host back to health.")
+        return passed(SOMEBODY_SERVES, f"{well[0].name} serves with every component healthy")
+    return failed(SOMEBODY_SERVES, "no control plane host has every component healthy", "Bring a control plane host back to health.")
 
 
 def holds_the_data(cluster: Cluster, *, apart_from: int | None = None) -> Check:
@@ -88,6 +88,6 @@ def holds_the_data(cluster: Cluster, *, apart_from: int | None = None) -> Check:
         if host.member_id != apart_from and (member := member_of(cluster, host)) is not None and member.votes_well and not data_lost(host)
     ]
     if holders:
-        return passed(HOLDS_THE_DATA, f"the member of {holders[0]} votes and is well")
+        return passed(HOLDS_THE_DATA, f"the member of {holders[0]} is a healthy voter")
     remedy = "Remove nothing by hand: bring a host back whose etcd member votes, or restore etcd from a snapshot (docs/restore.md)."
-    return failed(HOLDS_THE_DATA, "no host of the manifest has another member that votes and is well", remedy)
+    return failed(HOLDS_THE_DATA, "no other host of the manifest has a healthy voter", remedy)

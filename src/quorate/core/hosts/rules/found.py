@@ -1,4 +1,4 @@
-"""How a cluster begins: hosts are prepared, one of them initializes it, and an initialization that was cut short is continued. Never a second one (S3)."""
+"""How a cluster begins: prepare hosts, initialize on one of them, continue an interrupted initialization. Never a second one (S3)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from quorate.core.hosts.steps import EVERYTHING, Initialize, Prepare, Step
 from quorate.core.proposal import NOTHING, Proposal, wanting
 from quorate.core.ring import Ring
 
-NO_CLUSTER_HIDDEN = "no host that cannot be asked can hold the cluster"
+NO_CLUSTER_HIDDEN = "every host that may hold the cluster was asked"
 SAID_EMPTY = "exempt: the operator says that these hosts hold no cluster"
 NO_TRACES = "no host has traces of a cluster"
 NO_RING = "there is no etcd yet"
 LEADER_READY = "a host is ready to initialize the cluster"
 FOUNDED_ONCE = "only one host has begun to initialize the cluster"
-DATA_MOUNTED = "what it has begun is there"
-SAME_VERSION = "it goes on with the version that it began with"
+DATA_MOUNTED = "what the initialization has written is there"
+SAME_VERSION = "the initialization continues with the version that it began with"
 
 
 def prepare_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts that belong to no cluster get what they lack, all at once: nothing runs on them that could be disturbed."""
+    """Prepares hosts that belong to no cluster, all at once: nothing runs on them that could be disturbed."""
     lacking = tuple(host.name for host in cluster.hosts if host.kind in UNTOUCHED and not host.not_unique and not is_ready(host))
     return Proposal(Prepare(lacking)) if lacking else NOTHING
 
@@ -39,7 +39,7 @@ def is_ready(host: Host) -> bool:
 
 
 def initialize(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """The first control plane, on the manifest's leader, once it is certain that there is no cluster: not on a host, and not on one that cannot be asked.
+    """Initializes the cluster on the manifest's leader, once it is certain that no host, reachable or not, holds a cluster already.
 
     Only where the leader is one of the hosts that the operator declared empty, the first other control plane host that is ready takes its place.
     """
@@ -58,7 +58,7 @@ def initialize(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def continue_the_initialization(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """An initialization that was cut short is continued, and never begun anew: the host's etcd and keys may be the only ones."""
+    """Continues an interrupted initialization, and never starts it over: the host's etcd and keys may be the only ones."""
     if not cluster.is_being_founded:
         return NOTHING
     founders = [host for host in cluster.control_planes if host.kind is Kind.HALF_INITIALIZED]
@@ -113,15 +113,15 @@ def _no_traces(cluster: Cluster, hosts: Iterable[Host]) -> Check:
     puzzling = [host for host in asked if host.kind is Kind.UNKNOWN]
     if puzzling and not traces:
         commands = ", ".join(f"`quorate explain -m MANIFEST {host.name}`" for host in puzzling)
-        remedy = f"Find out what they are ({commands}). If their cluster goes on, on hosts that were taken out, take one of them back into the manifest."
+        remedy = f"Find out what they are ({commands}). If their cluster still runs on hosts that you removed, put one of them back into the manifest."
         return unknown(NO_TRACES, f"{names(puzzling)} may have some", remedy)
     if not traces:
         return passed(NO_TRACES, "on none that answered")
     evidence = "; ".join(f"{host.name} is {host.kind.value}" for host in traces)
     everything = not isinstance(cluster.ring, Absent) or all(host in traces for host in cluster.control_planes)  # `reset` would ask for it
     command = f"quorate reset -m MANIFEST {'--all' if everything else ' '.join(host.name for host in traces)}"
-    gone = f"If that cluster is gone for good, free the hosts: `{command}`."
-    goes_on = "If not, bring its control plane back; if its hosts were taken out, take one of them back into the manifest."
+    gone = f"If that cluster is gone for good, reset the hosts: `{command}`."
+    goes_on = "If not, bring its control plane back; if you removed its hosts, put one of them back into the manifest."
     return failed(NO_TRACES, evidence, f"{gone} {goes_on}")
 
 
@@ -132,7 +132,9 @@ def _no_ring(cluster: Cluster) -> Check:
         case Unknown(reason, remedy):
             return unknown(NO_RING, reason, remedy)
         case Ring() as ring:
-            return failed(NO_RING, f"there is one: {', '.join(member.label for member in ring.members)}", "Find out whose it is.")
+            return failed(
+                NO_RING, f"there is one: {', '.join(member.label for member in ring.members)}", "Find out which cluster it belongs to."
+            )
 
 
 def _alone(cluster: Cluster, founder: Host) -> Check:

@@ -1,4 +1,4 @@
-"""What has to hold before anything is done at all: nobody else works here, the hosts are what they should be, etcd has its quorum and the API answers."""
+"""Preconditions of every step: no other operator works here, the hosts match the manifest, etcd has its quorum and the API answers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from quorate.core.ring import Member, Ring
 
 ALONE = "nobody else works on these hosts"
 KUBEADM_ENDED = "no kubeadm is running"
-HOSTS_FIT = "the hosts fit together"
+HOSTS_FIT = "the hosts do not contradict each other"
 OURS = "no control plane host belongs to another cluster"
-KNOWN = "it is known what every control plane host is"
+KNOWN = "the state of every control plane host is known"
 UNIQUE = "every host is the one machine that the manifest means"
 QUORUM = "etcd has its quorum"
 TAKES_WRITES = "etcd takes writes"
@@ -34,7 +34,7 @@ BUT_START: frozenset[type[Step]] = EVERYTHING - {StartServices}
 
 
 def work_alone(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Two operators never work on the same hosts at once."""
+    """Waits while another operator works on these hosts."""
     if not cluster.locked_by:
         return NOTHING
     remedy = "Wait until it has ended; the lock of a run that was killed expires by itself."
@@ -42,7 +42,7 @@ def work_alone(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def let_kubeadm_end(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """A kubeadm that an interrupted run left behind is left to end: what a host is shows only then."""
+    """Waits for a kubeadm that an interrupted run left behind: until it has ended, its host may still change."""
     busy = [host for host in cluster.hosts if host.kubeadm_runs]
     if not busy:
         return NOTHING
@@ -55,18 +55,18 @@ def let_kubeadm_end(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def refuse_what_does_not_fit(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts that contradict each other, or a control plane host of another cluster, mean that the manifest is not of these hosts: nothing is touched."""
+    """Changes nothing if hosts contradict each other, or a control plane host belongs to another cluster: the manifest is then not of these hosts."""
     foreign = [host for host in cluster.control_planes if host.kind is Kind.FOREIGN]
     checks = [failed(HOSTS_FIT, problem, "Correct the manifest or the hosts.") for problem in cluster.problems]
     if foreign:
         evidence = "; ".join(f"{host.name}: {_why(host)}" for host in foreign)
-        remedy = f"Take it out of the manifest, or free it: `quorate reset -m MANIFEST {foreign[0].name}`."
+        remedy = f"Remove it from the manifest, or reset it: `quorate reset -m MANIFEST {foreign[0].name}`."
         checks.append(failed(OURS, evidence, remedy))
     return blocking(EVERYTHING, *checks)
 
 
 def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A control plane host that answers, and of which it cannot be told what it is, may be anything: nothing is changed beside it."""
+    """Changes nothing while a control plane host answers but its state is unknown: it may be anything."""
     puzzling = [host for host in cluster.control_planes if host.kind is Kind.UNKNOWN and host.name not in cluster.options.without]
     if not puzzling:
         return NOTHING
@@ -75,7 +75,7 @@ def refuse_what_is_unknown(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def keep_the_quorum(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Without its quorum etcd takes no change, and whatever is done to a host then can only make the loss final.
+    """Changes nothing while etcd has no quorum: etcd accepts no change then, and work on a host could make the loss final.
 
     Services that should run are started before it is asked. Nothing after it is, since what else does not hold follows from it.
     """
@@ -95,26 +95,27 @@ def keep_the_quorum(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def keep_the_data(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """That members of no host are the last with etcd's data is said before everything else: all that waits, waits for that. Only their owner can change it."""
+    """Reports first of all that the last members with etcd's data belong to no host of the manifest: everything else waits for that, and only their owner can
+    change it."""
     last = _well_elsewhere(cluster)
     may_hold = [host for host in cluster.control_planes if not isinstance(host.member, Absent) and not data_lost(host)]
     if not cluster.stands or may_hold or not last:
         return NOTHING
     labels = ", ".join(member.label for member in last)
-    remedy = f"Keep the machine of {labels} running, and take it back into the manifest; or {RUNBOOK}."
-    evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, of no host of it"
+    remedy = f"Keep the machine of {labels} running, and put it back into the manifest; or {RUNBOOK}."
+    evidence = f"no host of the manifest has etcd's data any more; the last with the data is {labels}, whose host is not in the manifest"
     return Proposal(checks=(failed(HOLDS_THE_DATA, evidence, remedy),))
 
 
 def need_writes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """An alarm that is none of its members' makes etcd refuse every write, and nobody but an administrator takes it back: what is begun then cannot end."""
+    """Waits while an alarm of no present member makes etcd refuse every write: no step could finish, and only an administrator can disarm it."""
     return blocking(BUT_START, *(failed(TAKES_WRITES, alarm) for alarm in cluster.alarms))
 
 
 def need_the_api(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Once there is a cluster, nothing is added to it or taken from it unseen.
+    """Once there is a cluster, adds nothing to it and removes nothing from it while its API does not answer.
 
-    What broke the only API server may be a setting: a host that is broken and differs from the manifest can be mended without the API.
+    What broke the only API server may be a setting: a host that is broken and differs from the manifest can be repaired without the API.
     """
     if not cluster.stands:
         return NOTHING
@@ -124,21 +125,21 @@ def need_the_api(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     look = "Bring an API server back: `crictl ps -a` and `crictl logs` on a control plane host show why it does not run."
     remedy = _or_renew(cluster.control_planes, look)
     if others := ", ".join(member.label for member in _well_elsewhere(cluster)):
-        remedy += f" Those beside the members {others} are asked by nobody, since no host of the manifest is theirs: take one of them back into the manifest."
+        remedy += f" Those beside the members {others} cannot be asked, since their hosts are not in the manifest: put one of them back into the manifest."
     return blocking(BUT_START - {Reconfigure}, answer(API, told(cluster.api), remedy))
 
 
 def name_what_is_not_unique(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts of no cluster that cannot be told from others, or are not where the manifest says: only those are not prepared, and do not join."""
+    """Neither prepares nor joins a new host that cannot be told from another, or is not the machine that the manifest means; goes on with the others."""
     whys = dict.fromkeys(why for host in cluster.hosts for why in host.not_unique)
     return Proposal(checks=tuple(failed(UNIQUE, why) for why in whys))
 
 
 def stop_before_kubeadm(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """With `--no-init` hosts are prepared, and nothing more."""
+    """With `--no-init`, prepares hosts and does nothing more."""
     if cluster.options.initialize:
         return NOTHING
-    return Proposal(checks=(passed(KUBEADM_WANTED, "as asked for: hosts are prepared, and no more"),), blocks=EVERYTHING - {Prepare})
+    return Proposal(checks=(passed(KUBEADM_WANTED, "you asked to prepare the hosts only"),), blocks=EVERYTHING - {Prepare})
 
 
 def _well_elsewhere(cluster: Cluster) -> list[Member]:
@@ -170,7 +171,7 @@ def _or_renew(hosts: Collection[Host], remedy: str) -> str:
     return (
         f"Renew the certificates that have expired on {names(expired)}, one host after the other: `kubeadm certs renew all` there; then restart its static "
         f"Pods: `mkdir -p /etc/kubernetes/stopped`, move the files of /etc/kubernetes/manifests into it, wait until neither etcd nor kube-apiserver runs, and "
-        f"move them back. Then apply again. Nothing has to be restored for this."
+        f"move them back. Then apply again. You do not need to restore anything."
     )
 
 

@@ -1,4 +1,4 @@
-"""Hosts join a cluster that stands: control planes one at a time behind the gate of addition, workers all at once. Only with the version that it runs."""
+"""Hosts join a cluster that stands: control planes one at a time after a quorum check, workers all at once. Only with the version that it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ KUBELET_NOT_ABOVE = "no API server is older than the kubelets that join"
 
 
 def repair_at_the_running_version(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts join with the version that the cluster runs. While some have yet to join, another version in the manifest is refused; then it is an upgrade."""
+    """Hosts join with the version that the cluster runs. While some have yet to join, quorate refuses another version in the manifest; afterwards that is an
+    upgrade."""
     waiting = [host for host in cluster.hosts if has_yet_to_join(host)]
     if not cluster.stands or not waiting or cluster.running == cluster.version:
         return NOTHING
@@ -45,7 +46,7 @@ def repair_at_the_running_version(cluster: Cluster, _now: datetime) -> Proposal[
 
 
 def join_control_planes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """The first control plane host in the manifest's order that is ready and may join. The next one joins when it votes and is well."""
+    """Joins the first control plane host, in the manifest's order, that is ready and may join; the next one once that votes and is healthy."""
     if not cluster.stands:
         return NOTHING
     refused: tuple[Check, ...] = ()
@@ -65,7 +66,7 @@ def join_control_planes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def join_workers(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Workers that are ready join together, up to the limit: they change nothing that others run on."""
+    """Joins workers that are ready, several at once up to the limit: nothing else depends on them."""
     ready = [host for host in cluster.workers if is_ready(host)]
     if not cluster.stands or not ready:
         return NOTHING
@@ -97,8 +98,8 @@ def _members_answer(cluster: Cluster) -> Check:
     silent = {member for member, _ in cluster.members_missed_probes}
     absent = [host.name for host in cluster.control_planes if host.member_id in silent]
     if absent:
-        remedy = f"Bring {', '.join(absent)} back; where it is gone for good, take its host out of the manifest."
-        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *orphans))} is silent, and kubeadm would not end the join", remedy)
+        remedy = f"Bring {', '.join(absent)} back; where it is gone for good, remove its host from the manifest."
+        return failed(MEMBERS_ANSWER, f"{', '.join((*absent, *orphans))} is silent, and kubeadm could not finish the join", remedy)
     if orphans:
-        return failed(MEMBERS_ANSWER, f"{', '.join(orphans)} is silent, and kubeadm would not end the join before it has left")
+        return failed(MEMBERS_ANSWER, f"{', '.join(orphans)} is silent, and kubeadm could not finish the join before it has left")
     return passed(MEMBERS_ANSWER, "all of them")

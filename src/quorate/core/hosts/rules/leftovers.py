@@ -1,4 +1,4 @@
-"""What hosts and members leave behind: Nodes of hosts that are gone, and traces of a cluster on hosts that are to join it anew."""
+"""Leftovers of hosts and members: Nodes of hosts that are gone, and traces of a cluster on hosts that will join again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LOOK_AGAIN = timedelta(seconds=5)
 
 
 def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Where as many hosts hold etcd's data outside the ring as serve in it, it may have begun anew: nothing is done on such a ring, and nobody joins it, since
-    with every join it looks more like the one that was lost.
+    """If as many hosts hold etcd's data outside the ring as vote in it, the ring may have been started anew. quorate changes nothing then and joins no host,
+    since with every join it would look more like the one that was lost.
     """
     if not cluster.stands:
         return NOTHING
@@ -40,7 +40,7 @@ def keep_the_copies(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """Nodes that no host of the manifest is, and those of hosts that are to join anew, once their members have left the ring."""
+    """Deletes Nodes of no host of the manifest, and those of hosts that will join again, once their members have left the ring."""
     if not cluster.stands:
         return NOTHING
     members = _names_in_the_ring(cluster)
@@ -61,7 +61,7 @@ def delete_nodes(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def reset_hosts(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Hosts on which a join was cut short, or whose member has left the ring, lose every trace of the cluster, so that they can join anew."""
+    """Resets hosts on which a join was interrupted, or whose member has left the ring, so that they can join again."""
     if not cluster.stands:
         return NOTHING
     refused: tuple[Check, ...] = ()
@@ -129,10 +129,10 @@ def _no_more_copies(cluster: Cluster, host: Host) -> Check:
     joining = host.kind is Kind.HALF_JOINED  # what a learner had received
     if host not in copies or len(copies) < len(voters) + joining:
         return passed(NO_MORE_COPIES, f"{len(copies)}, beside {len(voters)} that vote")
-    evidence = f"{names(copies)} hold data of this ring and are not in it, in which {len(voters)} vote: it may have begun anew, without what it stored"
+    evidence = f"{names(copies)} hold data of this ring and are not in it, in which {len(voters)} vote: it may have been started anew, without what it stored"
     remedy = (
         f"If the API lacks what it had, stop the etcd that serves, and restore it from those data (docs/restore.md). "
-        f"If nothing is missing, free them by name: `quorate reset -m MANIFEST {' '.join(copy.name for copy in copies)}`."
+        f"If nothing is missing, reset those hosts by name: `quorate reset -m MANIFEST {' '.join(copy.name for copy in copies)}`."
     )
     return failed(NO_MORE_COPIES, evidence, remedy)
 
@@ -142,17 +142,19 @@ def _no_other_data(host: Host) -> Check:
     if not host.holds_other_data:
         return passed(NO_OTHER_DATA, host.name)
     remedy = (
-        f"If etcd was restored since, or they are of no use otherwise, move them away on the host (docs/restore.md), or free it by name: "
+        f"If etcd was restored since, or you do not need these data, move them away on the host (docs/restore.md), or reset it by name: "
         f"`quorate reset -m MANIFEST {host.name}`. If not, stop the etcd that serves: it may lack what they have."
     )
     return failed(
-        NO_OTHER_DATA, f"the etcd data on {host.name} are not of the ring that serves, which was founded or restored without them", remedy
+        NO_OTHER_DATA,
+        f"the etcd data on {host.name} do not belong to the ring that serves, which was started or restored without them",
+        remedy,
     )
 
 
 def _runs_nothing(host: Host) -> Check:
     if isinstance(host.node, Node) and host.node.ready.health is Health.GOOD:
-        remedy = f"Free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
+        remedy = f"Reset it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
         return failed(RUNS_NOTHING, f"files are missing on {host.name}, but its Node is ready and may run Pods", remedy)
     return passed(RUNS_NOTHING, f"{host.name} has no Node that is ready")
 
@@ -160,7 +162,7 @@ def _runs_nothing(host: Host) -> Check:
 def _is_no_worker(host: Host) -> Check:
     """Whether its Node is ready or not for a moment: nobody has said that what runs on it may go."""
     remedy = (
-        f"Put it under staticWorkers; or free it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
+        f"Put it under staticWorkers; or reset it, which drains its Node first: `quorate reset -m MANIFEST {host.name}`; then apply again."
     )
     return failed(
         RUNS_NOTHING, f"{host.name} has joined as a worker and may run Pods, and the manifest has it as a control plane host", remedy
@@ -171,8 +173,8 @@ def _of_no_host(cluster: Cluster, name: str) -> Check:
     """As long as it is not known which Node is a host's, this one may be."""
     unmatched = [host for host in cluster.hosts if isinstance(host.node, Unknown)]
     if unmatched:
-        evidence = f"Node {name} may be that of {names(unmatched)}: which one is theirs is not known"
-        return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
+        evidence = f"Node {name} may be that of {names(unmatched)}: it is not known which Node is theirs"
+        return unknown(NODE_GOES, evidence, f"Bring {names(unmatched)} back, or remove it from the manifest.")
     return passed(NODE_GOES, f"no host of the manifest is Node {name}")
 
 
@@ -218,7 +220,7 @@ def _of_wiped_hosts(cluster: Cluster) -> Iterator[tuple[str, Check]]:
         if not host.is_wiped or not isinstance(host.node, Node) or (host.control_plane and not isinstance(host.member, Absent)):
             continue
         if host.node.ready.health is Health.GOOD:
-            remedy = f"It is called not ready within a minute where its host is gone; where not, another machine is Node {host.node.name}: find it."
+            remedy = f"If its host is gone, the Node turns not ready within a minute. If it stays ready, another machine is Node {host.node.name}: find it."
             yield host.node.name, failed(NODE_GOES, f"nothing of the cluster is on {host.name}, but its Node is ready", remedy)
         else:
             yield host.node.name, passed(NODE_GOES, f"nothing of the cluster is on {host.name}")

@@ -1,4 +1,4 @@
-"""What follows when versions and settings are as desired: Nodes that were left cordoned, their labels and taints, and MachineDeployments."""
+"""Maintenance once versions and settings are as desired: uncordon Nodes, set labels and taints, ensure MachineDeployments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_ABOVE = "no API server is older than the MachineDeployments' version"
 
 
 def let_pods_return(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A Node that we cordoned, and whose upgrade is over or does not go on, takes Pods again. One that somebody else cordoned stays as it is."""
+    """Uncordons a Node that quorate cordoned, once its upgrade is over or does not go on. Leaves a Node alone that somebody else cordoned."""
     if not cluster.stands:
         return NOTHING
     for host in cluster.hosts:
@@ -28,7 +28,8 @@ def let_pods_return(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def update_nodes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Labels, annotations and taints of all Nodes at once: nothing restarts for them. That of a host which has yet to join is another machine's, or goes."""
+    """Updates labels, annotations and taints of all Nodes at once: nothing restarts for them. Skips the Node of a host that has yet to join: it belongs to
+    another machine, or will be deleted."""
     drifting = [host for host in cluster.hosts if host.node_drift and isinstance(host.node, Node) and not has_yet_to_join(host)]
     if not cluster.stands or not drifting:
         return NOTHING
@@ -36,7 +37,7 @@ def update_nodes(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """MachineDeployments of `dynamicWorkers` exist and have the desired version, once no API server is older."""
+    """Creates the MachineDeployments of `dynamicWorkers` and sets their version, once no API server is older."""
     maintenance = cluster.machine_deployments
     if not cluster.stands or not maintenance.pending:
         return NOTHING
@@ -44,6 +45,6 @@ def ensure_machine_deployments(cluster: Cluster, now: datetime) -> Proposal[Step
         return Proposal(checks=(failed(DEPLOYMENTS, f"the last attempt failed: {maintenance.problem}"),), wake_at=maintenance.retry_at)
     if maintenance.problem and maintenance.retry_at is None:
         return Proposal(
-            checks=(failed(DEPLOYMENTS, maintenance.problem, "Install machine-controller, or take dynamicWorkers out of the manifest."),)
+            checks=(failed(DEPLOYMENTS, maintenance.problem, "Install machine-controller, or remove dynamicWorkers from the manifest."),)
         )
     return wanting(EnsureMachineDeployments(), none_is_older(cluster, NOT_ABOVE))

@@ -1,6 +1,6 @@
-"""Who leaves the ring: members whose data or host is lost, at once; members of hosts that were taken out of the manifest, after those that replace them.
+"""Which members leave the ring: those whose data or host is lost, at once; those of hosts removed from the manifest, after their replacements have joined.
 
-A member is called dead only after three probes, at least 5 s apart, that all found it silent. One leaves at a time, behind the gate (S1, S5).
+A member is called dead only after three probes, at least 5 s apart, that all found it silent. One leaves at a time, after a quorum check (S1, S5).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AGREEMENT = "the etcd members agree about who they are"
 SILENT = "the member is dead: three probes found it silent"
 LOST = "the member's data is lost"
 NEVER_VOTED = "the member never became a voter"
-GIVEN_UP = "nobody makes the member a voter any more"
+GIVEN_UP = "nothing will make the member a voter"
 NEVER_A_NODE = "the member's host never became a Node"
 NOT_IN_MANIFEST = "the member belongs to no host of the manifest"
 REPLACED_FIRST = "every control plane host of the manifest has joined"
@@ -53,7 +53,7 @@ class _Leaver:
 
 
 def members_agree(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and nothing is changed."""
+    """Every member must list the same members of the same cluster. If they differ, no list can be trusted, and quorate changes nothing."""
     if not cluster.membership_problem:
         return NOTHING
     remedy = "Find the members that left or were restored apart from the others, and stop their hosts' etcd for good."
@@ -61,7 +61,7 @@ def members_agree(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def remove_the_lost(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """Members that died, lost their data or never became voters leave, if the ring can do without them: each costs a vote, or keeps others from joining.
+    """Removes members that died, lost their data or never became voters, if the ring can do without them: each costs a vote, or keeps others from joining.
 
     Those that never became voters go first. A member of a host that is in the manifest and cannot be reached stays: the host may come back with its data.
     """
@@ -72,7 +72,9 @@ def remove_the_lost(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def remove_the_surplus(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Members that are not ill, and whose hosts left the manifest, leave after all who are to join have joined; first those in a newcomer's way."""
+    """Removes members that are not known to be unhealthy and whose hosts left the manifest, after all new hosts have joined;
+    before that, only those whose name a new host needs.
+    """
     if not cluster.stands or not isinstance(cluster.ring, Ring):
         return NOTHING
     missing = [host for host in cluster.control_planes if member_of(cluster, host) is None or _has_no_node(host)]
@@ -169,7 +171,7 @@ def _not_mounted(host: Host) -> Check:
 
 
 def _leaves_in_turn(orphan: OrphanMember) -> bool:
-    """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes nobody's loss of a vote less than it is."""
+    """Whether it votes, answers, and is not known to be ill: one answer that came late, or not, makes the loss of a vote no smaller."""
     return orphan.missed_probes is None and orphan.member.votes and orphan.member.health is not Health.BAD
 
 
@@ -178,7 +180,7 @@ def _matches_no_host(cluster: Cluster, member: Member) -> Check:
     unmatched = [host for host in cluster.control_planes if isinstance(host.member, Unknown)]
     if unmatched:
         evidence = f"member {member.label} may be that of {names(unmatched)}, of which no member is known"
-        return unknown(NOT_IN_MANIFEST, evidence, f"Bring {names(unmatched)} back, or take it out of the manifest.")
+        return unknown(NOT_IN_MANIFEST, evidence, f"Bring {names(unmatched)} back, or remove it from the manifest.")
     return passed(NOT_IN_MANIFEST, f"{member.label} fits none of them")
 
 
@@ -190,7 +192,7 @@ def _replaced(missing: list[Host], member: Member) -> Check:
     if not waiting:
         return passed(REPLACED_FIRST, "all of them are in the ring")
     states = ", ".join(f"{host.name} ({host.kind.value})" for host in waiting)
-    remedy = "Let them join, or take them out of the manifest."
+    remedy = "Let them join, or remove them from the manifest."
     return failed(REPLACED_FIRST, f"{member.label} stays until these have joined: {states}", remedy)
 
 

@@ -1,4 +1,4 @@
-"""The host that an upgrade or a setting broke: it alone may go on to what is desired now, so that a mistake that is corrected, or a cut, ends well."""
+"""Updates the one host that an upgrade or a setting broke, and no other, so that a corrected mistake or an interruption ends well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHERS_WELL = "every other control plane host is well"
 
 
 def mend_the_broken(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A broken control plane host that is behind in an upgrade under way, or differs from the manifest, is brought to it while all others are well.
+    """Updates a broken control plane host that is behind in an upgrade, or differs from the manifest, while all others are healthy.
 
     The others serve, and have quorum without it: what is done to it costs nothing that is not lost already. It comes before others join, since they would get
     the setting that broke it from the cluster; they do not count until they have joined.

@@ -1,4 +1,4 @@
-"""Repair comes before every change to what is well, and what nobody here can repair is said."""
+"""Repair comes before every change to healthy hosts; what quorate cannot repair is reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorate.core.checks import Check, failed, passed, unknown
 from quorate.core.health import Absent, Health
 from quorate.core.hosts.rules.facts import data_lost, has_yet_to_join, holds_the_data, ills, names
 from quorate.core.hosts.rules.leftovers import is_to_be_reset
-from quorate.core.hosts.state import EXPIRED, INITIALIZING, NODE_NOT_LISTED, UNTOUCHED, Cluster, Host, Kind
+from quorate.core.hosts.state import EXPIRED, INITIALIZING, LIVEZ, NODE_NOT_LISTED, READYZ, UNTOUCHED, Cluster, Host, Kind
 from quorate.core.hosts.steps import CHANGES_WHAT_RUNS, RenewCertificates, Step, TakeSnapshot
 from quorate.core.proposal import NOTHING, Proposal, blocking
 
@@ -24,7 +24,7 @@ WAITS_FOR_REPAIR = CHANGES_WHAT_RUNS | {TakeSnapshot}
 
 
 def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """Until every control plane host is well and nobody else's member is in the ring, no version, setting or certificate of the others is changed.
+    """Changes no version, setting or certificate until every control plane host is healthy and every member of the ring belongs to a host of the manifest.
 
     Where nothing is wrong but certificates that have expired, their renewal is the repair.
     """
@@ -36,7 +36,7 @@ def repair_comes_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
 
 
 def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
-    """A worker that is broken keeps versions and settings as they are; certificates are renewed all the same. One that cannot be reached is only named."""
+    """While a worker is broken, changes no version or setting, but still renews certificates. Only names a worker that it cannot reach."""
     if not cluster.stands:
         return NOTHING
     ill = [host for host in cluster.workers if host.kind not in (*UNTOUCHED, Kind.UNREACHABLE) and ills(host)]
@@ -47,7 +47,7 @@ def workers_come_first(cluster: Cluster, _now: datetime) -> Proposal[Step]:
     proposal = blocking(WAITS_FOR_REPAIR - {RenewCertificates}, *checks)
     if not silent:
         return proposal
-    remedy = "Bring them back, or take them out of the manifest."
+    remedy = "Bring them back, or remove them from the manifest."
     unreachable = failed(WORKERS_REACHABLE, names(silent), remedy)
     return Proposal(checks=(*proposal.checks, unreachable), blocks=proposal.blocks)
 
@@ -67,8 +67,8 @@ def _control_plane_well(cluster: Cluster) -> Check:
 
 
 def _may_pass(ill: Iterable[Host]) -> bool:
-    """Whether kubelets may be about to make their Nodes: a run waits for that as long as it can."""
-    return all(map(_only_lacks_its_node, ill))
+    """Whether kubelets may be about to make their Nodes, or to start API servers anew: a run waits for that as long as it can."""
+    return all(_only_lacks_its_node(host) or _only_restarts(host) for host in ill)
 
 
 def _ring_matches(cluster: Cluster) -> Check:
@@ -82,34 +82,40 @@ def _told(host: Host) -> str:
 
 def _remedy(cluster: Cluster, host: Host) -> str:
     look = f"`quorate explain -m MANIFEST {host.name}`"
-    leave = f"Leave {host.name} as it is: what is left of it in the cluster goes first, then it joins anew."
+    leave = f"Leave {host.name} alone: quorate first removes what is left of it in the cluster, then it joins again."
     free = f"`quorate reset -m MANIFEST {host.name}`"
     match host.kind:
         case Kind.UNREACHABLE:
-            return f"Bring {host.name} back; if it is gone for good, take it out of the manifest or give it the address of its replacement."
+            return f"Bring {host.name} back; if it is gone for good, remove it from the manifest or give it the address of its replacement."
         case Kind.FOREIGN:
-            return f"Take {host.name} out of the manifest, or free it: {free}."
+            return f"Remove {host.name} from the manifest, or reset it: {free}."
         case Kind.BARE | Kind.PACKAGES_ONLY:
             return f"{host.name} joins once nothing else is in its way."
         case Kind.HALF_JOINED:
-            return f"Put {host.name} under staticWorkers; or free it: {free}, then apply again." if host.works else leave
+            return f"Put {host.name} under staticWorkers; or reset it: {free}, then apply again." if host.works else leave
         case Kind.HALF_INITIALIZED if not is_to_be_reset(host) and any(finding.reason == INITIALIZING for finding in host.findings):
-            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has done its last on {host.name}: remove the file that says otherwise."
+            return f"Once kube-system has CoreDNS and kube-proxy, `kubeadm init` has finished on {host.name}: remove the file that says otherwise."
         case Kind.MEMBER:
             renewed = f"The certificates of {host.name} are renewed once everything else is well."
             return renewed if _has_only_expired(host) else f"See what is wrong with {look}."
-        case Kind.BROKEN if _only_lacks_its_node(host):
-            return f"Restart the kubelet of {host.name}, which makes its Node anew: `systemctl restart kubelet` on it, then apply again."
+        case Kind.BROKEN if _may_pass((host,)):
+            return _if_it_does_not_pass(host, look)
         case Kind.BROKEN | Kind.HALF_INITIALIZED if host.control_plane and not holds_the_data(cluster, apart_from=host.member_id).passed:
             mend = _finish_the_join(host) if host.has_joined_half else f"See what fails on {host.name} with {look}."
             return f"{mend} Do not reset it: no other host of the manifest holds the data."
         case Kind.BROKEN | Kind.HALF_INITIALIZED if data_lost(host) or host.has_joined_half or is_to_be_reset(host):
             return leave
         case Kind.BROKEN | Kind.HALF_INITIALIZED:
-            return f"See what fails on {host.name} with {look}; if it cannot be mended: {free}, then apply again."
+            return f"See what fails on {host.name} with {look}; if it cannot be repaired: {free}, then apply again."
         case Kind.UNKNOWN:
             return f"Make what is not known of {host.name} readable."
     assert_never(host.kind)
+
+
+def _if_it_does_not_pass(host: Host, look: str) -> str:
+    if _only_restarts(host):
+        return f"Wait for the API server of {host.name}; if it is not back after two minutes, see what fails there with {look}."
+    return f"Restart the kubelet of {host.name}, which creates its Node again: `systemctl restart kubelet` on it, then apply again."
 
 
 def _finish_the_join(host: Host) -> str:
@@ -126,6 +132,11 @@ def _has_only_expired(host: Host) -> bool:
 def _only_lacks_its_node(host: Host) -> bool:
     """Whether everything else about it is good. Its kubelet made the Node when it started, and makes it again when it starts again."""
     return isinstance(host.node, Absent) and not data_lost(host) and _not_good(host) == [NODE_NOT_LISTED]
+
+
+def _only_restarts(host: Host) -> bool:
+    """Whether everything else about it is good. An API server that was asked to end stays for up to 70 s, and its kubelet starts the next one."""
+    return host.api_server_restarts and not data_lost(host) and {LIVEZ, READYZ}.issuperset(_not_good(host))
 
 
 def _not_good(host: Host) -> list[str]:

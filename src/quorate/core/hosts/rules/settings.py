@@ -1,4 +1,4 @@
-"""What the manifest says beside the version, rolled out one host at a time behind the gate; and certificates, renewed in time."""
+"""What the manifest says beside the version, rolled out one host at a time after a quorum check; and certificates, renewed in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RENEW_BEFORE = timedelta(days=30)
 
 
 def reconfigure_hosts(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """The next host whose components or files differ from the manifest: control planes, the one whose member leads etcd last, then workers."""
+    """Updates the next host whose components or files differ from the manifest: control planes, the one whose member leads etcd last, then workers."""
     drifting = [host for host in cluster.hosts if host.drift and host.kind is Kind.MEMBER]
     if not cluster.stands or not drifting:
         return NOTHING
@@ -33,7 +33,7 @@ def reconfigure_hosts(cluster: Cluster, now: datetime) -> Proposal[Step]:
 
 
 def renew_certificates(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """The next control plane host whose certificates expire within 30 days, or all of them where that is asked for, the earliest first."""
+    """Renews the certificates of the next control plane host on which they expire within 30 days, or of all if you ask for that, the earliest first."""
     if not cluster.stands:
         return NOTHING
     due = [host for host in cluster.control_planes if _is_due(cluster, host, now)]

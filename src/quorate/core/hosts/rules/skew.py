@@ -57,7 +57,7 @@ def none_is_older(cluster: Cluster, name: str) -> Check:
     may_be = [host for host, kubelet in told.items() if kubelet is not None and kubelet < cluster.version]
     if may_be:
         evidence = f"{', '.join(may_be)} cannot be asked, and its kubelet is older than {cluster.version}: its API server may be, too"
-        return unknown(name, evidence, f"Bring {', '.join(may_be)} back, or take it out of the manifest.")
+        return unknown(name, evidence, f"Bring {', '.join(may_be)} back, or remove it from the manifest.")
     return passed(name, str(cluster.version))
 
 
@@ -84,4 +84,4 @@ def _kubelets_near(target: Version, kubelets: list[Version]) -> Check:
     distance = minor_distance(oldest, target)
     if distance is not None and distance <= KUBELET_MINORS:
         return passed(KUBELETS_NEAR, f"the oldest is {oldest}")
-    return failed(KUBELETS_NEAR, f"{oldest} still runs", "Upgrade that kubelet first, or take its host out of the manifest.")
+    return failed(KUBELETS_NEAR, f"{oldest} still runs", "Upgrade that kubelet first, or remove its host from the manifest.")

@@ -1,4 +1,4 @@
-"""The way back: etcd's data is saved before the ring or a version of a standing cluster changes for the first time."""
+"""Takes an etcd snapshot before the first change to the ring or a version of an existing cluster."""
 
 from __future__ import annotations
 

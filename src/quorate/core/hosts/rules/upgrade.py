@@ -1,4 +1,5 @@
-"""Upgrades in place: API servers first, then kubelets, one host at a time behind the gate. What has its version already is skipped: so they resume."""
+"""Upgrades in place: API servers first, then kubelets, one host at a time after a quorum check. Skips hosts that have the version, so that an interrupted
+upgrade resumes."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ AT_THE_NEW_VERSION: frozenset[type[Step]] = frozenset(
 
 
 def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """The next host whose API server is not of the desired version; the one whose member leads etcd comes last.
+    """Upgrades the next host whose API server is not of the desired version; the one whose member leads etcd comes last.
 
     As long as kubeadm's configuration in the cluster tells another version, the host is the first of the upgrade, which brings add-ons and configuration along.
     """
@@ -58,7 +59,7 @@ def upgrade_the_control_plane(cluster: Cluster, now: datetime) -> Proposal[Step]
 
 
 def upgrade_kubelets(cluster: Cluster, now: datetime) -> Proposal[Step]:
-    """Kubelets follow when all API servers have the desired version: control planes, then workers, one by one, one that was interrupted first."""
+    """Upgrades kubelets once all API servers have the desired version: control planes, then workers, one by one, an interrupted one first."""
     if not cluster.stands:
         return NOTHING
     workers = [host for host in cluster.workers if _kubelet_pending(cluster, host)]

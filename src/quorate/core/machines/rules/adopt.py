@@ -1,4 +1,4 @@
-"""Control-plane Machines of the cluster that nobody owns: they are taken over, all at once, or named with what is in the way."""
+"""Adopts control-plane Machines without an owner, all at once, or names those that cannot be adopted, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ADOPTION_IN_TIME = "stand-alone Machines are adopted once the cluster can be rea
 
 
 def adopt_stand_alone_machines(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """All or none: with one that cannot be adopted every count of replicas would be wrong, so nothing else is done either.
+    """Adopts all or none: with one that cannot be adopted every replica count would be wrong, so nothing else is done either.
 
     Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane (adoptMachines), which stops in the same way but says so in an event alone.
     """

@@ -16,8 +16,8 @@ _RESTORE = "Restore the Secrets from a backup."
 
 
 def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Missing CAs are generated before the first Machine and never after: a new one would not be trusted by what runs, nor by a host that kubeadm
-    may just be founding the cluster on.
+    """Generates missing CAs before the first Machine and never after: nothing that runs would trust a new CA, nor would a host on which kubeadm may just be
+    initializing the cluster.
     """
     certificates = control_plane.certificates
     if certificates.problem:
@@ -47,7 +47,7 @@ def provide_certificates(control_plane: ControlPlane, _now: datetime) -> Proposa
 
 
 def provide_the_kubeconfig(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Written once the CA and the endpoint are there; its client certificate is renewed at half of its life. A user's own is never touched.
+    """Writes the kubeconfig once the CA and the endpoint exist, and renews its client certificate at half its lifetime. Never touches a user's own.
 
     One that cannot be written is tried again later and holds up nothing but the first replica, of whose cluster nobody could make use.
     """

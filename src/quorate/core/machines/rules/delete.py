@@ -11,15 +11,15 @@ from quorate.core.proposal import NOTHING, Proposal, blocking
 
 MACHINES_GO_TOO = "its Machines are to go with it"
 MACHINES_STAY = (
-    "it was deleted with --cascade=orphan: the garbage collector has yet to take it off the owners of its Machines, which stay. "
-    "To delete them, too, take its finalizer `orphan` off"
+    "it was deleted with --cascade=orphan: the garbage collector has yet to remove it from the owners of its Machines, which stay. "
+    "To delete them too, remove its finalizer `orphan`"
 )
 WORKERS_ARE_GONE = "workers are gone"
 SHOWN = 5  # names in a message, as upstream shows
 
 
 def take_down(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """With the whole control plane going there is no ring to save: no leadership is moved and no member removed."""
+    """When the whole control plane is deleted, no ring is kept: quorate moves no leadership and removes no member."""
     if control_plane.deletion is None:
         return NOTHING
     if control_plane.deletion.keeps_machines:

@@ -1,4 +1,4 @@
-"""What has to hold before anything is done at all."""
+"""Preconditions of every step."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _TO_ACCESS = (
 
 
 def keep_the_finalizer(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """A control plane that is to live carries our finalizer before anything is made, even while it is paused."""
+    """Adds our finalizer to a control plane that is not being deleted before anything else is created, even while it is paused."""
     if control_plane.has_finalizer or control_plane.deletion:
         return NOTHING
     return Proposal(AddFinalizer())
 
 
 def respect_a_pause(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Paused means paused, deletion included (S11)."""
+    """Does nothing while the control plane or its Cluster is paused, not even for a deletion (S11)."""
     if not control_plane.paused:
         return NOTHING
     return blocking(EVERYTHING, failed(NOT_PAUSED, f"paused by {control_plane.paused}", "Remove the pause to go on."))
 
 
 def refuse_what_is_invalid(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """An object that admission would refuse, and what this release does not do yet, is answered with a condition and no action."""
+    """Sets a condition and does nothing for an object that admission would refuse, or that asks for what this release does not support."""
     checks = [failed("the specification is valid", text, "Correct the KubeadmControlPlane.") for text in control_plane.invalid]
     checks += [failed("the specification is supported", text, "Change the specification.") for text in control_plane.unsupported]
     return blocking(EVERYTHING, *checks)
 
 
 def be_the_one_that_the_cluster_names(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Of several control planes that want to be a cluster's, only the one that it names makes anything: two would found two clusters (S3)."""
+    """Of several control planes that claim one Cluster, only the one that the Cluster names creates anything: two would initialize two clusters (S3)."""
     if not control_plane.not_the_clusters:
         return NOTHING
     remedy = "Delete this KubeadmControlPlane, or name it in the Cluster's spec.controlPlaneRef."
@@ -49,7 +49,7 @@ def be_the_one_that_the_cluster_names(control_plane: ControlPlane, _now: datetim
 
 
 def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Control-plane Machines of the cluster that are not ours make every count wrong: nothing is done beside them."""
+    """Does nothing while the cluster has control-plane Machines that are not ours: they make every replica count wrong."""
     if not control_plane.foreign:
         return NOTHING
     names = ", ".join(control_plane.foreign)
@@ -60,7 +60,7 @@ def leave_others_machines_alone(control_plane: ControlPlane, _now: datetime) -> 
 
 
 def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Nothing is made before the cluster's infrastructure is provisioned."""
+    """Creates nothing before the cluster's infrastructure is provisioned."""
     name = "the cluster's infrastructure is provisioned"
     if control_plane.infrastructure_ready:
         return Proposal(checks=(passed(name, "the Cluster says so"),))
@@ -68,7 +68,7 @@ def wait_for_infrastructure(control_plane: ControlPlane, _now: datetime) -> Prop
 
 
 def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Kubeconfigs and kubeadm need to know where the API server will be."""
+    """Waits for the endpoint: kubeconfigs and kubeadm need to know where the API server will be."""
     name = "the control plane endpoint is known"
     if control_plane.endpoint:
         return Proposal(checks=(passed(name, control_plane.endpoint),))
@@ -76,7 +76,7 @@ def wait_for_the_endpoint(control_plane: ControlPlane, _now: datetime) -> Propos
 
 
 def wait_for_the_workload_cluster(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Once there is a cluster, nothing is added to it or taken from it unseen."""
+    """Once there is a cluster, adds nothing to it and removes nothing from it while its API does not answer."""
     initialized = control_plane.initialized
     if isinstance(initialized, Unknown):
         return blocking(GROWS | SHRINKS | {AbandonCreation}, unknown(INITIALIZED, initialized.reason, initialized.remedy))

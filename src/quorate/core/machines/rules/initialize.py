@@ -1,4 +1,4 @@
-"""The first replica: it founds the cluster, and nothing ever founds it twice."""
+"""The first replica, which initializes the cluster: once, and never again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorate.core.proposal import NOTHING, Proposal, blocking, wanting
 
 
 def initialize(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Create the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
+    """Creates the first replica, unless the cluster was initialized before: then its data is elsewhere, and a new `kubeadm init` would hide that (S3)."""
     if control_plane.replicas or control_plane.desired.replicas < 1:
         return NOTHING
     name = "the cluster was never initialized"

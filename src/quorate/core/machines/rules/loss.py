@@ -30,7 +30,7 @@ class Reason(StrEnum):
 def safe_to_remediate(control_plane: ControlPlane, replica: Replica) -> Iterator[tuple[Check, Reason]]:
     """What an initialized control plane must not lose with this replica, each with the kind of refusal that it would be.
 
-    Asked once more of a fresh reading of the ring at the instant of acting (S10). etcd is asked only where it is managed: an external one loses nothing.
+    Asked once more of a fresh reading of the ring right before the step (S10). etcd is asked only where it is managed: an external one loses nothing.
     """
     yield another_holds_the_data(control_plane, replica), Reason.CANNOT
     yield _nobody_coming_up(control_plane, replica), Reason.DEFERRED
@@ -89,7 +89,7 @@ def _together(control_plane: ControlPlane, replica: Replica) -> Check:
     if all(is_held(control_plane, other) for other in control_plane.leaving):
         return passed(SAFE_TOGETHER, f"{names} cannot leave before it does")
     if not never_joined(control_plane, replica) and not _one_that_stays_serves(control_plane, replica):
-        return failed(SAFE_TOGETHER, f"{names} is being deleted, and nobody who stays would serve with every component healthy")
+        return failed(SAFE_TOGETHER, f"{names} is being deleted, and no replica that stays would serve with every component healthy")
     ring = dependable_ring(control_plane)
     if not control_plane.desired.etcd_managed or isinstance(ring, Unknown):  # an unreadable ring was refused before
         return passed(SAFE_TOGETHER, f"another that stays serves without {names}")

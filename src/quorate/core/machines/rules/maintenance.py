@@ -1,4 +1,4 @@
-"""What in the workload cluster follows the specification: kubeadm's configuration before anybody joins, the add-ons and certificate expiries afterwards.
+"""Keeps the workload cluster to the specification: kubeadm's configuration before a replica joins, add-ons and certificate expiries afterwards.
 
 And CoreDNS, which leaves the Node of whoever goes next while others wait anyway.
 """
@@ -26,7 +26,7 @@ _API_SERVER = "APIServerPodHealthy"
 
 
 def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Permissions and kubeadm's configuration are brought up to date before a replica is created, or updated in place, that will read them, and only then.
+    """Updates permissions and kubeadm's configuration before it creates a replica, or updates one in place, that will read them, and only then.
 
     Not for a version that no replica may have: workers that join meanwhile would read it too.
     """
@@ -39,7 +39,7 @@ def prepare_the_workload(control_plane: ControlPlane, now: datetime) -> Proposal
 
 
 def move_coredns(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """While the surge of a rollout joins, CoreDNS leaves the Node that goes next: Cluster API's drain, which would wait 20 s for its Pods, finds none."""
+    """While the surge of a rollout joins, moves CoreDNS off the Node that goes next, so that Cluster API's drain does not wait 20 s for its Pods."""
     surging = len(control_plane.staying) > control_plane.desired.replicas and control_plane.outdated
     if not surging or not _can_be_asked(control_plane):
         return NOTHING
@@ -53,7 +53,7 @@ def move_coredns(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
 
 
 def update_addons(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """kube-proxy and CoreDNS follow once every replica is as desired and has joined: neither may be newer than the API servers that it talks to."""
+    """Updates kube-proxy and CoreDNS once every replica is as desired and has joined: neither may be newer than the API servers that it talks to."""
     maintenance = control_plane.addons
     if not _can_be_asked(control_plane) or not maintenance.pending or not _converged(control_plane):
         return NOTHING
@@ -61,7 +61,7 @@ def update_addons(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
 
 
 def record_expiries(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """API servers that are well are asked for their certificates once; `rollout.before.certificatesExpiryDays` goes by what they say."""
+    """Asks each healthy API server once when its certificate expires; `rollout.before.certificatesExpiryDays` uses these dates."""
     maintenance = control_plane.expiries
     asked = tuple(sorted(replica.name for replica in control_plane.staying if not replica.expiry_known and _serves_tls(replica)))
     if not _can_be_asked(control_plane) or not asked:

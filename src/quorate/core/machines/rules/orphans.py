@@ -1,4 +1,4 @@
-"""Members of the ring that belong to no replica: each costs the others a vote, or keeps everybody from joining, until it is removed."""
+"""Members that belong to no replica: until it is removed, each costs the others a vote, or keeps every replica from joining."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorate.core.quorum import removal_keeps_quorum
 from quorate.core.ring import Ring
 
 GRACE = timedelta(minutes=2)
-"""For how long a member must have been nobody's: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
+"""For how long a member must have been an orphan: a Machine or a Node that is about to appear may explain it. Upstream gives a new Node as long."""
 JOINING = timedelta(minutes=10)
 """For how long after its Node came a replica may still be joining etcd: twice what kubeadm gives up after. Hosts of metal boot for longer than that."""
 
@@ -33,7 +33,7 @@ AGREEMENT = "the etcd members agree about who they are"
 
 
 def members_agree(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """Every member lists the same members of the same cluster; where they differ, no list can be trusted, and membership stays as it is."""
+    """Every member must list the same members of the same cluster. If they differ, no list can be trusted, and quorate changes no membership."""
     problem = control_plane.membership_problem
     if not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or not problem:
         return NOTHING
@@ -42,7 +42,7 @@ def members_agree(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]
 
 
 def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """An orphan leaves the ring once it is certain that it is one, if the ring can do without it. One at a time.
+    """Removes an orphan member once it is certain to be one, if the ring can do without it. One at a time.
 
     Those that never started go first: they keep everybody from joining. An orphan that leads may go too: it hands over first where it can be asked, else etcd
     elects another; the gate counts without it.
@@ -51,7 +51,7 @@ def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]
         return NOTHING
     ring = dependable_ring(control_plane)
     if isinstance(ring, Unknown):
-        return Proposal(checks=(unknown(RING_IS_READ, f"members that belong to no Machine cannot be judged: {ring.reason}"),))
+        return Proposal(checks=(unknown(RING_IS_READ, f"members that belong to no Machine cannot be checked: {ring.reason}"),))
     checks: tuple[Check, ...] = ()
     wake: list[datetime] = []
     for orphan in sorted(control_plane.orphans, key=_order):
@@ -64,7 +64,7 @@ def remove_orphans(control_plane: ControlPlane, now: datetime) -> Proposal[Step]
 
 
 def may_be_removed(control_plane: ControlPlane, ring: Ring, orphan: Orphan, now: datetime) -> tuple[Check, ...]:
-    """Everything that must hold before an orphan is removed from `ring`, which is asked again on a fresh read at the instant of acting (S10)."""
+    """Everything that must hold before an orphan is removed from `ring`, which is asked again on a fresh read right before the step (S10)."""
     owners = _possible_owners(control_plane, orphan, now)
     at_hook = [replica for replica in owners if replica.deleting_since and has_arrived(replica).passed]
     coming = [replica for replica in owners if replica not in at_hook]

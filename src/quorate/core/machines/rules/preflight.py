@@ -1,4 +1,4 @@
-"""What has to hold before the number of replicas changes: on the way up, on the way down, and for a replacement that is to follow.
+"""Preconditions of a change in the number of replicas: to add one, to remove one, and to replace one.
 
 Source: kubeadmcontrolplane/preflight.go; the version gate is Kubernetes' version skew policy as kubeadm enforces it for control planes (one minor at a time).
 """
@@ -9,9 +9,11 @@ from collections.abc import Iterable
 
 from quorate.core import quorum
 from quorate.core.checks import Check, failed, passed, unknown
+from quorate.core.etcd_versions import flags_known, members_ready
 from quorate.core.health import Unknown
 from quorate.core.machines import checks
 from quorate.core.machines.state import ControlPlane, Replica
+from quorate.core.ring import Ring
 from quorate.core.versions import Version, parse_or_none, within_one_minor
 
 WORKLOAD_PREPARED = "the workload cluster is prepared for a replacement"
@@ -83,9 +85,9 @@ def wants_more(control_plane: ControlPlane) -> bool:
 def has_room(control_plane: ControlPlane) -> Check:
     """Is there a place for one more replica?"""
     if wants_more(control_plane):
-        return passed(checks.ROOM, "fewer than are wanted hold their place")
+        return passed(checks.ROOM, "there are fewer replicas than wanted")
     names = ", ".join(sorted(replica.name for replica in control_plane.replicas if replica.deleting_since))
-    if len(control_plane.replicas) == 1:  # nobody's end will make room
+    if len(control_plane.replicas) == 1:  # no other replica goes and makes room
         remedy = "Allow a surge (rollout.strategy.rollingUpdate.maxSurge 1): the only one must not leave before another one has joined."
         return failed(checks.ROOM, f"{names} is being deleted, is the only one, and maxSurge is 0", remedy)
     return failed(checks.ROOM, f"{names} is being deleted and holds its place until then")
@@ -134,14 +136,24 @@ def version_is_not_below(target: Version, replicas: Iterable[Replica]) -> Check:
     return failed(checks.VERSION_NOT_BELOW, f"{target} is older than {min(running)}, the oldest version that runs", remedy)
 
 
-def version_fits(control_plane: ControlPlane, *, without: str = "") -> tuple[Check, Check]:
-    """May a replica of the desired version join those that run, all but the one named `without`?"""
+def version_fits(control_plane: ControlPlane, *, without: str = "") -> tuple[Check, ...]:
+    """May a replica of the desired version, with the etcd that it brings, join those that run, all but the one named `without`?"""
     target = control_plane.desired.version
     running = [replica for replica in control_plane.replicas if replica.name != without]
     remaining = [
         replica for replica in control_plane.holding if replica.name != without
     ]  # what is let go already makes no older version current
-    return version_is_near(target, running), version_is_not_below(target, remaining)
+    return version_is_near(target, running), version_is_not_below(target, remaining), *_etcd_fits(control_plane, without)
+
+
+def _etcd_fits(control_plane: ControlPlane, without: str) -> tuple[Check, ...]:
+    """May the etcd of a new replica join the ring? Of a ring that is not known others ask, and of an external one its owner."""
+    desired, ring = control_plane.desired, control_plane.ring
+    if not desired.etcd_managed or desired.etcd_minor is None or not isinstance(ring, Ring):
+        return ()
+    leaving = {replica.member for replica in control_plane.replicas if replica.name == without}
+    members = [member for member in ring.members if member.id not in leaving]
+    return members_ready(members, desired.etcd_minor), flags_known(desired.etcd_flags, desired.etcd_minor)
 
 
 def _running(replicas: Iterable[Replica]) -> set[Version]:

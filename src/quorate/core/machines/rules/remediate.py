@@ -1,6 +1,6 @@
 """Replacing replicas that a health check failed: which one, whether it may go now, and the records that make a crash at any point harmless.
 
-The order, the policy of retries and the reasons are upstream's; what may go is judged by what etcd itself says.
+The order, the policy of retries and the reasons are upstream's; what may go is decided by what etcd itself says.
 Source: cluster-api, controlplane/kubeadm/reconcilers/kubeadmcontrolplane/remediation.go.
 """
 
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def keep_the_records(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """The records of a remediation say what is true: finished after a crash, and cleared once its replacement exists, or none is wanted any more."""
+    """Keeps the records of a remediation true: finishes them after a crash, and clears them once the replacement exists, or none is wanted any more."""
     if control_plane.remediation_problem:
         return blocking(frozenset({Remediate}), failed(RECORDS_READABLE, control_plane.remediation_problem, _CORRECT))
     intended = control_plane.remediation_intended
@@ -66,7 +66,7 @@ def keep_the_records(control_plane: ControlPlane, now: datetime) -> Proposal[Ste
 
 
 def remediate(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """Of the replicas that a health check failed, the first that may go is replaced; each of the others is told why it may not."""
+    """Replaces the first replica that failed its health check and may go; reports for each of the others why it may not."""
     answers = verdicts(control_plane, now)
     for answer in answers:
         if answer.permitted:
@@ -172,12 +172,12 @@ def _overtaken(control_plane: ControlPlane, record: Remediation, replica: Replic
     if _cannot_finish(control_plane, record):
         return f"{record.replica} was deleted, and cannot leave as things are"
     if _keeps_others_out(control_plane, replica) and all(other.name != record.replica for other in control_plane.replicas):
-        return f"{record.replica} was deleted, and nobody can join in its place while the member of {replica.name} is in the ring"
+        return f"{record.replica} was deleted, and no replacement can join while the member of {replica.name} is in the ring"
     return ""
 
 
 def _keeps_others_out(control_plane: ControlPlane, replica: Replica) -> bool:
-    """Whether etcd bears one more member only without that of this replica."""
+    """Whether etcd tolerates one more member only without that of this replica."""
     ring = dependable_ring(control_plane)
     if isinstance(ring, Unknown) or not isinstance(replica.member, int) or not control_plane.desired.etcd_managed:
         return False

@@ -22,7 +22,7 @@ NOBODY_JOINS = "kubeadm is not joining on its host"
 
 
 def release_the_leaving(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """A Machine that waits at our hook gives up its member as soon as the others can do without it.
+    """Removes the member of a Machine that waits at our hook, as soon as the others can do without it.
 
     Of several that wait, the first whose removal keeps quorum goes, longest waiting first; so that two deleted Machines of three do not hold each other up
     while a safe order exists, as they do in upstream's provider. Until all have gone, nothing joins and nothing else is deleted; only the last control
@@ -75,7 +75,7 @@ def exempt_before_initialization(control_plane: ControlPlane, replica: Replica) 
     others = sorted(other.name for other in control_plane.replicas if other.name != replica.name)
     if not others:
         return passed(name, f"{replica.name} is the only one, and holds no data yet")
-    remedy = "Make sure that the workload cluster can be reached: whether it was initialized is learned from it."
+    remedy = "Make sure that quorate can reach the workload cluster: it learns there whether the cluster was initialized."
     return failed(name, f"{replica.name} is not the only one, so the cluster was initialized before: {', '.join(others)}", remedy)
 
 
@@ -139,7 +139,7 @@ def _nobody_joins(control_plane: ControlPlane, replica: Replica, now: datetime) 
     if not joins or not control_plane.may_be_initialized or not control_plane.desired.etcd_managed or isinstance(ring, Unknown):
         return ()
     after = ring.bearing_a_failed_member
-    evidence = f"until {replica.joins_until:%H:%M:%S} kubeadm may be joining on the host of {replica.name}; with a member that is lost at once: {after}"
+    evidence = f"until {replica.joins_until:%H:%M:%S} kubeadm may be joining on the host of {replica.name}; if it adds a member that is lost at once: {after}"
     return (passed(NOBODY_JOINS, evidence) if after else failed(NOBODY_JOINS, evidence),)
 
 
@@ -152,10 +152,10 @@ def _way_out(control_plane: ControlPlane, replica: Replica) -> str:
     if replica.node is None and replica.had_node and control_plane.workload.health is Health.GOOD:
         return RESTART_KUBELET.format(replica.name)
     if replica.deleting_since is None and len(control_plane.replicas) >= control_plane.desired.replicas:  # else others may still join
-        return f"Mend what the health check of {replica.name} found: nobody joins in its place as long as its Machine is not deleted."
+        return f"Repair what the health check of {replica.name} found: quorate creates no replacement until its Machine is deleted."
     if control_plane.desired.replicas + control_plane.desired.max_surge > 1:
         return ""  # its replacement may join beside it (S6), and it leaves then
-    return "Its deletion cannot be taken back: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
+    return "Its deletion cannot be undone: save what must be saved, then delete the KubeadmControlPlane or the Cluster."
 
 
 def _votes(ring: Ring, replica: Replica) -> bool:

@@ -25,8 +25,8 @@ ANOTHER_STAYS = "another replica stays"
 
 
 def replace_the_outdated(control_plane: ControlPlane, now: datetime) -> Proposal[Step]:
-    """One more at the new specification while fewer than desired and the surge are there; else one outdated goes, a failed one first, or is updated in place
-    by an extension that can."""
+    """Adds one replica of the new specification while there are fewer than desired plus surge; otherwise deletes one outdated replica, a failed one first,
+    or has it updated in place by an extension that can."""
     if not control_plane.outdated:
         moments = [replica.outdated_from for replica in control_plane.staying if replica.outdated_from]
         up_to_date = (passed(UP_TO_DATE, "all of them"),) if control_plane.replicas else ()

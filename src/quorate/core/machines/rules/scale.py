@@ -13,7 +13,7 @@ from quorate.core.proposal import NOTHING, Proposal, wanting
 
 
 def take_back_an_abandoned_creation(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """A creation that was begun and is no longer wanted leaves nothing behind."""
+    """Deletes what a creation left behind that was begun and is no longer wanted."""
     creation = control_plane.creation
     if creation is None or creation.machine_exists or wants_more(control_plane):
         return NOTHING
@@ -21,14 +21,14 @@ def take_back_an_abandoned_creation(control_plane: ControlPlane, _now: datetime)
 
 
 def scale_up(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """One more replica, once the cluster is initialized and every other replica is well; or one, before the only one that is being deleted leaves."""
+    """Adds one replica once the cluster is initialized and every other replica is healthy, or before the only replica, which is being deleted, leaves."""
     if not control_plane.replicas or control_plane.outdated or len(control_plane.staying) >= control_plane.desired.replicas:
         return NOTHING
     return wanting(CreateReplica(next_failure_domain(control_plane), initialize=False), *before_joining(control_plane))
 
 
 def scale_down(control_plane: ControlPlane, _now: datetime) -> Proposal[Step]:
-    """One replica fewer. The one that goes need not be well itself; all the others must be."""
+    """Removes one replica. It need not be healthy itself; all the others must be."""
     if control_plane.outdated or len(control_plane.staying) <= max(control_plane.desired.replicas, 1):
         return NOTHING
     return first_permitted(control_plane, candidates(control_plane))

@@ -1,4 +1,4 @@
-"""One connection to one SSH server: its key checked, ourselves proven, every failure in words.
+"""One connection to one SSH server: checks its key, authenticates, and explains every failure.
 
 Nothing is read from ~/.ssh/config: what the manifest says is all there is. No passwords, no GSSAPI, no forwarding of agents.
 """
@@ -78,7 +78,7 @@ class Dialer:
             config=None,
             username=endpoint.user,
             client_factory=lambda: verifier,
-            known_hosts=([], list(trusted.cas), list(trusted.revoked)),  # plain keys are judged by the verifier alone
+            known_hosts=([], list(trusted.cas), list(trusted.revoked)),  # plain keys are checked by the verifier alone
             server_host_key_algs=trusted.preferred_algorithms,
             client_keys=list(offer.keys),
             agent_path=None,
@@ -111,7 +111,7 @@ class Dialer:
 
 
 class _Verifier(asyncssh.SSHClient):
-    """Judges the key that a server shows, and remembers it for the error or the record."""
+    """Checks the key that a server shows, and remembers it for the error or the record."""
 
     def __init__(self, trusted: Trusted, *, accept_new: bool) -> None:
         self.trusted = trusted
@@ -155,7 +155,7 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
     key, trusted = verifier.shown, verifier.trusted
     if key is None:
         return HostKeyRefused(
-            where, f"{reason} (checked against {trusted.source})", "Have the host's key signed anew, or correct what is trusted"
+            where, f"{reason} (checked against {trusted.source})", "Sign the host's key again, or correct the trusted keys"
         )
     shown = f"{fingerprint(key)} ({algorithm(key)})"
     if verifier.verdict is Verdict.NEW:
@@ -163,5 +163,5 @@ def _key_refused(where: str, verifier: _Verifier, reason: str) -> HostKeyUnknown
         return HostKeyUnknown(where, f"its host key {shown} is not known", remedy)
     known = " or ".join(trusted.fingerprints) or "only a CA"
     cause = f"its host key is {shown}, but {trusted.source} has {known}"
-    remedy = f"Somebody may be in between. If the host was built anew or has several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
+    remedy = f"The connection may be intercepted. If the host is new or has several keys, compare with `ssh-keygen -lf` there and correct {trusted.source}"
     return HostKeyChanged(where, cause, remedy)

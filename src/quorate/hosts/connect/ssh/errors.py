@@ -1,4 +1,4 @@
-"""What can go wrong between us and a host. Each message names the host, user and port, the cause, and the way out.
+"""Errors of a connection to a host. Each message names the host, user and port, the cause, and the way out.
 
 SshError
   ConnectFailed           there is no connection: the host's state, never the end of a run

@@ -1,4 +1,4 @@
-"""Which host key is right: what the manifest or known_hosts says, judged against what a host shows."""
+"""Which host key is right: what the manifest or known_hosts says, compared with what a host shows."""
 
 from __future__ import annotations
 

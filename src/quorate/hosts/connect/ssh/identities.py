@@ -106,7 +106,7 @@ def _private_key(path: Path, where: str) -> asyncssh.SSHKey:
             remedy = f"Add it to an agent (ssh-add {path}) and name the agent's socket instead of the file"
             raise IdentityUnusable(where, f"key {path} is protected by a passphrase", remedy) from None
         raise IdentityUnusable(
-            where, f"key {path} is no private key that can be used: {error}", "Give an OpenSSH or PEM private key"
+            where, f"key {path} is not a private key that can be used: {error}", "Give an OpenSSH or PEM private key"
         ) from None
 
 

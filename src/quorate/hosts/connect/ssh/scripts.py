@@ -116,7 +116,7 @@ async def _converse(connection: asyncssh.SSHClientConnection, where: str, order:
             stderr = both.create_task(_read(process, process.stderr))
         if max(len(stdout.result()), len(stderr.result())) > LIMIT:
             raise OutputTooLong(
-                where, f"a script wrote more than {LIMIT >> 20} MiB and was dropped", "Have it write less, or to a file on the host"
+                where, f"a script wrote more than {LIMIT >> 20} MiB and was dropped", "Make it write less, or write to a file on the host"
             )
         await process.wait_closed()
         return Outcome(_exit_status(process, where), stdout.result(), stderr.result())
@@ -162,7 +162,9 @@ def _exit_status(process: asyncssh.SSHClientProcess[bytes], where: str) -> int:
         number = signal.Signals.__members__.get(f"SIG{process.exit_signal[0]}", signal.SIGKILL)
         return 128 + number
     if process.exit_status is None:
-        raise ConnectionCut(where, "the connection ended before the script did", "What it did is not known: look again before repeating it")
+        raise ConnectionCut(
+            where, "the connection ended before the script did", "It is not known what it did: look at the host before you run it again"
+        )
     return process.exit_status
 
 
