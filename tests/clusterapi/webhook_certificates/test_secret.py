@@ -6,12 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from quorate.clusterapi.api.webhooks import SERVICE
+from quorate.clusterapi.types.names import DEFAULT_NAMESPACE
 from quorate.clusterapi.webhook_certificates import secret
 from quorate.clusterapi.webhook_certificates.state import Policy, Step
 from quorate.tls import server_context
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ("webhooks.system.svc", "webhooks.system.svc.cluster.local")
+HOST = f"{SERVICE}.{DEFAULT_NAMESPACE}.svc"  # 80 characters
+NAMES = (HOST, f"{HOST}.cluster.local")
 POLICY = Policy()
 
 

@@ -22,7 +22,8 @@ NAME = "quorate-webhook-certificates"
 """Of the Secret, in the manager's own namespace."""
 CA_FIELD, CA_KEY_FIELD = "ca.crt", "ca.key"
 _ALGORITHM = KeyAlgorithm.ECDSA_P256
-_COMMON_NAME = "quorate-webhook-ca"
+_CA_NAME, _LEAF_NAME = "quorate-webhook-ca", "quorate-webhooks"
+"""Common names, which nobody goes by: the names that are served have more than the 64 characters that one may have."""
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +82,7 @@ def after(step: Step, data: Data, names: Iterable[str], now: datetime, policy: P
     """What the Secret is to hold after a step. Raises PkiError where the stored CA cannot sign."""
     match step:
         case Step.MAKE_AUTHORITY:
-            made = generate_ca(_ALGORITHM, now=now, days=policy.authority.days, common_name=_COMMON_NAME)
+            made = generate_ca(_ALGORITHM, now=now, days=policy.authority.days, common_name=_CA_NAME)
             older = [each.pem for each in _authorities(data) if each.not_after > now]
             return {**data, CA_FIELD: b"".join((made.certificate, *older)), CA_KEY_FIELD: made.key}
         case Step.MAKE_LEAF:
@@ -93,7 +94,7 @@ def after(step: Step, data: Data, names: Iterable[str], now: datetime, policy: P
 def _issue(data: Data, names: list[str], now: datetime, policy: Policy) -> KeyPair:
     return issue_server(
         KeyPair(data[CA_FIELD], data[CA_KEY_FIELD]),
-        common_name=names[0],
+        common_name=_LEAF_NAME,
         dns_names=names,
         algorithm=_ALGORITHM,
         not_before=now - CLOCK_SKEW,
