@@ -44,7 +44,7 @@ async def test_a_file_that_does_not_arrive_as_it_is_names_the_host_and_the_file(
 async def test_a_file_that_is_not_told_of_is_named(name: str) -> None:
     files = well()
     del files[name]
-    with pytest.raises(StepFailed, match=rf"h1: {PKI}/{name} did not arrive"):
+    with pytest.raises(StepFailed, match=rf"h1: {PKI}/{name} was changed or cut off on the way"):
         await read_cas(saying(files), "h1")
 
 
@@ -52,5 +52,5 @@ async def test_an_answer_that_is_none_is_a_refusal() -> None:
     async def noise(*_: Any, **__: Any) -> Outcome:
         return Outcome(0, b"\xff\n \n\x1b[2J", b"")
 
-    with pytest.raises(StepFailed, match=rf"h1: {PKI}/ca.crt did not arrive"):
+    with pytest.raises(StepFailed, match=rf"h1: {PKI}/ca.crt was changed or cut off on the way"):
         await read_cas(cast("Tools", SimpleNamespace(look=noise)), "h1")
