@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import os
 import re
 import subprocess
@@ -60,6 +61,9 @@ KINDS: dict[str, Resource[Object]] = dict(
     )
 )
 """The kinds the tests look at, as plain JSON: managedFields and everything else that the typed client leaves out."""
+
+_PORTS_FROM = itertools.count(os.getpid() * 16, 32)
+"""Where the next program looks for ports: one that was just started has not bound its own yet, and beside the cluster's they may be its neighbours."""
 
 
 @dataclass
@@ -145,7 +149,7 @@ class Stage:
 
     def start_webhooks(self, gates: str) -> Manager:
         """A manager for this namespace that serves webhooks, which nobody is told to ask."""
-        (port,) = ports.choose(1, start=os.getpid() * 16 + 8 * len(self.managers))
+        (port,) = ports.choose(1, start=next(_PORTS_FROM))
         serving = f"--webhook-cert-dir={self.stack.folder.pki / 'serving'}"
         manager = self.start_manager(f"--webhook-port={port}", serving, f"--feature-gates={gates}")
         manager.webhook_port = port
@@ -158,7 +162,7 @@ class Stage:
         (its filter drops the event of a new connection, which has none).
         """
         await self.pause_others()
-        served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
+        served = ManagerPorts(*ports.choose(3, start=next(_PORTS_FROM)))
         command = (
             PROGRAMS_FOLDER / KCP.program,
             f"--kubeconfig={self.stack.kubeconfig}",
@@ -173,7 +177,7 @@ class Stage:
 
     async def start_extension(self) -> Manager:
         """Cluster API's test extension for this namespace, once core has discovered it: it takes its 15 to 20 s for each update, and does nothing."""
-        served = ManagerPorts(*ports.choose(3, start=os.getpid() * 16 + 8 * len(self.managers)))
+        served = ManagerPorts(*ports.choose(3, start=next(_PORTS_FROM)))
         serving = self.stack.folder.pki / "serving"
         command = (PROGRAMS_FOLDER / EXTENSION, f"--kubeconfig={self.stack.kubeconfig}", *served.flags, f"--webhook-cert-dir={serving}")
         log = self.logs / f"extension-{len(self.managers)}.log"
