@@ -9,22 +9,18 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from quorate.kubernetes import kubeconfig
-from quorate.kubernetes.client import Client, connect
+from quorate.kubernetes.client import Client
 from quorate.kubernetes.resource import CRDS, Resource
-from quorate.local import commands, ports, processes
-from quorate.local.certificates import write_certificates
+from quorate.local import commands
 from quorate.local.cluster import LocalCluster
-from quorate.local.errors import LocalError
-from quorate.local.folder import ControlPlaneProvider, RunFolder, State
-from quorate.local.launcher import Launcher
+from quorate.local.folder import RunFolder
 from quorate.local.programs import PROGRAMS_FOLDER, find_program
+from tests.bare_cluster import bare_cluster
 from tools.release import clusterctl as repository
 from tools.release.product import Product
 
@@ -60,25 +56,10 @@ class Server:
 @asynccontextmanager
 async def server(folder: Path) -> AsyncIterator[Server]:
     """etcd, kube-apiserver and kube-controller-manager; they end with the block."""
-    run, owner = RunFolder(folder), processes.identify(os.getpid())
-    if owner is None:
-        raise LocalError("/proc does not show this process: the API server needs Linux")
-    state = State(control_plane=ControlPlaneProvider.NONE, owner=owner, detached=False)
-    run.reset(state)
-    launcher = Launcher(run, state)
-    etcd_client, etcd_peer, api_server, controllers, *free = ports.choose(4 + 12, start=os.getpid() * 16)
-    files = write_certificates(run.pki, run.kubeconfig, f"https://{ports.LOOPBACK}:{api_server}", now=datetime.now(UTC))
-    client = connect(kubeconfig.load(str(run.kubeconfig)))
-    try:
-        launcher.start(commands.etcd(PROGRAMS_FOLDER, run, client_port=etcd_client, peer_port=etcd_peer))
-        launcher.start(commands.api_server(PROGRAMS_FOLDER, run, files, port=api_server, etcd_port=etcd_client))
-        cluster = LocalCluster(launcher, client, None)  # type: ignore[arg-type]  # only health probes of managers are asked over it
-        await cluster.until_ready("kube-apiserver")
-        launcher.start(_aggregating(commands.controller_manager(PROGRAMS_FOLDER, run, port=controllers)))
-        yield Server(cluster, client, free)
-    finally:
-        await client.close()
-        await asyncio.shield(launcher.stop_all())
+    async with bare_cluster(folder, spare=1 + 12) as (cluster, (controllers, *free)):
+        launcher = cluster.launcher
+        launcher.start(_aggregating(commands.controller_manager(PROGRAMS_FOLDER, launcher.folder, port=controllers)))
+        yield Server(cluster, cluster.client, free)
 
 
 def _aggregating(controllers: commands.Command) -> commands.Command:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
-from quorate.kubernetes import kubeconfig
-from quorate.kubernetes.client import Client, connect
-from quorate.local import commands, manifests, ports, processes
-from quorate.local.certificates import write_certificates
+from quorate.kubernetes.client import Client
+from quorate.local import manifests, processes
 from quorate.local.cluster import LocalCluster
 from quorate.local.commands import Command, ManagerPorts
-from quorate.local.errors import LocalError
-from quorate.local.folder import ControlPlaneProvider, RunFolder, State
 from quorate.local.installation import install
-from quorate.local.launcher import Launcher
 from quorate.local.manifests import CABPK, CAPD, CORE, ManifestSet
 from quorate.local.programs import PROGRAMS_FOLDER
+from tests.bare_cluster import bare_cluster
 from tests.scale import priority
 
 
@@ -47,25 +41,9 @@ class Management:
 @asynccontextmanager
 async def management(folder: Path) -> AsyncIterator[Management]:
     """Bring one up; it ends with the block."""
-    run, owner = RunFolder(folder), processes.identify(os.getpid())
-    if owner is None:
-        raise LocalError("/proc does not show this process: the measurement needs Linux")
-    state = State(control_plane=ControlPlaneProvider.NONE, owner=owner, detached=False)
-    run.reset(state)
-    launcher = Launcher(run, state)
-    etcd_client, etcd_peer, api_server, *free = ports.choose(4 + 3 * 8, start=os.getpid() * 16)
-    files = write_certificates(run.pki, run.kubeconfig, f"https://{ports.LOOPBACK}:{api_server}", now=datetime.now(UTC))
-    client = connect(kubeconfig.load(str(run.kubeconfig)), qps=2000.0, burst=2000)
-    try:
-        launcher.start(commands.etcd(PROGRAMS_FOLDER, run, client_port=etcd_client, peer_port=etcd_peer))
-        launcher.start(commands.api_server(PROGRAMS_FOLDER, run, files, port=api_server, etcd_port=etcd_client))
-        cluster = LocalCluster(launcher, client, None)  # type: ignore[arg-type]  # only CAPD's listeners and health probes are asked over it
-        await cluster.until_ready("kube-apiserver")
-        await install(client, await asyncio.to_thread(_kinds), timeout=120.0)
-        yield Management(cluster, client, free)
-    finally:
-        await client.close()
-        await asyncio.shield(launcher.stop_all())
+    async with bare_cluster(folder, spare=1 + 3 * 8, qps=2000.0, burst=2000) as (cluster, free):
+        await install(cluster.client, await asyncio.to_thread(_kinds), timeout=120.0)
+        yield Management(cluster, cluster.client, free)
 
 
 def _kinds() -> ManifestSet:
