@@ -98,8 +98,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
         assert made.seen is not None
         return made.seen
 
-    async def carried_out(_config: Any, _access: Any, wishes: Any, _flags: Any) -> ExitCode:
-        made.carried_out.append(wishes.goal)
+    async def carried_out(_config: Any, _access: Any, options: Any, _flags: Any) -> ExitCode:
+        made.carried_out.append(options.goal)
         if isinstance(made.ends, Exception):
             raise made.ends
         return made.ends

@@ -34,6 +34,17 @@ class ExitCode(IntEnum):
     WRONG_COMMAND_LINE = 64  # where 2 has another meaning
 
 
+class FindingCommand(click.Command):
+    """A command whose exit code 2 says what it found: a wrong command line ends with 64."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
+            raise
+
+
 def is_closed(stream: TextIO) -> bool:
     """Whether the stream is a pipe that nobody reads any more."""
     watched = select.poll()

@@ -36,6 +36,8 @@ _ASKS = {Mode.MACHINES: "the specification", Mode.HOSTS: "the manifest"}
 
 # Checks.
 
+NOTHING_NOW = "Nothing can be done now; these checks do not pass:"
+
 
 def checks(found: Iterable[Check], indent: str = "  ") -> list[str]:
     """Every check with its answer, those that did not pass with what would change it."""
@@ -325,7 +327,7 @@ def _end(plan: Plan) -> list[str]:
     if plan.steps and not plan.in_the_way:
         return ["What follows depends on the result of these steps: plan again after them."]
     return [
-        "Then it waits; these checks do not pass:" if plan.steps else "Nothing can be done now; these checks do not pass:",
+        "Then it waits; these checks do not pass:" if plan.steps else NOTHING_NOW,
         *blocked(plan.in_the_way),
     ]
 

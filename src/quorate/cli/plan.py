@@ -10,24 +10,13 @@ from typing import Any, TextIO
 
 import click
 
-from quorate.cli.failures import ExitCode, wrong
+from quorate.cli.failures import FindingCommand, wrong
 from quorate.cli.hosts.access import with_manifest
 from quorate.cli.hosts.options import with_options
 from quorate.cli.machines.access import Access, with_access
 
 
-class _Command(click.Command):
-    """A command whose exit code 2 is free for what it found."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
-            raise
-
-
-@click.command(name="plan", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(name="plan", cls=FindingCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", required=False, default="")
 @click.option("--namespace", "-n", help="Its namespace. Default: the context's.")
 @click.option(

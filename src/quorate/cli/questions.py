@@ -12,7 +12,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not at_a_terminal():
-        raise Failure("nobody can be asked, since this is no terminal: give -y to go on without a question", ExitCode.WRONG_COMMAND_LINE)
+        raise Failure("cannot ask, since this is not a terminal: give -y to go on without a question", ExitCode.WRONG_COMMAND_LINE)
     if click.prompt(f"{question} Only yes is accepted", default="", show_default=False, prompt_suffix=": ").strip() != "yes":
         click.echo("canceled; nothing was changed")
         click.get_current_context().exit(ExitCode.OK)
@@ -28,9 +28,9 @@ def confirm_by_name(name: str, given: str | None) -> None:
         return
     if not at_a_terminal():
         raise Failure(
-            f"nobody can be asked, since this is no terminal: give --confirm {name} to end the cluster", ExitCode.WRONG_COMMAND_LINE
+            f"cannot ask, since this is not a terminal: give --confirm {name} to destroy the cluster", ExitCode.WRONG_COMMAND_LINE
         )
-    if click.prompt("Type the cluster's name to end it", default="", show_default=False, prompt_suffix=": ").strip() != name:
+    if click.prompt("Type the cluster's name to destroy it", default="", show_default=False, prompt_suffix=": ").strip() != name:
         click.echo("canceled; nothing was changed")
         click.get_current_context().exit(ExitCode.OK)
 

@@ -36,15 +36,15 @@ def minor_of(kubernetes: Version, image_tag: str = "") -> Minor | None:
     """
     if image_tag:
         tagged = parse_or_none(image_tag)
-        return (tagged.major, tagged.minor) if tagged is not None else None
-    return next((etcd for since, etcd in _BROUGHT_BY if (kubernetes.major, kubernetes.minor) >= since), None)
+        return _minor(tagged) if tagged is not None else None
+    return next((etcd for since, etcd in _BROUGHT_BY if _minor(kubernetes) >= since), None)
 
 
 def members_ready(members: Iterable[Member], wanted: Minor) -> Check:
     """May a member of this minor version of etcd join these? One that does not tell its version is left out: so does Cluster API's in-memory provider."""
     versions = {member.label: version for member in members if (version := parse_or_none(member.version)) is not None}
     joins = _name(wanted)
-    newer = [version for version in versions.values() if (version.major, version.minor) > wanted]
+    newer = [version for version in versions.values() if _minor(version) > wanted]
     if newer and len(newer) == len(versions):
         remedy = f"Set the tag of etcd's image to {min(newer)} or later: etcd cannot be taken back to an older minor version."
         return failed(MEMBERS_READY, f"etcd {joins} would join, and every member runs {_name(_minor(min(newer)))} or later", remedy)

@@ -14,7 +14,7 @@ from quorate.clusterapi.takeover.act import Actor
 from quorate.clusterapi.takeover.cluster import ManagementCluster
 from quorate.clusterapi.takeover.installation import Installation, cleaned
 from quorate.clusterapi.takeover.kinds import KINDS
-from quorate.clusterapi.takeover.observe import Observation, Observer, Wishes
+from quorate.clusterapi.takeover.observe import Observation, Observer, Options
 from quorate.clusterapi.takeover.session import Ended, Session
 from quorate.core.takeover.state import ControlPlane, Prospect, Side
 from quorate.kubernetes.client import Client
@@ -169,7 +169,7 @@ class Stage:
         between: Callable[[str], None] = lambda _: None,
         control_planes: tuple[ControlPlane, ...] = (),
         limit: float = 300.0,
-        **wishes: Any,
+        **options: Any,
     ) -> Ended | None:
         """`quorate takeover` or `quorate handback`; None where it was killed after so many writes. `between` is called with each write before it is sent."""
         link = Link("command", Random(2), latency=(0.0, 0.0))
@@ -189,7 +189,7 @@ class Stage:
             self.judged += 1
             return control_planes or (ControlPlane(name="default/a", prospect=Prospect.AT_REST, evidence="nothing to do"),)
 
-        asked = Wishes(goal=goal, given=components, limit=timedelta(seconds=limit), **wishes)
+        asked = Options(goal=goal, given=components, limit=timedelta(seconds=limit), **options)
         loop = asyncio.get_running_loop()
         observer = Observer(cluster, asked, SYSTEM, judge, clock=loop.time, now=self.now)
         session = Session(observer, Actor(cluster, SYSTEM, self.now), self.told.append, self.now, asyncio.sleep)
@@ -211,7 +211,7 @@ class Stage:
             return ()
 
         observer = Observer(
-            ManagementCluster(client), Wishes(goal=goal, given=components), SYSTEM, judge, clock=lambda: self.time, now=self.now
+            ManagementCluster(client), Options(goal=goal, given=components), SYSTEM, judge, clock=lambda: self.time, now=self.now
         )
         return await observer.observe()
 

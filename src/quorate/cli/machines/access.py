@@ -77,10 +77,10 @@ async def found(access: Access, namespace: str, name: str, edit: Edit | None = N
     from quorate.kubernetes.controller import Request
 
     request = Request(namespace, name)
-    async with inspector(access, namespace) as eyes:
-        finding = (await look(eyes, [request])).get(request)
+    async with inspector(access, namespace) as cluster_inspector:
+        finding = (await look(cluster_inspector, [request])).get(request)
         if finding is not None and edit is not None:
-            finding = await eyes.look(request, edit)
+            finding = await cluster_inspector.look(request, edit)
     if finding is None:
         raise Failure(f"there is no KubeadmControlPlane {namespace}/{name}; `quorate get -A` shows all", ExitCode.NOT_FOUND)
     return finding

@@ -53,7 +53,7 @@ def text(change: views.Change, *, objects: bool = False) -> str:
     if change.steps:
         found += ["", "Steps", *(f"  {number:>3}  {step}" for number, step in enumerate(change.steps, 1))]
     if change.in_the_way:
-        found += ["", "Nothing can be done now:", *lines.blocked(change.in_the_way)]
+        found += ["", lines.NOTHING_NOW, *lines.blocked(change.in_the_way)]
     return "\n".join(found) + "\n"
 
 
@@ -64,7 +64,7 @@ def ended_text(ended: Ended, goal: Side) -> str:
         return f"Everything is back with {record.journal.toward}: {record.journal.returning}\n"
     if ended.over:
         return f"{_whose(goal.value)} answers for the control planes now.\n"
-    return "\n".join(["Nothing can be done now:", *lines.blocked(ended.decision.refusals)]) + "\n"
+    return "\n".join([lines.NOTHING_NOW, *lines.blocked(ended.decision.refusals)]) + "\n"
 
 
 def _whose(side: str) -> str:

@@ -97,11 +97,11 @@ def _require(query: _Query, found: Sequence[Summary]) -> None:
 async def _get(access: Access, query: _Query, output: str, *, watch: bool) -> list[Summary]:
     from quorate.cli.machines.access import inspector, look
 
-    async with inspector(access, query.namespace) as eyes:
-        found = await look(eyes, query.of(eyes))
+    async with inspector(access, query.namespace) as cluster_inspector:
+        found = await look(cluster_inspector, query.of(cluster_inspector))
         summaries = [summary_of(finding) for finding in found.values()]
         if watch and not query.missing(summaries):
-            await _watch(eyes, query, output, summaries)
+            await _watch(cluster_inspector, query, output, summaries)
         else:
             _show(summaries, query, output)
     return summaries
@@ -114,7 +114,7 @@ def _show(summaries: Sequence[Summary], query: _Query, output: str) -> None:
     click.echo(render(summaries, output, datetime.now(UTC)), nl=False)
 
 
-async def _watch(eyes: Inspector, query: _Query, output: str, summaries: Sequence[Summary]) -> None:
+async def _watch(cluster_inspector: Inspector, query: _Query, output: str, summaries: Sequence[Summary]) -> None:
     from quorate.cli.machines.access import changed, look
 
     shown: dict[tuple[str, str], Summary] = {}
@@ -123,8 +123,8 @@ async def _watch(eyes: Inspector, query: _Query, output: str, summaries: Sequenc
         if new:
             click.echo(_increment(new, output, first=not shown), nl=False)
         shown = {(summary.namespace, summary.name): summary for summary in summaries}
-        await changed(eyes, _WATCH_AGAIN)
-        found = await look(eyes, query.of(eyes), timeout=0.0)
+        await changed(cluster_inspector, _WATCH_AGAIN)
+        found = await look(cluster_inspector, query.of(cluster_inspector), timeout=0.0)
         summaries = [summary_of(finding) for finding in found.values()]
 
 

@@ -13,30 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quorate.cli.documents import as_json
-from quorate.cli.failures import ExitCode, wrong
+from quorate.cli.durations import Duration
+from quorate.cli.failures import ExitCode, FindingCommand, wrong
 from quorate.cli.machines.access import Access, with_access
 from quorate.clusterapi.types.names import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from quorate.cli.views import Change
-    from quorate.clusterapi.takeover.observe import Observation, Observer, Wishes
+    from quorate.clusterapi.takeover.observe import Observation, Observer, Options
     from quorate.clusterapi.takeover.session import Ended
     from quorate.core.takeover.state import Side
     from quorate.kubernetes.client import Client
     from quorate.kubernetes.config import RestConfig
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
-
-
-class _Command(click.Command):
-    """A command whose exit code 2 is free for what it found."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            error.exit_code = ExitCode.WRONG_COMMAND_LINE  # type: ignore[misc]  # click declares it for the class
-            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +45,6 @@ class _Flags:
     output: str
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
-    from quorate.cli.durations import parse_duration
-
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 def _with_flags(command: _Decorated) -> _Decorated:
     options = (
         click.option("--components-version", default="", metavar="VERSION", help="Their version, where the image's tag does not say it."),
@@ -74,7 +55,7 @@ def _with_flags(command: _Decorated) -> _Decorated:
         click.option("--owners-told", is_flag=True, help="Whoever applies the other provider's objects has been stopped."),
         click.option("--core-version", default="", metavar="VERSION", help="Cluster API's release, where clusterctl's inventory has none."),
         click.option(
-            "--timeout", default="5m", show_default=True, callback=_seconds, help="How long it may take before everything is put back."
+            "--timeout", type=Duration(), default=300.0, show_default="5m", help="How long it may take before everything is put back."
         ),
         click.option(
             "--dry-run", is_flag=True, help="Show every object that would be touched, and what would change in it. Changes nothing."
@@ -92,7 +73,7 @@ def _with_flags(command: _Decorated) -> _Decorated:
 _file = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command(name="takeover", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(name="takeover", cls=FindingCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--components", type=_file, help="quorate's components, with their variables filled in. Needed until a change has begun.")
 @_with_flags
 def takeover(ctx: click.Context, /, kubeconfig: str | None, context: str | None, etcd_dialer: str, **flags: Any) -> None:
@@ -106,7 +87,7 @@ def takeover(ctx: click.Context, /, kubeconfig: str | None, context: str | None,
     _run(ctx, Side.QUORATE, Access(kubeconfig, context, etcd_dialer), _Flags(**flags))
 
 
-@click.command(name="handback", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(name="handback", cls=FindingCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--components", type=_file, help="Upstream's components, in the place of those that `quorate takeover` has saved.")
 @_with_flags
 def handback(ctx: click.Context, /, kubeconfig: str | None, context: str | None, etcd_dialer: str, **flags: Any) -> None:
@@ -129,8 +110,8 @@ def _run(ctx: click.Context, goal: Side, access: Access, flags: _Flags) -> None:
     if invalid := [name for name in flags.accept if name.count("/") != 1]:
         raise wrong(f"--accept takes NAMESPACE/NAME, not {', '.join(invalid)}")
     logs.quiet(debug=ctx.find_root().params["debug"])
-    config, wishes = access.config(), _wishes(goal, flags)
-    shown = event_loop.run(_looked(config, access, wishes, flags))
+    config, options = access.config(), _options(goal, flags)
+    shown = event_loop.run(_looked(config, access, options, flags))
     change = change_of(shown, _now())
     if flags.dry_run or not change.steps:
         click.echo(as_json(change) if flags.output == "json" else text(change, objects=flags.dry_run), nl=False)
@@ -139,7 +120,7 @@ def _run(ctx: click.Context, goal: Side, access: Access, flags: _Flags) -> None:
     if change.in_the_way:
         ctx.exit(ExitCode.STALLED)
     questions.confirm("Carry this out?", yes=flags.yes)
-    ctx.exit(event_loop.run(_carried_out(config, access, wishes, flags)))
+    ctx.exit(event_loop.run(_carried_out(config, access, options, flags)))
 
 
 def _code_of(change: Change) -> ExitCode:
@@ -148,14 +129,14 @@ def _code_of(change: Change) -> ExitCode:
     return ExitCode.CHANGES if change.steps else ExitCode.OK
 
 
-def _wishes(goal: Side, flags: _Flags) -> Wishes:
+def _options(goal: Side, flags: _Flags) -> Options:
     """What the command line says. Raises ConfigError for components that cannot be used."""
     from datetime import timedelta
 
     from quorate.clusterapi.takeover import installation
-    from quorate.clusterapi.takeover.observe import Wishes
+    from quorate.clusterapi.takeover.observe import Options
 
-    return Wishes(
+    return Options(
         goal=goal,
         given=installation.read(flags.components, goal, flags.components_version) if flags.components else None,
         accepted=frozenset(flags.accept),
@@ -166,43 +147,43 @@ def _wishes(goal: Side, flags: _Flags) -> Wishes:
 
 
 @asynccontextmanager
-async def _observing(access: Access, wishes: Wishes, flags: _Flags, client: Client) -> AsyncIterator[Observer]:
+async def _observing(access: Access, options: Options, flags: _Flags, client: Client) -> AsyncIterator[Observer]:
     """An Observer that reads and tries by `client`, and judges as the manager would."""
     from quorate.cli.machines.access import inspector, look
     from quorate.clusterapi.takeover.cluster import ManagementCluster
     from quorate.clusterapi.takeover.judges import Judges
     from quorate.clusterapi.takeover.observe import Observer
 
-    async with inspector(access, "") as eyes:
-        judges = Judges(eyes, look, _now)
-        yield Observer(ManagementCluster(client), wishes, flags.namespace, judges.judge, clock=asyncio.get_running_loop().time, now=_now)
+    async with inspector(access, "") as cluster_inspector:
+        judges = Judges(cluster_inspector, look, _now)
+        yield Observer(ManagementCluster(client), options, flags.namespace, judges.judge, clock=asyncio.get_running_loop().time, now=_now)
 
 
-async def _looked(config: RestConfig, access: Access, wishes: Wishes, flags: _Flags) -> Observation:
+async def _looked(config: RestConfig, access: Access, options: Options, flags: _Flags) -> Observation:
     from quorate.kubernetes.client import connect
 
     client = connect(config)
     try:
-        async with _observing(access, wishes, flags, client) as observer:
+        async with _observing(access, options, flags, client) as observer:
             return await observer.observe()
     finally:
         await client.close()
 
 
-async def _carried_out(config: RestConfig, access: Access, wishes: Wishes, flags: _Flags) -> ExitCode:
+async def _carried_out(config: RestConfig, access: Access, options: Options, flags: _Flags) -> ExitCode:
     """Work until the end, or until a signal ends it; how the command ends."""
     from quorate.cli.signals import stopping_by_signals
     from quorate.kubernetes.tasks import run_unless
 
     stopping, ends = asyncio.Event(), list[Any]()
     with stopping_by_signals(stopping):
-        if not await run_unless(stopping, _work(config, access, wishes, flags, ends)):
+        if not await run_unless(stopping, _work(config, access, options, flags, ends)):
             click.echo("interrupted: the same command goes on from there", err=True)
             return ExitCode.INTERRUPTED
-    return _told(ends[0], wishes.goal, flags.output)
+    return _told(ends[0], options.goal, flags.output)
 
 
-async def _work(config: RestConfig, access: Access, wishes: Wishes, flags: _Flags, ends: list[Ended]) -> None:
+async def _work(config: RestConfig, access: Access, options: Options, flags: _Flags, ends: list[Ended]) -> None:
     from quorate.clusterapi.takeover.act import Actor
     from quorate.clusterapi.takeover.cluster import ManagementCluster
     from quorate.clusterapi.takeover.lock import held
@@ -214,7 +195,7 @@ async def _work(config: RestConfig, access: Access, wishes: Wishes, flags: _Flag
     try:
         async with held(locks, flags.namespace, now=_now, clock=boot_time, random=SystemRandom()) as permit:
             guarded = client.guarded(permit)
-            async with _observing(access, wishes, flags, guarded) as observer:
+            async with _observing(access, options, flags, guarded) as observer:
                 actor = Actor(ManagementCluster(guarded), flags.namespace, _now)
                 session = Session(observer, actor, lambda line: click.echo(f"{_now():%H:%M:%S} {line}", err=True), _now, asyncio.sleep)
                 ends.append(await session.run())

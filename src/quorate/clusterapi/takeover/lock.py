@@ -18,7 +18,7 @@ from quorate.kubernetes.resource import LEASES
 from quorate.kubernetes.tasks import sole
 
 DURATION, DEADLINE, RETRY = 30.0, 20.0, 4.0  # seconds, as leader election has them
-PATIENCE = 40.0
+WAIT = 40.0
 """Seconds to wait for a Lease that is held: whoever was killed leaves it for DURATION."""
 
 
@@ -68,7 +68,7 @@ async def held(
 
 async def _acquire(elector: LeaderElector, client: Client, namespace: str) -> None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT):
             await elector.acquire()
     except TimeoutError:
         holder = (await client.get(LEASES, NAME, namespace)).spec.holder_identity or "nobody, and it cannot be written"

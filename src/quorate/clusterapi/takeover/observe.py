@@ -26,7 +26,7 @@ Judge = Callable[[Side], Awaitable[tuple[ControlPlane, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Options:
     """What the command line says. `given` are components of the side that is to come."""
 
     goal: Side
@@ -66,14 +66,14 @@ class Observer:
     def __init__(
         self,
         cluster: ManagementCluster,
-        wishes: Wishes,
+        options: Options,
         namespace: str,
         judge: Judge,
         *,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        self._cluster, self._wishes, self._namespace, self._judge, self._clock = cluster, wishes, namespace, judge, clock
+        self._cluster, self._options, self._namespace, self._judge, self._clock = cluster, options, namespace, judge, clock
         self._memory = _Memory()
         self._begun = now()
         self.undone: tuple[Key, ...] = ()
@@ -97,20 +97,20 @@ class Observer:
         journal = record.journal if record else None
         asked = journal is None or journal.done  # nothing is under way: what decides whether something may begin
         view = View(
-            goal=self._wishes.goal,
+            goal=self._options.goal,
             coming=running(arriving, found.get(arriving.deployment), pods),
             leaving=running(departing, found.get(departing.deployment), pods),
             items=tuple(await asyncio.gather(*(self._item(key, found.get(key), coming, leaving, new=record is None) for key in keys))),
             definitions=_definitions(found, coming, leaving),
             journal=journal,
-            core_version=self._wishes.core_version or (await self._cluster.core_version() if asked else ""),
+            core_version=self._options.core_version or (await self._cluster.core_version() if asked else ""),
             unserved=await self._cluster.unserved(key.kind for key in coming.objects) if asked else (),
             owners=tuple(owners(found.values())),
             undone=self.undone,
-            accepted=self._wishes.accepted,
-            owners_told=self._wishes.owners_told,
+            accepted=self._options.accepted,
+            owners_told=self._options.owners_told,
             since=max(self._begun, journal.since) if journal else self._begun,
-            limit=self._wishes.limit,
+            limit=self._options.limit,
         )
         lease = await self._cluster.lease(view.coming.lease) if view.coming.lease else None
         view = replace(view, lease=self._lease(lease, stopped=view.leaving.stopped))
@@ -120,7 +120,7 @@ class Observer:
 
     async def _installations(self, record: Record | None) -> tuple[Installation, Installation]:
         """The coming and the leaving one: as they are written down, or else as they are given and found."""
-        goal, given = self._wishes.goal, self._wishes.given
+        goal, given = self._options.goal, self._options.given
         if record is not None:
             side = goal if record.journal.done else record.journal.toward
             coming = given if given and record.journal.done and side is goal else record.of(side)
